@@ -44,11 +44,11 @@ pub(crate) struct Named {
 /// An option of the constructor.
 pub(crate) struct OpenOption {
     pub(crate) name: Ident,
-    /// What follows the name of an option that the backend declares itself: `: type = default => "what it is for"`.
+    /// The tokens after the name of an option that the backend declares itself: `: type = default => "what it is for"`.
     pub(crate) own: Option<TokenStream>,
 }
 
-/// What a backend passes everything on to.
+/// The backend that a backend delegates everything to.
 pub(crate) enum Delegate {
     /// The backend in a field of the struct.
     Field(Member),
@@ -93,7 +93,7 @@ const NAMES: [&str; 11] = [
     "delegate",
 ];
 
-/// The same, for messages.
+/// The names of the options, for messages.
 const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`";
 
 impl Options {
@@ -228,7 +228,7 @@ fn list<T>(
     whole.then_some(elements)
 }
 
-/// Reports anything but a comma after an element.
+/// Reports any token other than a comma after an element.
 fn end(input: ParseStream<'_>) -> syn::Result<()> {
     if input.is_empty() || input.peek(Token![,]) {
         Ok(())
@@ -246,12 +246,12 @@ fn next(input: ParseStream<'_>) {
     }
 }
 
-/// Parses a token; the error says what was expected.
+/// Parses a token; the error message is `wrong`.
 fn parsed<T: Parse>(input: ParseStream<'_>, wrong: &str) -> syn::Result<T> {
     input.parse().map_err(|error| syn::Error::new(error.span(), wrong))
 }
 
-/// Parses a path without generic arguments; the error says what was expected.
+/// Parses a path without generic arguments; the error message is `wrong`.
 fn plain_path(input: ParseStream<'_>, wrong: &str) -> syn::Result<Path> {
     input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
 }

@@ -1,4 +1,4 @@
-//! Renders the registration of a type. This module decides nothing and cannot fail.
+//! Renders the registration of a type. This module makes no decisions and cannot fail.
 
 use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
@@ -11,7 +11,7 @@ use syn::{DeriveInput, Path, TypePath, parse_quote};
 
 /// The expansion of `#[derive(bb::Backend)]`.
 pub(crate) struct Derived {
-    /// What is wrong with the input.
+    /// The mistakes in the input, as compile errors.
     pub(crate) mistakes: TokenStream,
     /// The registration, as far as the input is valid.
     pub(crate) registration: TokenStream,
@@ -20,7 +20,7 @@ pub(crate) struct Derived {
 }
 
 impl Derived {
-    /// Expands the derive. `other_name` is the name that the author's `Cargo.toml` has for `bb`, if it is another.
+    /// Expands the derive. `other_name` is the name of `bb` in the author's `Cargo.toml`, if it differs.
     pub(crate) fn of(input: &DeriveInput, other_name: Option<String>) -> Derived {
         let mut ctxt = Ctxt::default();
         let model = Backend::from_input(input, &mut ctxt);
@@ -73,7 +73,7 @@ fn either(model: &Backend<'_>, Variants { visibility, variants }: &Variants<'_>)
     }
 }
 
-/// Renders a layer: what it stands on, the families that it adopts itself, and the contract by the methods of `bb::Layer`.
+/// Renders a layer: its inner backend, the families that it adopts itself, and the contract by the methods of `bb::Layer`.
 fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> TokenStream {
     let at = model.ident.span();
     let (bb, private, held) = (located(&model.bb, at), private(model, at), private(model, ty.span()));
@@ -92,7 +92,7 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
     let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
-    // What is generic is asked for where an instance is used.
+    // Generic backends are checked where an instance is used.
     let asserted = generics.params.is_empty().then(|| {
         let held = quote_spanned!(ty.span()=> #held::layer::is_inner::<#ty>());
         quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #held };)

@@ -1,8 +1,8 @@
 //! The macros of `bb`: one registers a type as a backend, the other marks the native methods of an extension
 //! family.
 //!
-//! `attr` parses, `model` checks, `expand` renders, and `ctxt` collects mistakes. This crate knows no
-//! operation and no family: the generated code looks their names up in `bb`.
+//! `attr` parses, `model` checks, `expand` renders, and `ctxt` collects mistakes. This crate contains no list of
+//! operations or families: the generated code looks their names up in `bb`.
 #![forbid(unsafe_code)]
 
 mod attr;
@@ -55,7 +55,7 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 /// Marks the methods in the `impl` of an extension family as native. Every `impl` of a family needs this
 /// attribute.
 ///
-/// Rust cannot tell whether a default method was overridden. This attribute sees the `impl`, and records
+/// Rust code cannot detect whether a default method was overridden. This attribute sees the `impl`, and records
 /// exactly the methods that are written in it. An empty `impl` adopts the family with the default bodies of
 /// all methods. The derive must name the family too, in `extensions(…)`. If `bb` was renamed and the trait is
 /// imported, write `#[native(crate = path)]`.
@@ -80,9 +80,9 @@ pub fn native(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Marks the `impl` of `bb::Layer` for a struct whose derive has `delegate = field`.
 ///
-/// A layer is a backend that is made of another: methods that the `impl` does not write are those of the inner backend. Rust cannot tell
-/// which methods are written; this attribute sees them, so that plans keep the inner backend's kernels of all other operations. An empty
-/// `impl` passes everything on. If `bb` was renamed and the trait is imported, write `#[layer(crate = path)]`.
+/// A layer is a backend around another one: the methods that the `impl` does not write come from the inner backend. Rust code
+/// cannot detect which methods are written; this attribute sees them, so that plans keep the inner backend's kernels of all other
+/// operations. An empty `impl` passes everything on. If `bb` was renamed and the trait is imported, write `#[layer(crate = path)]`.
 ///
 /// # Examples
 ///
@@ -103,7 +103,7 @@ pub fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
     native::layer(options.into(), item.into()).into()
 }
 
-/// Puts code at the place of the tokens in its first brackets, so that what is wrong with the code is reported there. Macros of `bb`
+/// Puts code at the place of the tokens in its first brackets, so that errors in the code are reported there. Macros of `bb`
 /// expand to this.
 #[doc(hidden)]
 #[proc_macro]

@@ -1,15 +1,15 @@
-//! Finds out that `Cargo.toml` has `bb` under another name, for a message.
+//! Detects that `Cargo.toml` renames `bb`, for a message.
 
 use std::path::Path;
 
-/// Returns the name under which the manifest of the crate that is compiled has `bb`, unless it is `bb`.
+/// Returns the name of `bb` in the manifest of the crate that is compiled, unless it is `bb`.
 pub(crate) fn other_name() -> Option<String> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR")?;
     let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).ok()?;
     renamed_in(&manifest)
 }
 
-/// Looks for `name = { package = "bb", … }`, also as a table of its own. A manifest that has `bb` as `bb`, too, has no other name.
+/// Finds `name = { package = "bb", … }`, also as a table of its own. A manifest that also has `bb` under its own name has no other name.
 fn renamed_in(manifest: &str) -> Option<String> {
     let (mut table, mut other) = (String::new(), None);
     for line in manifest.lines() {

@@ -16,7 +16,7 @@ use syn::{
 pub(crate) struct Backend<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) bb: Path,
-    /// Whether an option says where `bb` is.
+    /// Whether an option gives the path of `bb`.
     pub(crate) names_bb: bool,
     pub(crate) is_enum: bool,
     pub(crate) version: Option<LitStr>,
@@ -29,9 +29,9 @@ pub(crate) struct Backend<'a> {
     /// Whether `families` has every family that the derive names; false if some of them were wrong.
     pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
-    /// The backend that a layer stands on.
+    /// The inner backend of a layer.
     pub(crate) inner: Option<Inner<'a>>,
-    /// The backends that an enum stands for.
+    /// The backends of an enum.
     pub(crate) variants: Option<Variants<'a>>,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Inner<'a> {
     pub(crate) generics: &'a Generics,
 }
 
-/// How a backend is constructed.
+/// The constructor of a backend.
 pub(crate) enum New {
-    /// With `Default`.
+    /// `Default`.
     Default,
-    /// With a function that takes no arguments.
+    /// A function that takes no arguments.
     Path(TypePath),
-    /// With a function that takes options.
+    /// A function that takes options.
     Open(TypePath),
-    /// With something that could not be parsed.
+    /// An option that could not be parsed.
     Unknown,
 }
 
@@ -161,7 +161,7 @@ fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<I
     Some(Inner { field, ty: &found.ty, generics: &input.generics })
 }
 
-/// Reports options of a layer that say how a backend is registered.
+/// Reports options that register a backend, because a layer is not registered.
 fn unregistered(options: &Options, ctxt: &mut Ctxt) {
     let message = "a layer is not registered as a backend: remove this; to give it a name, implement \
                    `bb::RegisteredLayer` and write `bb::register_layer!`";
@@ -172,7 +172,7 @@ fn unregistered(options: &Options, ctxt: &mut Ctxt) {
     functions.into_iter().flatten().for_each(|path| ctxt.error(path, message));
 }
 
-/// Decides how a backend is constructed, which options it accepts, and what lists its devices.
+/// Determines the constructor of a backend, its options, and the function that lists its devices.
 fn opening(
     new: Given<TypePath>,
     open: Given<TypePath>,
@@ -221,7 +221,7 @@ fn each_once<T>(list: Given<Vec<T>>, named: fn(&T) -> TokenStream, ctxt: &mut Ct
     once
 }
 
-/// Decides which types are registered under which names.
+/// Determines the types to register and their names.
 fn instances(
     input: &DeriveInput,
     name: Given<LitStr>,

@@ -1,5 +1,5 @@
-//! Expands `#[bb::native]`: an `impl` beside that of an extension family lists the methods that the family's
-//! `impl` contains.
+//! Expands `#[bb::native]`: adds an `impl` that lists the methods that the `impl` of an extension family
+//! contains.
 //!
 //! This module only parses the head of the `impl` and the names of its methods. Rustc reports methods that
 //! the family does not have.
@@ -97,7 +97,7 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
         let method = name.unraw().to_string();
         quote!(#(#conditions)* #operations::written(#method))
     });
-    // An instance of a generic backend is not known here.
+    // The instances of a generic backend are not known here.
     let named = generics.params.is_empty().then(|| {
         quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { #on, #operations } }
     });

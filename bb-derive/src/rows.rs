@@ -1,13 +1,13 @@
-//! Checks the rows of a vendor's operations before a macro expands them, and puts code at the place of a token.
+//! Checks the rows of a vendor's operations before a macro expands them, and gives code the span of a token.
 //!
-//! `bb::vendor!` passes the names that its rows may have. A mistake is reported at its token, and nothing is expanded.
+//! `bb::vendor!` passes the names that are allowed in its rows. A mistake is reported at its token, and nothing is expanded.
 
 use crate::ctxt::Ctxt;
 use crate::nearest::did_you_mean;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// Gives all tokens behind a first group the place of the tokens in that group, so that messages point there.
+/// Gives all tokens after a first group the span of the tokens in that group, so that messages point there.
 pub(crate) fn at(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter();
     let place = match tokens.next() {
@@ -17,7 +17,7 @@ pub(crate) fn at(tokens: TokenStream) -> TokenStream {
     moved(tokens.collect(), place.unwrap_or_else(Span::call_site))
 }
 
-/// Returns the place of the first token, within groups that macros made.
+/// Returns the span of the first token, also inside groups that macros made.
 fn first_span(tokens: TokenStream) -> Option<Span> {
     match tokens.into_iter().next()? {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => first_span(group.stream()),
@@ -41,7 +41,7 @@ fn moved(tokens: TokenStream, place: Span) -> TokenStream {
     moved.collect()
 }
 
-/// The names that rows may have.
+/// The names that are allowed in rows.
 struct Names {
     operands: Vec<String>,
     results: Vec<String>,
@@ -89,7 +89,7 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
         let TokenTree::Group(group) = token else { continue };
         match (group.delimiter(), row.get(at.wrapping_sub(1))) {
             (Delimiter::Parenthesis, Some(TokenTree::Ident(_))) => arguments(group.stream(), names, ctxt),
-            // The options of a row; a group behind `#` is an attribute.
+            // The options of a row; a group after `#` is an attribute.
             (Delimiter::Brace, _) => kinds(group.stream(), &names.params, "a parameter", ctxt),
             _ => {}
         }
@@ -118,7 +118,7 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     }
 }
 
-/// Checks what is in the parentheses of a method: operands, and parameters behind a semicolon.
+/// Checks the parentheses of a method: operands, and parameters after a semicolon.
 fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
     let mut tokens = tokens.into_iter();
     let operands: TokenStream = tokens.by_ref().take_while(|token| !is_end(token)).collect();
@@ -126,7 +126,7 @@ fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
     kinds(tokens.collect(), &names.params, "a parameter", ctxt);
 }
 
-/// Checks the names behind the colons of a list.
+/// Checks the names after the colons of a list.
 fn kinds(tokens: TokenStream, known: &[String], what: &str, ctxt: &mut Ctxt) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut begins = true;
@@ -137,7 +137,7 @@ fn kinds(tokens: TokenStream, known: &[String], what: &str, ctxt: &mut Ctxt) {
         {
             named(kind, known, what, ctxt);
         }
-        // A row begins behind a comma, or behind its documentation.
+        // A row begins after a comma, or after its documentation.
         begins = matches!(token, TokenTree::Punct(p) if p.as_char() == ',')
             || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
     }

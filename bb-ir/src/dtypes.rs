@@ -22,7 +22,7 @@ impl DataTypes {
     /// No element type.
     pub const NONE: DataTypes = DataTypes(0);
 
-    /// Returns the set of these types. One that is listed twice counts once.
+    /// Returns the set of these types. Duplicates count once.
     pub const fn of(types: &[DataType]) -> DataTypes {
         let mut bits = 0;
         let mut rest = types;
@@ -33,7 +33,7 @@ impl DataTypes {
         DataTypes(bits)
     }
 
-    /// Returns the types that are in one of the two sets, or in both.
+    /// Returns the union of the two sets.
     #[must_use]
     pub const fn and(self, other: DataTypes) -> DataTypes {
         DataTypes(self.0 | other.0)

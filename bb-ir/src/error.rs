@@ -21,12 +21,12 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a tensor, a graph or a frame was refused.
 ///
-/// The variants are in the order of what happens to a model: it is read, checked, run, and sent or saved. Shapes are boxed so that a `Result`
-/// stays small.
+/// The variants follow the life of a model: it is read, checked, run, and sent or saved. Shapes are boxed so that a
+/// `Result` stays small.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    // Limits: what a reader or an operation may take, and the options that set it.
+    // Limits of readers and operations, and the options that set them.
     /// No limit has this name.
     #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = shown(.name))]
     UnknownLimit {
@@ -50,7 +50,7 @@ pub enum Error {
     /// A model exceeds a limit.
     #[error("{what}: at most {limit} allowed{}, got {got}", by_limit(*.name))]
     Limit {
-        /// What the limit counts.
+        /// The quantity that the limit counts.
         what: &'static str,
         /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if it cannot be changed.
         name: Option<&'static str>,
@@ -69,7 +69,7 @@ pub enum Error {
         shape: Box<[usize]>,
         /// The limit in bytes; at least `isize::MAX` if only the address space is the limit.
         limit: usize,
-        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if there is no such field.
+        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if no field does.
         name: Option<&'static str>,
     },
 
@@ -82,7 +82,7 @@ pub enum Error {
         bytes: usize,
     },
 
-    // Files: what is at a path, and what its bytes are.
+    // Files: their paths and their contents.
     /// There is no file at a path.
     #[error("there is no file `{}`{}", sentence(.path.display()), missing_folder(.path, .missing))]
     NoFile {
@@ -97,7 +97,7 @@ pub enum Error {
     NotFile {
         /// The given path.
         path: PathBuf,
-        /// The kind of what the path leads to.
+        /// The kind of file at the path.
         kind: FileKind,
         /// Models inside it, if it is a folder.
         candidates: Box<[PathBuf]>,
@@ -123,7 +123,7 @@ pub enum Error {
         source: Box<Error>,
     },
 
-    /// Bytes are not the protobuf message they should be.
+    /// Bytes cannot be decoded as the expected protobuf message.
     #[error("the bytes are not {what}")]
     Decode {
         /// The expected message, as text.
@@ -158,7 +158,7 @@ pub enum Error {
         descr: String,
     },
 
-    // Check: what a model says of its graph.
+    // Check: the graph that a model describes.
     /// Several errors, most of them invalid nodes.
     #[error("{} mistakes: {problems}", .problems.0.len())]
     Several {
@@ -199,7 +199,7 @@ pub enum Error {
         found: String,
     },
 
-    /// No input has a symbolic dimension of a name for which a caller gives an extent.
+    /// A caller gives an extent for a symbolic dimension that no input has.
     #[error("no input has a symbolic dimension `{name}`; those that there are: {known}", name = shown(.name), known = listed(.known))]
     UnknownDim {
         /// The name that was given.
@@ -295,7 +295,7 @@ pub enum Error {
         domain: String,
     },
 
-    /// A node names an overload of an operator, and the model has no such function. Only functions of a model
+    /// A node names an overload of an operator, and the model has no function of this name. Only functions of a model
     /// have overloads.
     #[error("the model has no function `{op}` of domain `{}` (opset {opset})", shown(domain_title(.domain)), op = shown(.op))]
     UnknownOperator {
@@ -341,7 +341,7 @@ pub enum Error {
         input: usize,
     },
 
-    /// An operator has no such attribute.
+    /// The operator does not have an attribute of this name.
     #[error("attribute `{name}` is not one that the operator has in this version", name = shown(.name))]
     UnknownAttribute {
         /// The name of the attribute.
@@ -545,7 +545,7 @@ pub enum Error {
         to: DataType,
     },
 
-    // Tensors: the elements of one.
+    // Tensors: invalid elements and layouts.
     /// The bytes of a tensor do not match its element type and shape.
     #[error("a tensor of {dtype} with extents {shape:?} needs {expected} bytes, got {got}")]
     ByteLength {
@@ -586,7 +586,7 @@ pub enum Error {
         number: i32,
     },
 
-    /// A tensor has a negative extent, or one that is more than an address holds.
+    /// A tensor has an extent that is negative or exceeds the address space.
     #[error("extent {extent} is {}", if *extent < 0 { "negative" } else { "more than an address holds" })]
     Extent {
         /// The given extent.
@@ -676,7 +676,7 @@ pub enum Error {
         position: usize,
     },
 
-    // External data: the elements of tensors that are in files of their own.
+    // External data: tensor elements in separate files.
     /// The elements of a tensor are in a file, but no folder was given.
     #[error("elements lie in the file `{location}`, but no folder was given", location = shown(.location))]
     NoExternalFolder {
@@ -706,7 +706,7 @@ pub enum Error {
         location: String,
         /// The path that it leads to.
         resolved: PathBuf,
-        /// The kind of what it leads to.
+        /// The kind of file that it leads to.
         kind: FileKind,
     },
 
@@ -737,7 +737,7 @@ pub enum Error {
         value: String,
     },
 
-    /// A tensor that was given in the place of external data is another than the graph says.
+    /// A tensor that was given instead of external data does not have the type and shape that the graph declares.
     #[error("the tensor that was given is {got}{found:?}, expected {expected}{shape:?}")]
     ExternalTensor {
         /// The element type in the graph.
@@ -826,7 +826,7 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// A frame is followed by other bytes where it should end.
+    /// Other bytes follow the end of a frame.
     #[error("the frame has {got} bytes; expected {expected}")]
     FrameLength {
         /// The length that the frame states.
@@ -950,16 +950,16 @@ pub enum Error {
         got: u32,
     },
 
-    /// A compiled model, or what a peer sent in its form, contains something else than the form has at that place.
+    /// A compiled model, or a peer's message in the same form, has something unexpected at a place.
     #[error("the content is malformed at byte {at}; expected {expected}")]
     SavedForm {
         /// The place.
         at: usize,
-        /// What the format has there.
+        /// The content that the format requires there.
         expected: &'static str,
     },
 
-    /// The graph of a compiled model is not what a checked graph is.
+    /// The graph of a compiled model violates a guarantee of checked graphs.
     #[error("graph `{graph}` of the compiled model {problem}", graph = shown(.graph))]
     SavedGraph {
         /// The name of the graph.
@@ -968,7 +968,7 @@ pub enum Error {
         problem: &'static str,
     },
 
-    /// A node of a compiled model is not what its operator takes.
+    /// A node of a compiled model does not fit its operator.
     #[error("node `{node}` ({op}) of the compiled model is invalid", node = shown(.node), op = shown(.op))]
     SavedNode {
         /// The name of the node.

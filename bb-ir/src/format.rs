@@ -5,13 +5,13 @@ use std::fs::FileType;
 
 /// The format of bytes that are not an ONNX model.
 ///
-/// It is recognized by its first bytes, with which no serialized model begins.
+/// It is recognized by its first bytes, because no serialized model begins with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
     /// An empty file.
     Empty,
-    /// The pointer text that Git LFS stores in place of a file.
+    /// The pointer text that Git LFS stores instead of a file.
     GitLfs,
     /// The text of a symbolic link that was copied as a file.
     Link(
@@ -28,7 +28,7 @@ pub enum Format {
     TfLite,
     /// A `SavedModel` of TensorFlow.
     SavedModel,
-    /// Data in HDF5, the format in which Keras writes models.
+    /// Data in HDF5, the format of Keras models.
     Hdf5,
     /// A checkpoint or a TorchScript module of PyTorch.
     PyTorch,
@@ -56,7 +56,7 @@ pub enum Format {
     ),
     /// A web page.
     Html,
-    /// An XML document, the format in which OpenVINO writes models.
+    /// An XML document, the format of OpenVINO models.
     Xml,
     /// Other JSON data.
     Json,
@@ -122,7 +122,7 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// Formats and the bytes with which they begin.
+/// Formats and their first bytes.
 const MAGIC: &[(&[u8], Format)] = &[
     (b"version https://git-lfs", Format::GitLfs),
     (b"GGUF", Format::Gguf),
@@ -269,8 +269,8 @@ fn text(bytes: &[u8]) -> Option<Format> {
     link(bytes).map(Format::Link)
 }
 
-/// Returns the path if a short file contains nothing else, because systems without links store a link as such
-/// a file.
+/// Returns the path if a short file contains nothing else, because systems without links store a link as a file
+/// that contains its target.
 fn link(bytes: &[u8]) -> Option<String> {
     const LONGEST: usize = 1024;
     let path = std::str::from_utf8(bytes.get(..LONGEST.min(bytes.len()))?).ok()?.trim_end();

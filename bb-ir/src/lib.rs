@@ -1,11 +1,11 @@
 //! Tensors, graphs and their checks: the part of `bb` that does not depend on any backend.
 //!
 //! This crate holds element types, host tensors, ONNX's protobuf types, the op tables, graph checking,
-//! inference, the wire format, and how operators reach decoders of pictures and engines of patterns. The
+//! inference, the wire format, and the registries of picture decoders and pattern engines. The
 //! contract, the backends and the plans are in the `bb` crate.
 
-// No item of it is used: this crate selects the features with which `image` takes it, so that programs with pictures and without
-// share what is built.
+// No item of it is used. This crate selects the features of `image`, so that programs with and without pictures
+// share the build.
 use num_traits as _;
 
 pub mod check;

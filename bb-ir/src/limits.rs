@@ -1,4 +1,4 @@
-//! Limits on what an untrusted model may use.
+//! Limits on the resources of an untrusted model.
 
 use crate::Error;
 use crate::memory::at_most;
@@ -47,7 +47,7 @@ impl LimitInfo {
 /// Declares [`Limits`]. A row is a field, `name: kind = default`; the kind is a module of this file.
 macro_rules! limits {
     ($( $(#[doc = $doc:literal])+ $name:ident: $kind:ident = $default:expr; )*) => {
-        /// Limits on what a model may contain and use, and on where its data may be.
+        /// Limits on the contents and resources of a model, and on the location of its data.
         ///
         /// The defaults accept every honest model, and refuse a hostile one before it uses up a machine's
         /// memory or time.
@@ -89,35 +89,35 @@ macro_rules! limits {
 limits! {
     /// The size of the serialized model, without external data.
     model_bytes: bytes = at_most(16 << 30);
-    /// The number of nodes, including those of subgraphs and of inlined functions.
+    /// The number of nodes, including nodes of subgraphs and of inlined functions.
     nodes: count = 1_000_000;
-    /// The depth to which subgraphs, function calls and types may nest; at most `Limits::MAX_NESTING`.
+    /// The nesting depth of subgraphs, function calls and types; at most `Limits::MAX_NESTING`.
     nesting: count = 64;
     /// The number of elements of one constant tensor.
     tensor_elements: count = at_most(1 << 34);
     /// The size of one constant tensor.
     tensor_bytes: bytes = at_most(16 << 30);
-    /// The size of all constant tensors together, including those of inlined functions.
+    /// The size of all constant tensors together, including the tensors of inlined functions.
     total_tensor_bytes: bytes = at_most(64 << 30);
-    /// The size of all sparse constants together, in the dense form in which they are stored.
+    /// The size of all sparse constants together, in the dense form of their elements in memory.
     sparse_bytes: bytes = at_most(1 << 30);
     /// The length of a name.
     name_bytes: bytes = 64 << 10;
-    /// The size of all names and attributes other than tensors together, including those of inlined
+    /// The size of all names and attributes other than tensors together, including the names and attributes of inlined
     /// functions.
     total_text_bytes: bytes = at_most(1 << 30);
-    /// The size of a value that running the model produces. A larger value is refused before anything runs.
+    /// The size of a value that a run produces. A larger value is refused before anything runs.
     value_bytes: bytes = at_most(4 << 30);
     /// The size of all values of a run that exist at the same time, inputs and outputs included. A view counts like a copy,
     /// and texts that the host computes count until the run ends.
     run_bytes: bytes = at_most(16 << 30);
-    /// The size of all constants that are computed when a plan is made, those on the way included; at most `run_bytes`. What
-    /// would exceed it is computed in each run instead.
+    /// The size of all constants that are computed when a plan is made, including intermediate ones; at most `run_bytes`. Values
+    /// that would exceed it are computed in each run instead.
     fold_bytes: bytes = at_most(4 << 30);
     /// The number of iterations of all loops of a run together.
     iterations: count = 1 << 20;
-    /// The size of the plans that a compiled graph keeps for the kinds of inputs that it has met, beyond the model's weights.
-    /// The plan that was not used for the longest time is dropped first, and the newest one always stays.
+    /// The size of the plans that a compiled graph keeps for different kinds of inputs, without the model's weights.
+    /// The least recently used plan is dropped first, and the newest one always stays.
     plan_bytes: bytes = 256 << 20;
     /// Folders besides the model's own that may contain external data. Setting this limit again adds another
     /// folder.
@@ -253,7 +253,7 @@ mod access {
     }
 }
 
-/// Counts what a model has used of its limits.
+/// Counts how much of its limits a model has used.
 #[derive(Debug)]
 pub(crate) struct Meter<'l> {
     pub(crate) limits: &'l Limits,
@@ -282,7 +282,7 @@ impl<'l> Meter<'l> {
         within("total_tensor_bytes", "bytes of all constants", self.tensor_bytes, limit)
     }
 
-    /// Returns the bytes that the next sparse constant may have, and the name of the limit that says so.
+    /// Returns the bytes that the next sparse constant may have, and the name of the limit that decides.
     pub(crate) fn sparse_left(&self) -> (usize, &'static str) {
         let left = self.limits.sparse_bytes.saturating_sub(self.sparse_bytes);
         if left <= self.limits.tensor_bytes {
@@ -301,7 +301,7 @@ impl<'l> Meter<'l> {
     /// Counts the bytes of a name.
     pub(crate) fn name(&mut self, name: &str) -> Result<(), Error> {
         within("name_bytes", "bytes of a name", name.len(), self.limits.name_bytes)?;
-        // A `String` takes memory beside its text.
+        // A `String` takes memory in addition to its text.
         self.text(name.len() + 32)
     }
 
@@ -312,7 +312,7 @@ impl<'l> Meter<'l> {
         within("total_text_bytes", "bytes of names and attributes", self.text_bytes, limit)
     }
 
-    /// Returns the depth to which types and subgraphs may nest.
+    /// Returns the maximum nesting depth of types and subgraphs.
     pub(crate) fn deepest(&self) -> usize {
         self.limits.nesting.min(Limits::MAX_NESTING)
     }

@@ -1,12 +1,12 @@
 //! Vectors that report an error when the system has no memory for them.
 //!
-//! The standard library ends the process when an allocation fails. Wherever a model, a file or an extent
-//! decides the size of a vector, these functions make it, so that a failed allocation is [`Error::Memory`]. While they fill it,
-//! they ask whether to go on ([`pace`]).
+//! The standard library ends the process when an allocation fails. Where a model, a file or an extent
+//! decides the size of a vector, these functions allocate it, so that a failed allocation is [`Error::Memory`]. While they
+//! fill a vector, they check for cancellation ([`pace`]).
 
 use crate::{Error, pace};
 
-/// Returns `count`, or the greatest `usize` if that is less, as on processors whose addresses have 32 bits.
+/// Returns `count`, but at most `usize::MAX`, which is less on 32-bit processors.
 pub const fn at_most(count: u64) -> usize {
     if count > usize::MAX as u64 { usize::MAX } else { count as usize }
 }
@@ -76,7 +76,7 @@ pub fn copied<T: Clone>(op: &'static str, elements: &[T]) -> Result<Vec<T>, Erro
 pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> Result<Vec<T>, Error> {
     let mut elements = elements.into_iter();
     let mut vec = room(op, elements.size_hint().0)?;
-    // The lower bound of the size hint is reserved, so these elements fit without growing.
+    // The lower bound of the size hint is reserved, so that many elements fit without growing.
     let promised = vec.capacity();
     while vec.len() < promised {
         let part = pace::STRETCH.min(promised - vec.len());
@@ -99,7 +99,7 @@ pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> 
 ///
 /// # Errors
 ///
-/// The first error of the iterator; else as [`room`].
+/// The first error of the iterator; otherwise as [`room`].
 pub fn try_collected<T, E: From<Error>>(
     op: &'static str,
     elements: impl IntoIterator<Item = Result<T, E>>,
@@ -150,7 +150,7 @@ pub(crate) fn extend<T: Clone>(vec: &mut Vec<T>, elements: &[T]) {
     }
 }
 
-/// The elements that are copied before the next question whether to go on.
+/// The number of elements that are copied between two checks for cancellation.
 const fn part<T>() -> usize {
     let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
     if pace::BYTES < size { 1 } else { pace::BYTES / size }
@@ -175,8 +175,8 @@ pub fn probe(op: &'static str, bytes: usize) -> Result<(), Error> {
 ///
 /// As [`room`].
 pub fn probe_strings(op: &'static str, count: usize, bytes: usize) -> Result<(), Error> {
-    /// The pointer and the lengths in the list, the counts of references, and what an allocator adds to a small allocation
-    /// and rounds up.
+    /// The pointer and the lengths in the list, the reference counts, and an allocator's overhead and rounding for a small
+    /// allocation.
     const EACH: usize = 80;
     probe(op, count.saturating_mul(EACH).saturating_add(bytes))
 }

@@ -2,9 +2,9 @@
 
 /// Returns the known name that is most similar to `name`; `None` if no name is similar.
 ///
-/// Two names are similar if one contains the other, or if few edits for their length turn one into the other.
-/// An edit is an insertion, a deletion, a replacement or a swap of neighbours (optimal string alignment).
-/// Upper and lower case are equal.
+/// Two names are similar if one contains the other, or if the number of edits that turn one into the other is small for their
+/// length. An edit is an insertion, a deletion, a replacement or a swap of neighbours (optimal string alignment).
+/// Case is ignored.
 ///
 /// # Examples
 ///
@@ -15,7 +15,7 @@
 /// assert_eq!(nearest("x", ["a", "b"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody types longer names by hand, and the comparison takes time proportional to the product of the
+    // Longer names are not typed by hand, and the comparison takes time proportional to the product of the
     // lengths.
     const LONGEST: usize = 256;
     /// The known names that are compared.
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(nearest("Rehsape", names), Some("Reshape"));
         assert_eq!(nearest("Convolution", names), None);
         assert_eq!(nearest("", names), None);
-        // Upper and lower case are equal.
+        // Case is ignored.
         assert_eq!(nearest("ADD", ["Adds", "Add"]), Some("Add"));
     }
 

@@ -1,9 +1,9 @@
-//! How loops on the host find out that nobody waits for them any more.
+//! Cancellation of loops on the host.
 //!
-//! This crate knows no runs and no deadlines. A caller that lets it work for long hands over a function for that time ([`asked`]).
-//! Loops whose length a model or its data decide call the function after each [`STRETCH`] of work: a [`Pace`] counts the
-//! work, and [`ask`] calls the function. The function returns if the work may go on. If not, it unwinds, so that a loop
-//! needs no way out of its own: comparisons of a sort and iterators have none.
+//! Runs and deadlines are outside of this crate. A caller that starts long work passes a function for that time ([`asked`]).
+//! Loops whose length depends on a model or its data call the function after each [`STRETCH`] of work: a [`Pace`] counts the
+//! work, and [`ask`] calls the function. The function returns if the work may continue. Otherwise it unwinds, so that a loop
+//! needs no error path of its own: comparisons of a sort and iterators have none.
 
 use std::cell::Cell;
 
@@ -15,13 +15,13 @@ pub const STRETCH: usize = 1 << 16;
 pub(crate) const BYTES: usize = 1 << 22;
 
 thread_local! {
-    /// The function of the work that this thread does.
+    /// The function for the current work of this thread.
     static ASK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Calls `work`; loops in it call `ask` on this thread every so often, which may unwind through them.
+/// Calls `work`; loops in it regularly call `ask` on this thread, which may unwind through them.
 pub fn asked<R>(ask: fn(), work: impl FnOnce() -> R) -> R {
-    /// Restores the function from before, also after unwinding.
+    /// Restores the previous function, also after unwinding.
     struct Before(Option<fn()>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -32,7 +32,7 @@ pub fn asked<R>(ask: fn(), work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Calls the function of the work that this thread does, if there is one.
+/// Calls the function for the current work of this thread, if there is one.
 #[inline(never)]
 pub fn ask() {
     if let Some(ask) = ASK.get() {
@@ -72,7 +72,7 @@ impl Pace {
         Pace { left: STRETCH }
     }
 
-    /// Counts a step of so many units.
+    /// Counts a step of `units` units.
     #[inline]
     pub fn step(&mut self, units: usize) {
         if units < self.left {

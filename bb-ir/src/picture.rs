@@ -1,12 +1,12 @@
-//! How `ImageDecoder` reaches the crates that decode pictures.
+//! The interface between `ImageDecoder` and the crates that decode pictures.
 //!
-//! A crate that decodes pictures submits a [`PictureDecoder`], and a program that wants it links it: `use bb_pictures as _;`. This
-//! crate decodes nothing.
+//! A crate that decodes pictures submits a [`PictureDecoder`], and a program that uses it links the crate: `use bb_pictures as _;`. This
+//! crate contains no decoder.
 
 use crate::{BoxError, DataType, Error};
 use std::sync::OnceLock;
 
-/// Which numbers a pixel has. Each takes a byte.
+/// The channels of a pixel. Each takes a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PixelFormat {
     /// Red, green, blue.
@@ -18,7 +18,7 @@ pub enum PixelFormat {
 }
 
 impl PixelFormat {
-    /// Returns how many numbers a pixel has.
+    /// Returns the number of channels.
     ///
     /// # Examples
     ///
@@ -37,43 +37,43 @@ impl PixelFormat {
 /// A decoded picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// The rows.
+    /// The number of rows.
     pub height: usize,
-    /// The pixels of a row.
+    /// The number of pixels of a row.
     pub width: usize,
-    /// The pixels, row by row from the top, each in the format that was asked for.
+    /// The pixels, row by row from the top, each in the requested format.
     pub bytes: Vec<u8>,
 }
 
-/// What a decoder may do: how long it may go on, and how large a result may be.
+/// The limits of a decoder: its time, and the size of a result.
 pub trait Allowance {
-    /// Returns whether decoding must end. A decoder asks at least every few milliseconds; asking takes some nanoseconds.
+    /// Returns an error if decoding must end. A decoder calls this at least every few milliseconds; a call takes some nanoseconds.
     ///
     /// # Errors
     ///
-    /// Why it must end, which the decoder returns as [`PictureError::Ended`].
+    /// The reason why decoding must end, which the decoder returns as [`PictureError::Ended`].
     fn check(&self) -> Result<(), BoxError>;
 
-    /// Refuses a result that is too large. A decoder asks before it allocates the picture.
+    /// Refuses a result that is too large. A decoder calls this before it allocates the picture.
     ///
     /// # Errors
     ///
-    /// What is too large, which the decoder returns as [`PictureError::Ended`].
+    /// The refusal, which the decoder returns as [`PictureError::Ended`].
     fn bound(&self, dtype: DataType, shape: &[usize]) -> Result<(), BoxError>;
 }
 
-/// Why a picture is not decoded.
+/// The reason why a picture is not decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PictureError {
-    /// Decoding the picture would take too much.
+    /// The picture is invalid, is not supported, or would take too much memory or time.
     #[error("the picture {problem}")]
     Refused {
-        /// What is wrong with the picture, as the end of a sentence: ``is a JPEG of …``.
+        /// The fault of the picture, as the end of a sentence: ``is a JPEG of …``.
         problem: String,
     },
 
-    /// The [`Allowance`] refused to let the decoder go on. The caller finds its own error here, as it was.
+    /// The [`Allowance`] ended decoding. Its error is the source, unchanged.
     #[error("decoding had to end")]
     Ended(#[source] BoxError),
 
@@ -82,9 +82,9 @@ pub enum PictureError {
     Ir(#[from] Error),
 }
 
-/// Decodes a file; `None` for what is no picture of a format that the decoder knows.
+/// Decodes a file; `None` if the file is not a picture in a format that the decoder supports.
 ///
-/// The file may come from a stranger, so the function must neither panic nor allocate more than it has checked.
+/// The file may be untrusted, so the function must neither panic nor allocate more than it has checked.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ pub type Decode = fn(&[u8], PixelFormat, &dyn Allowance) -> Result<Option<Pictur
 /// A decoder of pictures, which a crate submits with `inventory::submit!`.
 #[derive(Debug, Clone, Copy)]
 pub struct PictureDecoder {
-    /// The crate's name. Decoders are asked in the order of their names.
+    /// The crate's name. Decoders are tried in the order of their names.
     pub name: &'static str,
     /// Decodes a file.
     pub decode: Decode,

@@ -1,8 +1,8 @@
-//! Text of strangers, as people may read it.
+//! Safe display of untrusted text.
 //!
 //! Names in a model and in a request may contain anything: characters that clear a terminal, end a line so that the next one
-//! looks like a message of the program, or reverse the order of what is read; and they may have millions of characters. What
-//! is written for people goes through [`shown`], or through [`printable`] where it has lines of its own.
+//! looks like a message of the program, or reverse the reading order. They may also have millions of characters. Text for people
+//! goes through [`shown`], or through [`printable`] if it has several lines of its own.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
@@ -16,7 +16,7 @@ pub const LONGEST_SENTENCE: usize = 2048;
 /// The greatest number of names that [`listed`] writes.
 pub const MOST_LISTED: usize = 20;
 
-/// Shows a name on one line: characters that people cannot see are escaped as Rust writes them, and what is longer than
+/// Shows a name on one line: invisible characters are escaped as Rust writes them, and a text longer than
 /// [`LONGEST`] is cut.
 ///
 /// # Examples
@@ -31,17 +31,17 @@ pub fn shown<T: Display>(name: T) -> Shown<T> {
     Shown { text: name, most: LONGEST }
 }
 
-/// Shows a sentence that contains names, as [`shown`] does; what is longer than [`LONGEST_SENTENCE`] is cut.
+/// Shows a sentence that contains names, as [`shown`] does; a text longer than [`LONGEST_SENTENCE`] is cut.
 pub fn sentence<T: Display>(sentence: T) -> Shown<T> {
     Shown { text: sentence, most: LONGEST_SENTENCE }
 }
 
-/// Shows a text on one line, as [`shown`] does, and cuts what is longer than `most` characters.
+/// Shows a text on one line, as [`shown`] does, and cuts it after `most` characters.
 pub fn within<T: Display>(most: usize, text: T) -> Shown<T> {
     Shown { text, most }
 }
 
-/// Lists names in quotation marks and brackets, of which [`shown`] writes each, and counts those after the first
+/// Lists names in quotation marks and brackets, each written by [`shown`], and counts the names after the first
 /// [`MOST_LISTED`].
 ///
 /// # Examples
@@ -53,10 +53,10 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> Listed<'_, S> {
     Listed(names)
 }
 
-/// Escapes the characters of a text that people cannot see, but for line feeds.
+/// Escapes the invisible characters of a text, except line feeds.
 ///
-/// This is for whole messages and tables on their way to a terminal. It does not cut, and it cannot know which lines are the
-/// program's own, so names in them went through [`shown`] before.
+/// This is for whole messages and tables on their way to a terminal. It does not cut. It cannot distinguish the program's own
+/// lines from others, so names in the text must have gone through [`shown`] before.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let escaped = |c: char| c != '\n' && is_hidden(c);
     if !text.chars().any(escaped) {
@@ -69,12 +69,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(printable)
 }
 
-/// Returns whether a character controls how others are read rather than being read: control and format characters, and
+/// Returns whether a character is invisible and controls the display of others: control and format characters, and
 /// separators of lines and paragraphs.
 ///
 /// Source: the Unicode Character Database, general categories Cc, Cf, Zl and Zp.
 pub fn is_hidden(c: char) -> bool {
-    // ASCII is nearly all text.
+    // Fast path for ASCII, which is nearly all text.
     if c.is_ascii() {
         return c.is_ascii_control();
     }
@@ -92,7 +92,7 @@ fn escape(c: char) -> String {
     if c.is_ascii() { c.escape_debug().to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Text that is shown; see [`shown`].
+/// Text to display; see [`shown`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<T> {
     text: T,
@@ -107,7 +107,7 @@ impl<T: Display> Display for Shown<T> {
     }
 }
 
-/// Names that are listed; see [`listed`].
+/// Names in a list; see [`listed`].
 #[derive(Debug, Clone, Copy)]
 pub struct Listed<'a, S>(&'a [S]);
 
@@ -125,7 +125,7 @@ impl<S: AsRef<str>> Display for Listed<'_, S> {
     }
 }
 
-/// Escapes what is written to it, and drops what is too long.
+/// Escapes the text that is written to it, and cuts it after `left` characters.
 struct Cut<'a, 'f> {
     to: &'a mut Formatter<'f>,
     left: usize,

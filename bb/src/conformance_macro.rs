@@ -14,7 +14,7 @@
 /// lacks some, the failure says which to declare. With `types = […]`, the test `listed_types` requires that the backend declares
 /// these types and no others.
 ///
-/// `onnx` fails with a list of each failed case: its name, its operators, and what was expected and computed.
+/// `onnx` fails with a list of each failed case: its name, its operators, and the expected and computed values.
 /// Before that, it prints for each operator how many cases passed, failed and were skipped;
 /// `cargo test onnx -- --nocapture` also shows this if the test passes. `cases = "text"` only runs the cases
 /// whose path contains the text, like the variable `BB_CASES`; `cases = 10` only runs each tenth case, unless `BB_CASES` is

@@ -4,8 +4,8 @@
 //! A backend implements [`Backend`] and derives its registration. Component code calls operations through a
 //! context and does not depend on a backend.
 //!
-//! This crate has the names of the crates below it that users need: of `bb-core`, what a backend is and what runs it; of `bb-onnx`,
-//! and of the crates of other domains that features link, ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
+//! This crate re-exports the names that users need: from `bb-core`, backends and the runtime; from `bb-onnx` and from the operator
+//! crates that features link, ONNX's operators; from `bb-conformance`, with a feature, the tests of backends.
 #![forbid(unsafe_code)]
 
 // The features only link these crates: they change nothing else of this one. Those of operators are linked by `onnx::lookup`.
@@ -65,7 +65,7 @@ pub fn backends() -> Result<LinkedBackends, Error> {
     linked_backends()
 }
 
-// What macros of authors expand to.
+// Used by the expansion of macros that backend authors call.
 #[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub use bb_conformance::__conformance;

@@ -1,4 +1,4 @@
-//! ONNX's operators as functions over any backend: those of every crate of operators that is linked.
+//! ONNX's operators as functions over any backend, from every linked crate of operators.
 //!
 //! `bb-onnx` has the operators of ONNX's own domain. Features add the other domains: `ml`, `microsoft` and `training`.
 
@@ -49,8 +49,8 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
     all.iter().copied()
 }
 
-/// Lists the features of this crate that an operator needs, besides those that bring a backend: of its domain, and of what it computes
-/// with.
+/// Lists the features of this crate that an operator needs, besides features of backends: the feature of its domain, and the feature
+/// of the engine that computes it.
 pub fn features_of(domain: &str, op_type: &str) -> impl Iterator<Item = &'static str> {
     let by_domain =
         OptionalDomain::ALL.iter().find(|known| known.domain == domain).map(|known| known.feature);

@@ -56,7 +56,7 @@ impl fmt::Display for Side {
 /// A value that one backend or component produces and another reads.
 ///
 /// Between backends, the value is copied through the host. A component reads the value where it is. A component's
-/// result is moved if the backend that reads it is not the one on which the component left it; this is known only when
+/// result is moved if the component left it on another backend than the one that reads it; this is known only when
 /// the component runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
@@ -72,11 +72,11 @@ pub struct Transfer {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
-    /// The nodes, in the order in which they can run.
+    /// The nodes, in an order that can run.
     pub nodes: Vec<NodePlacement>,
     /// The values that are transferred.
     pub transfers: Vec<Transfer>,
-    /// The parts into which the model is cut, in the order in which they run.
+    /// The parts of the model, in the order of execution.
     pub parts: Vec<PlacedPart>,
 }
 
@@ -84,7 +84,7 @@ pub struct Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlacedPart {
-    /// What runs them.
+    /// The backend or component that runs them.
     pub side: Side,
     /// The names of the nodes.
     pub nodes: Vec<String>,

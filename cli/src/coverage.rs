@@ -114,7 +114,7 @@ fn same_way(a: &Row, b: &Row) -> bool {
     matches!((a.how, b.how), (How::Lowered(_), How::Lowered(_))) || a.how == b.how
 }
 
-/// Writes what runs the versions of an operator; for lowered versions, also the number of operations.
+/// Writes how the versions of an operator run; for lowered versions, also the number of operations.
 fn hows(rows: &[Row]) -> String {
     let cell = |same: &[Row]| {
         let counts =

@@ -110,7 +110,7 @@ fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()
     let mut beside = output.as_os_str().to_owned();
     beside.push(".data");
     for written in [output.to_owned(), PathBuf::from(beside)] {
-        // A file that does not exist cannot be one of those that are read.
+        // A file that does not exist cannot be an input file.
         let Ok(real) = written.canonicalize() else { continue };
         if read.iter().any(|path| path.canonicalize().is_ok_and(|path| path == real)) {
             return Err(Error::OverInput { path: written });

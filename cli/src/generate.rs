@@ -196,7 +196,7 @@ fn given(options: &args::Generate) -> GenerateOptions {
     given
 }
 
-/// Says why an answer ended.
+/// Returns the name of the reason why an answer ended.
 fn reason(end: Option<End>) -> &'static str {
     match end {
         Some(End::Token) => "end",
@@ -225,7 +225,7 @@ fn summary(statistics: &Statistics, end: Option<End>, cache: usize, memory: Opti
     )
 }
 
-/// Says on a terminal what takes time, for as long as it does.
+/// Runs `work`, and shows `what` on a terminal until it ends.
 fn progress<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let terminal = std::io::stderr().is_terminal();
     if terminal {

@@ -1,8 +1,8 @@
-//! What layers in the names of backends report: the table of `metrics+…`.
+//! The reports of layers in the names of backends: the table of `metrics+…`.
 
 use crate::{out, render};
 
-/// Prints what each layer `metrics` counted, on standard error: standard output has the results.
+/// Prints the counts of each layer `metrics` on standard error, because standard output has the results.
 pub(crate) fn report() {
     for measured in bb_layers::all_metrics() {
         let mut rows: Vec<_> = measured.snapshot().into_iter().collect();
@@ -42,7 +42,7 @@ pub(crate) fn table() -> render::Table {
     table
 }
 
-/// Lists what makes one backend of several.
+/// Lists the backends that combine several others.
 pub(crate) fn combined() -> render::Table {
     let mut table = render::table(["SEVERAL", "WHAT IT DOES"]);
     for combined in bb::CombinedRegistration::all() {

@@ -1,4 +1,4 @@
-//! Backends of libraries: those of the variable `BB_BACKEND_PATH`, and those of `bb backends --load`.
+//! Backends from libraries: from the variable `BB_BACKEND_PATH`, and from `bb backends --load`.
 
 use crate::error::Result;
 

@@ -1,4 +1,4 @@
-//! `bb minimal`: prints with which features of `bb` models run, and by which operators they need them.
+//! `bb minimal`: prints the features of `bb` that models need, and the operators that need them.
 
 use crate::args;
 use crate::error::Result;
@@ -57,7 +57,7 @@ pub(crate) fn minimal(options: &args::Minimal) -> Result<ExitCode> {
     Ok(if served { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Collects what the nodes of a graph and of the graphs in it need, and the operators that nothing runs.
+/// Collects the needs of the nodes of a graph and of its subgraphs, and the operators that nothing runs.
 fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
     for node in &graph.nodes {
         let (domain, name) = (node.domain.as_str(), node.op_type.as_str());
@@ -76,7 +76,7 @@ fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
 fn dependencies(features: &BTreeSet<&str>, backend: Option<&str>) -> Result<Vec<String>> {
     let features: Vec<&str> = features.iter().copied().collect();
     let features = if features.is_empty() { String::new() } else { format!(", features = {features:?}") };
-    // There is no release, and a crate of another author has the name `bb` in the registry.
+    // `bb` has no release, and the registry has a crate `bb` of another author.
     let mut lines = vec![format!("bb = {{ path = \"…\", default-features = false{features} }}")];
     let backend = session::backend(backend)?;
     let linked = bb::Registry::global().entries().find(|entry| entry.name == backend.name());

@@ -1,7 +1,7 @@
 //! Reads members of `.npz` files, which are ZIP archives of `.npy` files.
 //!
-//! It reads what NumPy writes: stored or deflated members, found through the archive's directory. A member is unpacked only
-//! if the size that the directory states is allowed and can come from so few bytes, and into no more memory than that.
+//! It reads the archives that NumPy writes: stored or deflated members, found through the archive's directory. A member is unpacked only if
+//! the size in the directory is allowed and possible for its packed bytes, and into no more memory than that size.
 //!
 //! Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 to 4.5.
 
@@ -88,7 +88,7 @@ pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> R
     let plain = |entry: &Entry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
     let found = entries.iter().find(|entry| entry.name == name || plain(entry) == name);
     match (found, entries.as_slice()) {
-        // Readers differ in which of two they take, so that one may have checked what another uses.
+        // Readers may take different ones of the two, so that one reader checks a member and the next reader uses the other.
         (Some(entry), _) if entries.iter().filter(|other| other.name == entry.name).count() > 1 => {
             Err(NpzError::Twice { name: name.to_owned() })
         }
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A member of an archive: its name, method, packed bytes, and what the directory says of its size and checksum.
+    /// A member of an archive: its name, method, packed bytes, and its size and checksum in the directory.
     struct Made<'a> {
         name: &'a str,
         method: u16,
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_size_that_is_false_takes_no_memory() {
         let zeros = vec![0; 1 << 20];
-        // Less than there is, and far more than so few bytes can give.
+        // Smaller than the content, and far larger than the packed bytes can give.
         for (size, is) in [(1000, 1001), (u32::MAX - 1, 0)] {
             let file = archive(&[Made { size, ..Made::deflated("a.npy", &zeros) }]);
             let Err(NpzError::Length { expected, got, .. }) = member(&file, "a", true, usize::MAX) else {
@@ -324,7 +324,7 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = file.to_vec();
                 damaged[at] ^= 1 << bit;
-                // Some bytes say nothing about the member; what is read is right all the same.
+                // Damage to some bytes does not affect the member, but the content must be right.
                 if let Ok(content) = member(&damaged.into(), "a", true, 1000) {
                     assert_eq!(content[..], [5; 300], "bit {bit} of byte {at}");
                 }

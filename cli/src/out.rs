@@ -29,7 +29,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
     line(escaped(&serde_json::to_string_pretty(value)?))
 }
 
-/// Escapes the characters of JSON that people cannot see, as JSON does: they are in strings alone.
+/// Escapes the invisible characters of JSON, as JSON does: they occur only in strings.
 fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -48,7 +48,7 @@ pub(crate) fn note(text: impl std::fmt::Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{}", printable(&text.to_string()));
 }
 
-/// Prints what is still buffered.
+/// Prints the buffered output.
 pub(crate) fn flush() -> Result<()> {
     printed(std::io::stdout().lock().flush())
 }

@@ -128,7 +128,7 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
     }
 }
 
-/// Says whether rows are independent, without characters of the model's that control a terminal.
+/// Describes whether rows are independent, without control characters from the model.
 pub(crate) fn rows(proof: &RowProof) -> String {
     match proof {
         RowProof::Unproven { node, op, reason } if !node.is_empty() => {

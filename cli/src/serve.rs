@@ -1,4 +1,4 @@
-//! `bb serve`: answers requests for models until it is asked to end.
+//! `bb serve`: answers requests for models until a signal ends it.
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};

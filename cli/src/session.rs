@@ -102,7 +102,7 @@ pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
     Ok(bb::backend(backend_name(name)?)?)
 }
 
-/// Returns `name`; without a name, that of the default backend.
+/// Returns `name`; without a name, the name of the default backend.
 pub(crate) fn backend_name(name: Option<&str>) -> Result<&str> {
     match name {
         Some(name) => Ok(name),

@@ -1,4 +1,4 @@
-//! What follows a prompt, token by token: choosing one, its text, and whether it is the last.
+//! Continues a prompt token by token: chooses a token, decodes its text, and decides whether it is the last.
 
 use crate::grammar::Matcher;
 use crate::sampler::{LogProbability, Sampler, log_probabilities};
@@ -13,15 +13,15 @@ use crate::{Error, GenerateOptions};
 pub enum End {
     /// The model ended its text.
     Token,
-    /// A text that was to stop it came.
+    /// The text contains a stop string.
     Stop,
-    /// There are as many tokens as were wanted.
+    /// The requested number of tokens is reached.
     Length,
     /// The sequence is as long as the model takes.
     Context,
 }
 
-/// What a token adds to a text.
+/// The next token of an answer and the text that it adds.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Piece {
@@ -30,7 +30,7 @@ pub struct Piece {
     /// The text that is certain with this token. It is empty if the token ends within a character, or with what may be the beginning
     /// of a stop.
     pub text: String,
-    /// The logarithm of the probability of the token, and those of the most probable ones, if they were asked for.
+    /// The log-probability of the token and of the most probable tokens, if requested.
     pub log_probabilities: Option<(LogProbability, Vec<LogProbability>)>,
     /// Why this is the last piece, if it is.
     pub end: Option<End>,
@@ -81,7 +81,7 @@ impl Answer {
         self.most
     }
 
-    /// Chooses the next token by its logits. `full` tells whether there is no room for the token behind it.
+    /// Chooses the next token by its logits. `full` is true if the sequence has no room for a further token.
     pub(crate) fn next(&mut self, logits: &[f32], tokens: &Tokens, full: bool) -> Result<Piece, Error> {
         let ignore_end = self.ignore_end;
         let possible = match &mut self.matcher {

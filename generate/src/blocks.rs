@@ -10,7 +10,7 @@ pub(crate) const BLOCK: usize = 32;
 /// The least size in bytes of a freed buffer that goes back to the system at once.
 const LARGE: usize = 1 << 20;
 
-/// What a buffer of keys and one of values hold of each position.
+/// Element type and extents of one position, in a buffer of keys and in a buffer of values.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheRow {
     pub(crate) dtype: DataType,
@@ -30,7 +30,7 @@ pub(crate) struct Blocks {
     on: BackendHandle,
     buffers: Buffers,
     ids: Vec<BufferId>,
-    /// What each two buffers hold of a position.
+    /// The rows of each pair of buffers.
     rows: Vec<CacheRow>,
     room: usize,
 }
@@ -61,7 +61,7 @@ impl Blocks {
         2 * blocks * BLOCK * self.rows.iter().map(CacheRow::bytes).sum::<usize>()
     }
 
-    /// Makes room for as many blocks in all, and keeps what there is.
+    /// Grows the buffers to `room` blocks in total, and keeps their content.
     pub(crate) fn grow(&mut self, room: usize) -> Result<(), Error> {
         if room <= self.room {
             return Ok(());
@@ -103,7 +103,7 @@ impl Blocks {
         self.ids.iter().map(|&id| Ok(self.buffers.value(id)?)).collect()
     }
 
-    /// Writes new positions to their places. Each tensor has the rows of keys, and those of values behind them.
+    /// Writes new positions to their places. Each tensor has the rows of the keys, followed by the rows of the values.
     pub(crate) fn write(&self, new: &[Value], placed: &[Placed]) -> Result<(), Error> {
         let positions: usize = placed.iter().map(|placed| placed.count).sum();
         let other =

@@ -58,7 +58,7 @@ impl Cache {
         self.blocks.views()
     }
 
-    /// Appends positions to each cache, for which room was made.
+    /// Appends positions to each cache. The cache must have room for them.
     pub(crate) fn append(&mut self, new: &[Value], positions: usize) -> Result<(), Error> {
         self.blocks.write(new, &[Placed { from: 0, to: self.length, count: positions }])?;
         self.length += positions;

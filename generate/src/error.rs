@@ -26,11 +26,11 @@ pub enum Error {
     Form {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file that was found.
         found: &'static str,
     },
 
-    /// A GGUF file is not as the format has it.
+    /// A GGUF file does not conform to the format.
     #[error("the GGUF file is refused")]
     Gguf {
         /// What is wrong.
@@ -79,12 +79,12 @@ pub enum Error {
         file: &'static str,
         /// What is needed.
         expected: &'static str,
-        /// What the parser says, if it is no JSON.
+        /// The error of the parser, if the text is not JSON.
         #[source]
         source: Option<serde_json::Error>,
     },
 
-    /// An input of a model in ONNX's format is none that a loop can give.
+    /// An input of a model in ONNX's format is not one that the generation loop can fill.
     #[error(
         "the model has the input `{name}`, expected tokens, a mask, positions, and pairs of past and present"
     )]
@@ -96,16 +96,16 @@ pub enum Error {
     /// A model got another source for its encoder than it reads.
     #[error("the model got {found}, expected {expected}")]
     Source {
-        /// What it got.
+        /// The kind of source that was given.
         found: &'static str,
-        /// What it reads.
+        /// The kind of source that the model reads.
         expected: &'static str,
     },
 
     /// A model in ONNX's format lacks an input or an output.
     #[error("the model has no {what}")]
     Lacks {
-        /// What it lacks, as one would say it.
+        /// The name of the missing part, for messages.
         what: &'static str,
     },
 
@@ -116,7 +116,7 @@ pub enum Error {
         name: String,
         /// What is needed.
         expected: &'static str,
-        /// What it is.
+        /// The extents that were found.
         found: String,
     },
 
@@ -137,7 +137,7 @@ pub enum Error {
         source: bb_ir::BoxError,
     },
 
-    /// The model has no such token.
+    /// The model has no token of this number.
     #[error("token {token} does not exist, expected 0 to {most}")]
     Token {
         /// The token.
@@ -200,14 +200,14 @@ pub enum Error {
         option: &'static str,
         /// Its value.
         found: f64,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
 
     /// A constraint is wrong, has a part that is not known, or takes too much work.
     #[error("the {constraint} is refused")]
     Grammar {
-        /// What the constraint is, as one would say it.
+        /// The kind of constraint, for messages.
         constraint: &'static str,
         /// What is wrong.
         #[source]
@@ -217,7 +217,7 @@ pub enum Error {
     /// A constraint is too long.
     #[error("the {constraint} has {found} bytes, expected at most {most}")]
     GrammarSize {
-        /// What the constraint is, as one would say it.
+        /// The kind of constraint, for messages.
         constraint: &'static str,
         /// Its size.
         found: usize,
@@ -246,7 +246,7 @@ pub enum Error {
         found: &'static str,
     },
 
-    /// The model gave a logit that is no number.
+    /// The model gave a logit that is NaN or infinity.
     #[error("the logit of token {token} is {found}, expected a number")]
     Logit {
         /// The token.
@@ -255,7 +255,7 @@ pub enum Error {
         found: f32,
     },
 
-    /// No token is possible: all have a logit of minus infinity, or the model has no token for what a grammar needs next.
+    /// No token is possible: all have a logit of minus infinity, or the model has no token that the grammar allows next.
     #[error("no token is possible: all have a logit of minus infinity")]
     NoneLeft,
 
@@ -270,13 +270,13 @@ pub enum Error {
     /// Internal error: something holds that no input can cause.
     #[error("internal error: {what}")]
     Internal {
-        /// What holds.
+        /// The invariant that does not hold.
         what: &'static str,
     },
 }
 
 impl Error {
-    /// Returns what a caller can do about the error.
+    /// Returns the kind of the error, which tells a caller how to react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Read { .. } => ErrorKind::Configuration,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const JSON: u64 = 256 << 20;
 /// Where a folder may have its models.
 const FOLDERS: [&str; 2] = ["", "onnx"];
-/// What a decoder may be called: one for all tokens, or for those without a past, whose further ones another file has.
+/// File names of decoders: one for all tokens, or one for tokens without a past, with another file for the further tokens.
 const DECODERS: [&str; 3] = ["model.onnx", "decoder_model_merged.onnx", "decoder_model.onnx"];
 const ENCODER: &str = "encoder_model.onnx";
 const WITH_PAST: &str = "decoder_with_past_model.onnx";
@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     pub(crate) template: Option<ChatTemplate>,
 }
 
-/// Opens a model, whatever its form is.
+/// Opens a model in any of the supported forms.
 pub(crate) fn open(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
     let kind = std::fs::metadata(path).map_err(|source| read_error(path, source.into()))?;
     if kind.is_dir() { folder(path, on, options) } else { gguf(path, on, options) }
@@ -63,14 +63,14 @@ pub(crate) fn from_bytes(bytes: Bytes, on: &BackendHandle, options: &OpenOptions
     Ok(Opened { network, tokens, template })
 }
 
-/// Reads a file of JSON; `None` if there is none.
+/// Reads a JSON file; `None` if it does not exist.
 fn json(folder: &Path, file: &'static str) -> Result<Option<Json>, Error> {
     let Some(bytes) = content(&folder.join(file))? else { return Ok(None) };
     let parsed = serde_json::from_slice(&bytes);
     parsed.map(Some).map_err(|source| Error::Json { file, expected: "JSON", source: Some(source) })
 }
 
-/// Reads a small file; `None` if there is none.
+/// Reads a small file; `None` if it does not exist.
 fn content(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let size = match std::fs::metadata(path) {
         Ok(metadata) => metadata.len(),

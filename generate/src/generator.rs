@@ -28,7 +28,7 @@ struct Model {
     network: Network,
     tokens: Tokens,
     template: Option<ChatTemplate>,
-    /// The bytes of the tokens, once a grammar has asked for them.
+    /// The bytes of the tokens, after the first grammar was compiled.
     #[cfg(feature = "grammar")]
     vocabulary: OnceLock<Arc<Vocabulary>>,
 }
@@ -59,7 +59,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// [`Error`] for files that cannot be read, and for what is not known of a model.
+    /// [`Error`] for files that cannot be read, and for models with unknown parts.
     pub fn open(
         path: impl AsRef<Path>,
         on: &BackendHandle,
@@ -72,7 +72,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// [`Error`] for bytes that are no such file, and for what is not known of a model.
+    /// [`Error`] for bytes that are not a GGUF file, and for models with unknown parts.
     pub fn from_bytes(
         bytes: impl Into<Bytes>,
         on: &BackendHandle,
@@ -155,13 +155,13 @@ impl Generator {
     }
 
     /// Compiles a constraint for the tokens of this model. The first call for a model also sorts its tokens, which takes some tenths of a
-    /// second if there are many. Threads that ask for the first time together sort them each, and keep what one of them has.
+    /// second if there are many. If several threads make the first call together, each sorts the tokens, and all keep one of the results.
     ///
     /// # Errors
     ///
     /// [`Error::Grammar`] for a constraint that is wrong, that has a part which is not known, or that takes too much work;
-    /// [`Error::GrammarSize`] for one that is too long; [`Error::Busy`] while too many others are compiled; [`Error::Vocabulary`] if it is not
-    /// known which bytes the tokens of the model are.
+    /// [`Error::GrammarSize`] for one that is too long; [`Error::Busy`] while too many others are compiled; [`Error::Vocabulary`] if it is
+    /// not known which bytes the tokens of the model are.
     #[cfg(feature = "grammar")]
     pub fn grammar(&self, constraint: &Constraint) -> Result<Grammar, Error> {
         constraint.check()?;
@@ -204,7 +204,7 @@ impl Generator {
         self.model.network.start()
     }
 
-    /// Begins a sequence that answers to what an encoder reads, which is computed once.
+    /// Begins a sequence that answers the input of an encoder. The encoder runs once.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Generator {
     }
 }
 
-/// A sequence: the tokens so far, and the caches of their keys and values. What the next prompt has in common with them is not computed
+/// A sequence: the tokens so far, and the caches of their keys and values. A prefix that the next prompt shares with them is not computed
 /// again.
 #[derive(Debug)]
 pub struct TokenSequence {
@@ -248,7 +248,7 @@ impl TokenSequence {
         Ok(())
     }
 
-    /// Runs new tokens; returns the logits behind those of these numbers.
+    /// Runs new tokens. Returns the logits after the tokens at the indices `rows`.
     fn step(&mut self, tokens: &[u32], rows: &[i64]) -> Result<TensorData, Error> {
         self.generator.check(tokens)?;
         let logits = self.generator.model.network.step(tokens, rows, &mut self.store)?;
@@ -257,7 +257,7 @@ impl TokenSequence {
         Ok(logits)
     }
 
-    /// Makes the sequence these tokens, of which what is there already is kept. Returns the logits behind the last one, and how many
+    /// Makes these tokens the content of the sequence, and keeps the common prefix. Returns the logits after the last token, and how many
     /// tokens were kept.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl TokenSequence {
         Ok((logits.ok_or(Error::NoTokens)?, common))
     }
 
-    /// Computes the logits behind each of these tokens, from the beginning of a sequence on: `[tokens, vocabulary]`.
+    /// Computes the logits after each of these tokens, from the beginning of a sequence on: `[tokens, vocabulary]`.
     ///
     /// # Errors
     ///
@@ -300,11 +300,11 @@ impl TokenSequence {
         copied(&self.step(tokens, &rows)?)
     }
 
-    /// Generates what follows a prompt.
+    /// Generates the continuation of a prompt.
     ///
     /// # Errors
     ///
-    /// Those of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`]; [`Error::GrammarModel`].
+    /// The errors of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`]; [`Error::GrammarModel`].
     pub fn generate(
         &mut self,
         prompt: &[u32],
@@ -313,7 +313,7 @@ impl TokenSequence {
         Generation::begin(self, prompt, options)
     }
 
-    /// Generates what follows a prompt, and keeps the sequence for as long as that takes.
+    /// Generates the continuation of a prompt, and owns the sequence until the generation ends.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl<S: BorrowMut<TokenSequence>> Generation<S> {
         self.answer.generated()
     }
 
-    /// Ends the generation, and returns the sequence with what it has cached.
+    /// Ends the generation, and returns the sequence with its caches.
     pub fn into_sequence(self) -> S {
         self.session
     }

@@ -1,10 +1,10 @@
 //! Generates text with language models, on any backend of `bb`.
 //!
 //! [`Generator::open`] opens a GGUF file, or a folder with a model in ONNX's format. A [`TokenSequence`] is a sequence of tokens with its
-//! caches, and [`TokenSequence::generate`] is an iterator of what follows a prompt.
+//! caches, and [`TokenSequence::generate`] is an iterator over the continuation of a prompt.
 //!
-//! Everything in the files of a model is a stranger's: sizes, texts, tokenizers and templates yield errors, and are bounded. Training,
-//! and models that are no decoders, are not here.
+//! The files of a model are untrusted: sizes, texts, tokenizers and templates yield errors, and are bounded. Training, and models that are
+//! not decoders, are out of scope.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! What computes logits, and the caches of a sequence, whatever the form of a model is.
+//! The network of a model and the caches of a sequence, for each format of models.
 
 use crate::Error;
 use crate::cache::Cache;
@@ -6,7 +6,7 @@ use crate::decoder::Decoder;
 use crate::onnx::{EncoderInput, NO_ENCODER, OnnxDecoder, Past};
 use bb::TensorData;
 
-/// What computes logits.
+/// A network that computes logits.
 #[derive(Debug)]
 pub(crate) enum Network {
     Gguf(Decoder),
@@ -66,7 +66,7 @@ impl Network {
         }
     }
 
-    /// Runs new tokens. Returns the logits behind those of these numbers.
+    /// Runs new tokens. Returns the logits after the tokens at the indices `rows`.
     pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], store: &mut Store) -> Result<TensorData, Error> {
         match (self, store) {
             (Network::Gguf(decoder), Store::Cache(cache)) => decoder.step(tokens, rows, cache),

@@ -1,4 +1,4 @@
-//! What an answer calls in a build without the feature `grammar`: no answer has a grammar.
+//! Placeholder for the module `grammar` in a build without the feature `grammar`: no answer has a grammar.
 
 use crate::Error;
 

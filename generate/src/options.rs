@@ -1,4 +1,4 @@
-//! What a caller may choose.
+//! Options of opening a model and of generating text.
 
 use crate::Error;
 use bb::DataType;
@@ -7,7 +7,7 @@ use bb::DataType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Products {
-    /// As floats: exact but for the rounding of floats.
+    /// As floats: exact except for the rounding of floats.
     Floats,
     /// As integers, where a backend can: the left operand is rounded to 8 bits by blocks, as llama.cpp does.
     #[default]
@@ -24,8 +24,8 @@ pub enum CacheType {
     /// Rounded to halves, so that caches take half of the memory. Numbers beyond 65504 become infinite.
     F16,
     /// Rounded to integers of 8 bits, so that caches take little more than a quarter of the memory. The key, or the value, of a position
-    /// and a head has a scale of its own, an `f32`, which is its greatest magnitude divided by 127; halves are rounded to even. If one
-    /// of its elements is infinite or NaN, all become NaN, so that the next logits are an error.
+    /// and a head has its own scale, an `f32`, which is its greatest magnitude divided by 127; halves are rounded to even. If one of its
+    /// elements is infinite or NaN, all become NaN, so that the next logits are an error.
     ///
     /// Source: vLLM's `int8_per_token_head`.
     I8,
@@ -59,14 +59,14 @@ impl CacheType {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The greatest number of tokens of a sequence, at most what the model was trained for. Without it, 8192.
+    /// The greatest number of tokens of a sequence, at most the context length that the model was trained for. Without it, 8192.
     pub context: Option<usize>,
     /// How weights of few bits of a GGUF file are multiplied.
     pub products: Products,
     /// How the caches of a GGUF model keep keys and values.
     pub cache: CacheType,
-    /// What tells templates the seconds since 1970. Without it the system's clock does, and where the target has none, as in a browser,
-    /// templates find no function that tells the time.
+    /// Returns the seconds since 1970, for templates. Without it, templates use the system's clock. On targets without a clock, as in a
+    /// browser, templates have no function that returns the time.
     pub clock: Option<fn() -> u64>,
 }
 
@@ -78,21 +78,21 @@ impl OpenOptions {
         self
     }
 
-    /// Says how weights of few bits are multiplied.
+    /// Sets how weights of few bits are multiplied.
     #[must_use]
     pub fn with_products(mut self, products: Products) -> OpenOptions {
         self.products = products;
         self
     }
 
-    /// Says how caches keep keys and values.
+    /// Sets how caches keep keys and values.
     #[must_use]
     pub fn with_cache(mut self, cache: CacheType) -> OpenOptions {
         self.cache = cache;
         self
     }
 
-    /// Says what tells templates the seconds since 1970.
+    /// Sets the clock of templates, which returns the seconds since 1970.
     #[must_use]
     pub fn with_clock(mut self, clock: fn() -> u64) -> OpenOptions {
         self.clock = Some(clock);
@@ -112,21 +112,21 @@ const BIASES: usize = 4096;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// What logits are divided by. 0 takes the most probable token.
+    /// The divisor of the logits. 0 takes the most probable token.
     pub temperature: f64,
     /// How many of the most probable tokens may be drawn; 0 for all.
     pub top_k: usize,
     /// The probability that the most probable tokens reach together; 1 for all.
     pub top_p: f64,
-    /// The least probability of a token, as a share of that of the most probable one; 0 for all.
+    /// The least probability of a token, relative to the most probable one; 0 for all.
     pub min_p: f64,
     /// The probability that the tokens reach together whose surprise is nearest to the mean; 1 for all.
     pub typical: f64,
-    /// What a logit above 0 is divided by, and another multiplied by, if the token is there already; 1 for none.
+    /// The divisor of positive logits, and the factor of the others, for tokens that occurred already; 1 for none.
     pub repetition_penalty: f64,
-    /// What a logit loses if the token was generated.
+    /// The amount subtracted from a logit if the token was generated.
     pub presence_penalty: f64,
-    /// What a logit loses for each time that the token was generated.
+    /// The amount subtracted from a logit for each time that the token was generated.
     pub frequency_penalty: f64,
     /// How many of the last tokens the repetition penalty counts; 0 for all.
     pub penalty_last: usize,
@@ -186,7 +186,7 @@ impl Sampling {
     }
 }
 
-/// What a generation does.
+/// Options of a generation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GenerateOptions {
@@ -197,13 +197,13 @@ pub struct GenerateOptions {
     /// Texts that end the generation. They are not part of it. There are at most 64, with 65536 bytes in all, and none is longer than the
     /// longest answer.
     pub stop: Vec<String>,
-    /// Whether tokens that end a text, such as `<|im_end|>`, are passed over.
+    /// Whether tokens that end a text, for example `<|im_end|>`, are ignored.
     pub ignore_end: bool,
-    /// What constrains the text. Then no other token is chosen, a token that ends a text is possible where the grammar may end, and the
-    /// generation ends when nothing can follow.
+    /// The grammar that constrains the text. Only tokens that it allows are chosen, a token that ends a text is possible where the grammar
+    /// may end, and the generation ends when nothing can follow.
     #[cfg(feature = "grammar")]
     pub grammar: Option<crate::Grammar>,
-    /// Of how many of the most probable tokens each piece tells the logarithm of the probability.
+    /// The number of most probable tokens whose log-probabilities each piece reports.
     pub log_probabilities: Option<usize>,
     /// How many tokens of a prompt are run at once; 0 for all.
     pub chunk: usize,

@@ -92,7 +92,7 @@ impl Sampler {
         };
         for &(token, bias) in &o.bias {
             each(token, &|one| {
-                // A token that is not possible stays so, whatever its bias is.
+                // An impossible token stays impossible with any bias.
                 if one.logit > f64::NEG_INFINITY {
                     one.logit += bias;
                 }
@@ -154,9 +154,9 @@ impl Sampler {
     }
 }
 
-/// Returns the first token with the greatest logit; `None` if no token has a probability. Refuses logits that are none.
+/// Returns the first token with the greatest logit; `None` if no token has a probability. NaN and infinity are errors.
 fn most(logits: &[f32]) -> Result<Option<usize>, Error> {
-    /// So many logits are looked at without a branch, which the compiler does with vectors.
+    /// The number of logits that are compared without a branch, so that the compiler vectorizes the loop.
     const TOGETHER: usize = 256;
     let mut best = (None, f32::NEG_INFINITY);
     for (number, part) in logits.chunks(TOGETHER).enumerate() {
@@ -180,7 +180,7 @@ fn most(logits: &[f32]) -> Result<Option<usize>, Error> {
     Ok(best.0)
 }
 
-/// Iterates over the logits, with those in their place that were changed.
+/// Iterates over the logits, with the changed ones replaced.
 fn adjusted<'a>(logits: &'a [f32], changed: &'a [Changed]) -> impl Iterator<Item = Scored> + 'a {
     let mut changed = changed.iter().peekable();
     logits.iter().enumerate().map(move |(token, &logit)| {
@@ -189,7 +189,7 @@ fn adjusted<'a>(logits: &'a [f32], changed: &'a [Changed]) -> impl Iterator<Item
     })
 }
 
-/// Lists the most probable tokens, so many of them, in any order.
+/// Lists the `count` most probable tokens, in any order.
 fn leading(scored: &mut Vec<Scored>, count: usize, all: impl Iterator<Item = Scored>) {
     let room = count.saturating_mul(2).max(64);
     let mut least = f64::NEG_INFINITY;
@@ -203,7 +203,7 @@ fn leading(scored: &mut Vec<Scored>, count: usize, all: impl Iterator<Item = Sco
         f64::NEG_INFINITY
     };
     for one in all {
-        // Of equal ones, the lower tokens come first, and stay.
+        // Among equal logits, the lower tokens come first, and stay.
         if one.1 > least || scored.len() < count {
             scored.push(one);
             if scored.len() >= room {

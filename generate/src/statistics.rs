@@ -1,4 +1,4 @@
-//! What a generation took.
+//! Token counts and times of a generation.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct Statistics {
     /// The tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Those of them that the sequence had already.
+    /// The prompt tokens that the sequence had already.
     pub reused_tokens: usize,
-    /// How long the others took.
+    /// The time of the other prompt tokens.
     pub prompt_time: Duration,
     /// The tokens that were generated.
     pub answer_tokens: usize,

@@ -1,8 +1,8 @@
 //! Messages as the text that a model was trained on, by the template that comes with it.
 //!
-//! Templates are strangers' programs. Their source is bounded before it is parsed ([`source`]), and the parsed tree is changed
-//! ([`rewrite`]) so that every operator, filter, test, method and function takes its bytes and steps from an account ([`account`]) with
-//! the deadline of the caller. Lists know how deep they are and how much text they have ([`values`]).
+//! Templates are untrusted programs. Their source is bounded before it is parsed ([`source`]), and the parsed tree is changed ([`rewrite`])
+//! so that every operator, filter, test, method and function takes its bytes and steps from an account ([`account`]) with the deadline of
+//! the caller. Lists record their depth and the amount of their text ([`values`]).
 
 mod account;
 mod compiled;
@@ -27,13 +27,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const FUEL: u64 = 4_000_000;
 /// The greatest depth of calls and blocks. A call of a macro counts four.
 const CALLS: usize = 100;
-/// The greatest size of what a template makes, in bytes.
+/// The greatest size of a rendered text, in bytes.
 const TEXT: usize = 64 << 20;
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant`.
+    /// The speaker: `system`, `user` or `assistant`.
     pub role: String,
     /// The text.
     pub content: String,
@@ -61,7 +61,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     ///
-    /// [`Error::Template`] if it is no template; [`Error::LongTemplate`].
+    /// [`Error::Template`] if it is not a template; [`Error::LongTemplate`].
     ///
     /// # Examples
     ///
@@ -86,7 +86,7 @@ impl ChatTemplate {
         if source.len() > source::SOURCE {
             return Err(Error::LongTemplate { most: source::SOURCE });
         }
-        // Transformers marks what a model said with a block that other programs do not know.
+        // Transformers marks the model's part with a block that other programs do not know.
         let source = without_generation(source);
         let compiled = guarded(|| Compiled::new(&source))?;
         let environment = environment(clock.or(clock::SYSTEM));
@@ -99,7 +99,7 @@ impl ChatTemplate {
         [self.compiled.source(), &self.begin, &self.end]
     }
 
-    /// Writes messages. `answer` adds what an answer begins with.
+    /// Renders messages. `answer` adds the beginning of an answer.
     ///
     /// The deadline and the cancel tokens of [`bb::RunOptions::current`] end a rendering.
     ///
@@ -180,7 +180,7 @@ fn failed(source: minijinja::Error) -> Error {
     }
 }
 
-/// Makes `{% generation %}` and `{% endgeneration %}` a condition that always holds, which leaves spaces as they are.
+/// Replaces `{% generation %}` and `{% endgeneration %}` by a condition that always holds, so that spaces do not change.
 fn without_generation(source: &str) -> String {
     let mut text = source.to_owned();
     for (name, instead) in [("generation", "if true"), ("endgeneration", "endif")] {

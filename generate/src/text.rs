@@ -37,7 +37,7 @@ impl TextStream {
             let new = tokens.decode(self.tokens.get(self.taken..).unwrap_or_default())?;
             return Ok(self.certain(&new));
         };
-        // A character whose bytes are not all there is shown as U+FFFD.
+        // A character whose bytes are incomplete is decoded as U+FFFD.
         if new.ends_with('\u{fffd}') && patient {
             return Ok((String::new(), false));
         }

@@ -38,13 +38,13 @@ const SURPLUS: Duration = Duration::from_secs(2);
 /// How often a connection is looked at, at least. A shorter time for requests makes it oftener.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long those may still read who asked after the server began to end.
+/// How long clients of the late requests, which came after the server began to end, may still read their answers.
 const TOLD: Duration = Duration::from_millis(200);
 
 /// How long a connection may wait for the rest of a request when the server ends.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// What all connections of a listener have in common.
+/// The state that all connections of a listener share.
 #[derive(Clone)]
 pub(crate) struct Listening {
     pub(crate) router: Router,
@@ -60,8 +60,8 @@ pub(crate) struct Listening {
     pub(crate) busy: watch::Sender<usize>,
 }
 
-/// Accepts connections until `stopping` is set, then waits for their requests, and for those of other listeners. Meanwhile, those
-/// who ask whether the server is ready are told that it is not.
+/// Accepts connections until `stopping` is set, then waits for their requests, and for the requests of other listeners. Meanwhile, requests
+/// for the server's readiness are answered with "not ready".
 pub(crate) async fn accept(listener: TcpListener, all: Listening) {
     let mut stopping = all.stopping.clone();
     let (mut running, mut late) = (JoinSet::new(), JoinSet::new());
@@ -82,7 +82,7 @@ pub(crate) async fn accept(listener: TcpListener, all: Listening) {
             _ = others.wait_for(|busy| *busy == 0), if stopped => continue,
         };
         let Ok((stream, client)) = accepted else {
-            // There are no file descriptors, or the peer is gone already. Either passes, but not by asking again at once.
+            // Either there are no file descriptors, or the peer is gone. Both pass with time, but not by retrying at once.
             sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -97,7 +97,7 @@ pub(crate) async fn accept(listener: TcpListener, all: Listening) {
         });
     }
     drop(listener);
-    // What is being told to those who came late is a few bytes.
+    // The answers to late connections are a few bytes.
     let told = async { while late.join_next().await.is_some() {} };
     let _cut_off = timeout_at(Instant::now() + TOLD, told).await;
 }
@@ -169,7 +169,7 @@ async fn served(stream: TcpStream, connection: &Arc<Connection>, all: &Listening
     }
 }
 
-/// Waits until a peer takes too little of what is written to it.
+/// Waits until a peer reads too little of its answer.
 async fn stalled(connection: &Connection, all: &Listening) {
     let mut looks = interval((all.shared.timeout / 4).clamp(Duration::from_millis(10), LOOK));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -189,7 +189,7 @@ async fn over(connection: &Connection, all: &Listening) {
 
 /// Waits until the server ends.
 async fn stop(mut stopping: watch::Receiver<bool>) {
-    // The sender is gone with the server.
+    // The sender is dropped with the server.
     let _gone = stopping.wait_for(|stop| *stop).await;
 }
 
@@ -258,7 +258,7 @@ fn answering(connection: &Arc<Connection>, all: &Listening) -> Answering {
     }
 }
 
-/// Waits until a peer has sent as many bytes as the preface of HTTP/2 has; returns false if it does not in time.
+/// Waits until a peer has sent the `PREFACE_BYTES` bytes of the preface of HTTP/2; returns false if it does not in time.
 async fn begins(stream: &TcpStream, time: Duration) -> bool {
     let until = Instant::now() + time;
     let mut bytes = [0; PREFACE_BYTES];

@@ -149,15 +149,15 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 /// The body of an answer.
 pub(crate) struct AnswerBody {
     body: Body,
-    /// What is left of the last frame of the body.
+    /// The rest of the last frame of the body.
     rest: Bytes,
     number: u64,
     connection: Arc<Connection>,
     #[expect(dead_code, reason = "it is there to be dropped")]
     within: InRequest,
-    /// What is held as long as a byte is left; parts share the memory of all.
+    /// The held bytes of the answer, until the last of its bytes is dropped; parts share the memory of the whole.
     held: Option<HeldAnswer>,
-    /// The line in the log, which is written when the answer is taken or nobody takes it any more.
+    /// The line in the log, which is written when the answer is taken or dropped.
     line: Option<RequestLine>,
 }
 

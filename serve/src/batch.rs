@@ -1,13 +1,13 @@
 //! Joins requests to one run, and divides its results.
 //!
-//! Shapes do not tell whether a model computes its rows independently: one that subtracts the mean of all rows, or quantises by
-//! the range of all rows, answers other numbers in a batch, and so tells a client what another one asked. So requests are joined
-//! only if the model's operations prove that rows are independent (`bb::Module::prove_rows`), for each kind of requests, because a
-//! model may compute otherwise with other extents.
+//! Shapes do not prove that a model computes its rows independently. A model that subtracts the mean of all rows, or quantises by the range
+//! of all rows, gives other results in a batch, and so leaks the requests of one client to another. So requests are joined only if the
+//! model's operations prove that rows are independent (`bb::Module::prove_rows`), for each kind of requests, because a model may compute
+//! otherwise with other extents.
 //!
-//! The proof is of the operations. That the kernels of a backend round a row alike in every number of rows is compared: the first
-//! batch of each kind also runs request by request. If an answer differs, the model runs without batches from then on, and the
-//! clients receive the answers of the single runs.
+//! The proof covers the operations. It does not cover that the kernels of a backend round a row alike in every number of rows. So the first
+//! batch of each kind also runs request by request. If an answer differs, the model runs without batches from then on, and the clients
+//! receive the answers of the single runs.
 
 use crate::error::Error;
 use crate::model::TensorPort;
@@ -54,7 +54,7 @@ impl Batching {
         Batching { rows, delay, module, proof, on, kinds: Mutex::default() }
     }
 
-    /// Says what is known of the rows.
+    /// Returns the proof about the rows.
     pub(crate) fn proof(&self) -> Option<&RowProof> {
         self.proof.as_ref()
     }
@@ -78,7 +78,7 @@ impl Batching {
             }
         }
         for port in outputs {
-            // What inference does not know is compared when there are results.
+            // Extents unknown to inference are compared when there are results.
             let got = first(port);
             if got != batch && !matches!(got, Some(Dim::Unknown)) {
                 return Err(refuse("output", port, got));
@@ -118,7 +118,7 @@ impl Batching {
         let inputs: Vec<RowInput> = kind.others.iter().map(input).collect();
         let joins = match self.module.prove_rows(&inputs, self.rows) {
             Ok(RowProof::Independent) => Joins::Unseen,
-            // A run says what is wrong with the extents.
+            // A run reports the error in the extents.
             Ok(_) | Err(_) => Joins::Never,
         };
         *self.kinds().entry(kind.others.clone()).or_insert(joins)
@@ -130,7 +130,7 @@ impl Batching {
     }
 }
 
-/// What requests that can be joined have in common, and how many rows one has.
+/// The key of requests that can be joined: the extents that they share, and the rows of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchKey {
     pub(crate) rows: usize,
@@ -139,7 +139,7 @@ pub(crate) struct BatchKey {
 }
 
 impl BatchKey {
-    /// Returns the kind of a request; `None` if it must run alone.
+    /// Returns the key of a request; `None` if it cannot be joined.
     pub(crate) fn of(inputs: &[Option<TensorData>], most: usize) -> Option<BatchKey> {
         let mut given = inputs.iter().flatten().map(|x| x.shape().first().copied());
         let rows = given.next().flatten().filter(|rows| (1..most).contains(rows))?;
@@ -173,7 +173,7 @@ pub(crate) fn join(parts: &[&TensorData]) -> Result<TensorData, bb_ir::Error> {
     TensorData::adopt(first.dtype(), &shape, bytes.into())
 }
 
-/// Divides a tensor along the first dimension; `None` if it does not have as many rows as the parts together.
+/// Divides a tensor along the first dimension; `None` if its rows are not the sum of `rows`.
 pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
     let (&all, others) = x.shape().split_first()?;
     if all != rows.iter().sum::<usize>() || all == 0 {

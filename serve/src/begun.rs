@@ -1,4 +1,4 @@
-//! A stream of which some bytes were read already.
+//! A stream whose first bytes were read already.
 
 use std::io;
 use std::pin::Pin;

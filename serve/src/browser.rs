@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(check(&[], "0.0.0.0:8000", Method::GET, "/v2", &[("host", host)]), "ok", "{host}");
         }
         assert_eq!(check(&[], LOOPBACK, Method::GET, "/v2", &[]), "ok");
-        // Several hosts, and the one of the target, as HTTP/2 and proxies have it.
+        // Several hosts, and the host of the target, as in requests of HTTP/2 and proxies.
         let twice = [("host", "localhost"), ("host", "evil.example")];
         assert_eq!(check(&[], LOOPBACK, Method::GET, "/v2", &twice), "host");
         assert_eq!(

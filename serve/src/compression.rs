@@ -1,4 +1,4 @@
-//! Compressed requests and answers, within the bounds of what is not compressed.
+//! Compressed requests and answers, within the limits of uncompressed ones.
 
 use crate::infer;
 use crate::refusal::Refusal;
@@ -25,7 +25,7 @@ const PART: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     Gzip,
-    /// What HTTP calls `deflate`: the format of zlib.
+    /// The coding `deflate` of HTTP: the format of zlib.
     Deflate,
 }
 
@@ -46,7 +46,7 @@ impl Coding {
         }
     }
 
-    /// Chooses the coding of an answer by what a client accepts, as `Accept-Encoding` says it.
+    /// Chooses the coding of an answer by the client's `Accept-Encoding`.
     pub(crate) fn accepted(list: &str) -> Option<Coding> {
         let accepts = |item: &str| {
             let mut parts = item.split(';');
@@ -59,7 +59,7 @@ impl Coding {
     }
 }
 
-/// A vector whose room is asked for before it is made.
+/// A vector that reserves its bytes in `grow` before it allocates them.
 struct Held<F> {
     bytes: Vec<u8>,
     room: usize,
@@ -133,7 +133,7 @@ pub(crate) fn unpack(
             return Err(Refusal::Packed { coding: coding.name(), source });
         }
         Coding::Deflate if is_zlib(packed) => copy(coding, &mut ZlibDecoder::new(input), &mut to)?,
-        // Some clients send what is inside of that format.
+        // Some clients send raw deflate data, without the zlib wrapper.
         Coding::Deflate => copy(coding, &mut DeflateDecoder::new(input), &mut to)?,
     }
     Ok(to.bytes.into())
@@ -179,7 +179,7 @@ impl Read for Input<'_> {
     }
 }
 
-/// Returns whether bytes begin as the format of zlib does (RFC 1950, section 2.2).
+/// Returns whether bytes begin with a header of zlib (RFC 1950, section 2.2).
 fn is_zlib(packed: &[u8]) -> bool {
     let [method, flags, ..] = packed else { return false };
     method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0

@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! The configuration of a server.
 
 use crate::log::RequestLog;
 use crate::token::Token;
@@ -20,10 +20,10 @@ pub struct ModelConfig {
     pub backend: String,
 }
 
-/// The files with which connections are encrypted.
+/// The files for the encryption of connections.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate of the server and those that lead to its authority, in the format PEM.
+    /// The server's certificate and the chain of certificates to its authority, in the format PEM.
     pub certificate: PathBuf,
     /// The private key of the first certificate, in the format PEM.
     pub key: PathBuf,
@@ -36,19 +36,19 @@ pub enum CacheType {
     /// As they are computed.
     #[default]
     F32,
-    /// As halves, so that twice as many positions have room.
+    /// As halves, so that twice the number of positions have room.
     F16,
-    /// As integers of 8 bits with a scale for each head, so that almost four times as many positions have room.
+    /// As integers of 8 bits with a scale for each head, so that almost four times the number of positions have room.
     I8,
 }
 
-/// What a server is started with. The defaults suit a small machine; every bound can be changed.
+/// The configuration of a server. The defaults suit a small machine; every bound can be changed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// The models.
     pub models: Vec<ModelConfig>,
-    /// The folder from which clients may load models, and unload them. Without one, they may not.
+    /// The folder whose models clients may load and unload. Without a folder, they may not.
     pub repository: Option<PathBuf>,
     /// The backend of the models in the folder.
     pub repository_backend: String,
@@ -60,11 +60,11 @@ pub struct Config {
     pub http: SocketAddr,
     /// Where gRPC listens.
     pub grpc: SocketAddr,
-    /// The limits of models and of what they compute.
+    /// The limits of models and of their runs.
     pub limits: Limits,
     /// How models are compiled. The limits of runs come from `limits`.
     pub compile: CompileOptions,
-    /// What clients must send, except for asking whether the server lives and is ready.
+    /// The token that clients must send, except in requests for liveness and readiness.
     pub token: Option<Token>,
     /// Further names that requests may have as their host, and hosts whose pages in browsers may send requests. Without
     /// a token, the pages of all others are refused, and so are, if the server listens on a loopback address, requests for other hosts.
@@ -89,7 +89,8 @@ pub struct Config {
     pub cache_bytes: usize,
     /// How keys and values of language models are kept.
     pub cache: CacheType,
-    /// The greatest number of tokens of a prompt and its answer, at most what the model was trained for. Without it, 8192.
+    /// The greatest number of tokens of a prompt and its answer, at most the context length that the model was trained for. Without it,
+    /// 8192.
     pub context: Option<usize>,
     /// How long a request may take, from its first byte to its answer, or to the first token of an answer that is generated; then, how
     /// long a client may take nothing of the answer.
@@ -102,10 +103,10 @@ pub struct Config {
     pub connections: usize,
     /// The number of connections that one client's address may have of these.
     pub client_connections: usize,
-    /// How long a shutdown goes on accepting requests, while the server says that it is not ready, so that who distributes
-    /// requests sends no more.
+    /// How long a shutdown goes on accepting requests, while the server reports that it is not ready, so that a load balancer sends no more
+    /// requests.
     pub drain: Duration,
-    /// How long a shutdown waits, after that, for what is queued.
+    /// How long a shutdown then waits for queued requests.
     pub grace: Duration,
 }
 

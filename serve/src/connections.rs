@@ -1,15 +1,14 @@
 //! The open connections: how many there may be, which one gives way to another, and which one is closed.
 //!
-//! A connection is in one of these states, by what it waits for:
+//! A connection is in one of these states:
 //!
-//! - *idle*: for a request, of which at most a part of the head came;
-//! - *sending*: for the rest of a request whose head came;
-//! - *computing*: for an answer;
-//! - *answering*: for the peer to take an answer.
+//! - *idle*: it waits for a request, and has received at most a part of the head;
+//! - *sending*: it waits for the rest of a request whose head came;
+//! - *computing*: it waits for an answer;
+//! - *answering*: it waits for the peer to read an answer.
 //!
-//! If there are as many connections as there may be, one that is idle gives way to a new one, then one that is sending, then one
-//! whose peer takes nothing of its answer. If none does, the new one is *surplus*: only its questions about health and counters
-//! are answered, and not for long.
+//! At the limit of connections, an idle connection gives way to a new one, then one that is sending, then one whose peer does not read its
+//! answer. If none does, the new one is *surplus*: only its questions about health and counters are answered, and not for long.
 
 use crate::metrics::{Closed, Protocol, ServerMetrics};
 use std::collections::HashMap;
@@ -25,8 +24,8 @@ const PATIENCE: u64 = 1000;
 /// How many surplus connections there may be; the oldest one gives way.
 const SURPLUS: usize = 16;
 
-/// How many bytes a peer must take within the time for a request. A smaller number is progress of a byte now and then, by which a
-/// connection would last for ever.
+/// How many bytes a peer must read within the time for a request. With a smaller number, a peer that reads a byte now and then would keep
+/// its connection for ever.
 const ENOUGH: u64 = 64 << 10;
 
 /// The open connections of one protocol.
@@ -60,7 +59,7 @@ pub(crate) struct Connection {
     blocked: AtomicU64,
     /// The bytes that the peer took since then.
     taken: AtomicU64,
-    /// When each answer was last asked for a part, by number.
+    /// When the body of each answer was last polled, by number.
     answers: Mutex<HashMap<u64, u64>>,
     closed: Notify,
     start: Instant,
@@ -192,30 +191,30 @@ impl Connection {
         self.closed.notified().await;
     }
 
-    /// Notes that the head of a request came; returns what notes the end of the answer.
+    /// Records the head of a request. Dropping the result records the end of the answer.
     pub(crate) fn request(self: &Arc<Connection>) -> InRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.since.store(self.now(), Ordering::Relaxed);
         InRequest(self.clone())
     }
 
-    /// Notes that all of a request came; returns what notes that its answer is there.
+    /// Records that a request is complete. Dropping the result records that its answer is ready.
     pub(crate) fn computing(self: &Arc<Connection>) -> Computing {
         self.computing.fetch_add(1, Ordering::Relaxed);
         Computing(self.clone())
     }
 
-    /// Notes that an answer waits for its peer, which has asked for a part of it now.
+    /// Records that the body of an answer was polled, and so waits for its peer.
     pub(crate) fn asked(&self, answer: u64) {
         self.answers().insert(answer, self.now());
     }
 
-    /// Notes that a peer has asked for all of an answer, or for no more.
+    /// Records that an answer was read to its end or dropped.
     pub(crate) fn ended(&self, answer: u64) {
         self.answers().remove(&answer);
     }
 
-    /// Notes that writing waits for the peer.
+    /// Records that writing blocks on the peer.
     pub(crate) fn blocked(&self) {
         let now = self.now() + 1;
         if self.blocked.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -223,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the peer took bytes.
+    /// Records bytes that the peer read.
     pub(crate) fn wrote(&self, bytes: usize) {
         if self.blocked.load(Ordering::Relaxed) == 0 {
             return;
@@ -234,12 +233,12 @@ impl Connection {
         }
     }
 
-    /// Notes that nothing waits to be written.
+    /// Records that all bytes are written.
     pub(crate) fn flushed(&self) {
         self.blocked.store(0, Ordering::Relaxed);
     }
 
-    /// Tells since when the peer takes nothing.
+    /// Returns the time since which the peer reads nothing.
     fn stalled_since(&self) -> Option<u64> {
         let blocked = self.blocked.load(Ordering::Relaxed).checked_sub(1);
         let asked = self.answers().values().min().copied();
@@ -288,7 +287,7 @@ impl Drop for InRequest {
     }
 }
 
-/// A request of a connection, until its answer is there.
+/// A request of a connection, until its answer is ready.
 pub(crate) struct Computing(Arc<Connection>);
 
 impl Drop for Computing {

@@ -105,9 +105,10 @@ pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
     Ok(bytes.freeze())
 }
 
-/// Makes a tensor of JSON: a list of all elements, or lists in lists as the extents say.
+/// Builds a tensor from JSON: a list of all elements, or nested lists by the extents.
 pub(crate) fn from_json(of: &Announced, json: &RawValue, lease: &Lease) -> Result<TensorData, Refusal> {
-    // Each element takes two bytes at least, with its comma; so the room is not what a request claims, but what it sent.
+    // Each element takes two bytes at least, with its comma. So the allocation is bounded by the bytes that were sent, not by the claimed
+    // extents.
     let room = of.elements.min(json.get().len() / 2 + 1);
     match of.dtype {
         DataType::Bool => numbers::<Truth>(of, json, room, lease, |x| {
@@ -309,7 +310,7 @@ impl<T: FromJson> Collect for Vec<T> {
     }
 }
 
-/// An element that is made of a number or a truth value of JSON; `None` if it cannot hold it.
+/// An element that is built from a number or a truth value of JSON; `None` if it cannot hold the value.
 trait FromJson: Sized {
     fn from_bool(_: bool) -> Option<Self> {
         None
@@ -350,7 +351,7 @@ integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 macro_rules! floats {
     ($($t:ty: $from:expr, $whole:expr;)*) => {$(
-        // Floats round what they are given, integers included; only what is too large for the type is refused.
+        // Floats round their values, integers included; only values too large for the type are refused.
         #[allow(clippy::cast_precision_loss, reason = "floats round, and those of 16 bits without a cast")]
         impl FromJson for $t {
             fn from_u64(x: u64) -> Option<$t> {

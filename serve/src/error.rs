@@ -130,9 +130,9 @@ pub enum Error {
     TooMany {
         /// The field of [`Config`](crate::Config).
         name: &'static str,
-        /// What it is.
+        /// The value.
         got: usize,
-        /// What it may be.
+        /// The greatest allowed value.
         most: usize,
     },
 
@@ -180,7 +180,7 @@ pub enum Error {
         source: Box<bb::Error>,
     },
 
-    /// A file is no model, or exceeds a limit.
+    /// A file is not a model, or exceeds a limit.
     #[error("model `{model}` cannot be loaded from `{}`", .path.display())]
     Load {
         /// The name of the model.
@@ -215,7 +215,7 @@ pub enum Error {
         port: String,
         /// Its type.
         ty: Box<ValueType>,
-        /// What the protocol lacks.
+        /// The reason why the port does not fit the protocol.
         fault: PortFault,
     },
 
@@ -231,7 +231,7 @@ pub enum Error {
         side: &'static str,
         /// The name of the port.
         port: String,
-        /// What its first extent is.
+        /// Its first extent.
         got: String,
     },
 
@@ -256,11 +256,11 @@ pub enum Error {
     },
 }
 
-/// What the protocol lacks for a port.
+/// The reason why a port does not fit the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortFault {
-    /// It is no tensor.
+    /// It is not a tensor.
     Kind,
     /// Its elements are of a type without a name in the protocol.
     DataType,

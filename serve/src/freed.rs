@@ -34,7 +34,7 @@ pub(crate) async fn return_to_system(shared: Weak<Shared>) {
     }
 }
 
-/// Lets the allocator of this process have an area for each processor, and at least four.
+/// Limits the allocator of this process to an area for each processor, and at least four.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a function of the C library")]
 pub(crate) fn share_areas() {

@@ -62,7 +62,7 @@ impl Lease {
         self.all.held.fetch_sub(before.min(bytes), Ordering::Relaxed);
     }
 
-    /// Gives back what is held beyond a number of bytes.
+    /// Gives back all but `bytes` of the held bytes.
     pub(crate) fn keep(&mut self, bytes: usize) {
         let held = self.bytes.get_mut();
         let over = held.saturating_sub(bytes);

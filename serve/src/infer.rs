@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// From this size on, requests and answers are converted on a thread that may block.
 const LARGE: usize = 64 << 10;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) repository: Arc<Repository>,
     #[cfg(feature = "generate")]
@@ -77,7 +77,7 @@ impl Drop for CancelOnDrop {
 ///
 /// # Errors
 ///
-/// [`Refusal::Deadline`] at the deadline, even if the work goes on until its next check.
+/// [`Refusal::Deadline`] at the deadline, even if the work continues until its next check.
 pub(crate) async fn convert<T: Send + 'static>(
     bytes: usize,
     deadline: Instant,
@@ -151,7 +151,7 @@ pub(crate) struct Counted<'a> {
 
 impl<'a> Counted<'a> {
     pub(crate) fn new(shared: &'a Shared, protocol: Protocol) -> Counted<'a> {
-        // If nothing says otherwise, the client went away: then nobody waits for the end of the request.
+        // Without a recorded result, the request counts as cancelled: it is dropped when its client goes away.
         let refused = Some(RefusalKind::Cancelled);
         Counted { shared, model: None, protocol, start: Instant::now(), refused }
     }

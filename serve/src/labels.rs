@@ -78,7 +78,7 @@ pub(crate) fn classified(
     }
 }
 
-/// Compares floats; what is no number is less than all numbers.
+/// Compares floats; NaN is less than all numbers.
 fn float(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
@@ -88,7 +88,7 @@ fn integer<T: std::fmt::Display>(x: T, to: &mut String) {
     let _never = write!(to, "{x}");
 }
 
-/// Writes a float as Triton does, with six digits behind the point.
+/// Writes a float like Triton, with six digits after the point.
 fn six(x: f64, to: &mut String) {
     let _never = write!(to, "{x:.6}");
 }

@@ -1,10 +1,10 @@
 //! Serves models over the Open Inference Protocol (KServe v2), by HTTP and gRPC, on any backend of `bb`.
 //!
-//! [`Server::start`] loads the models of a [`Config`] and answers until [`Server::shut_down`]. What a request may cost is
-//! bounded before it is read: its size, the bytes of all requests together, the length of each model's queue, and its time.
-//! A request beyond a bound is refused with an error of the protocol, and never waits without end.
+//! [`Server::start`] loads the models of a [`Config`] and answers until [`Server::shut_down`]. The cost of a request is bounded before it
+//! is read: its size, the bytes of all requests together, the length of each model's queue, and its time. A request beyond a bound is
+//! refused with an error of the protocol, and never waits without end.
 //!
-//! Models run on threads of their own, because a run blocks; the threads of the network never compute.
+//! Models run on their own threads, because a run blocks; the threads of the network never compute.
 //!
 //! With the feature `generate`, language models are served over OpenAI's interface.
 #![deny(unsafe_code)]

@@ -14,7 +14,7 @@ const WAITING: usize = 1024;
 /// The most characters of a line that a client chose: its path.
 const PATH: usize = 512;
 
-/// The most characters of a warning, which has as many parts as the model has inputs.
+/// The most characters of a warning, which has a part for each input of the model.
 const WARNING: usize = 1024;
 
 /// Where a server writes a line for each request.
@@ -22,7 +22,7 @@ const WARNING: usize = 1024;
 pub struct RequestLog(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
 
 impl RequestLog {
-    /// Writes lines to a file, a stream or anything else. A thread of its own does that, so that it may block.
+    /// Makes a log that writes lines to a file, a stream or any other writer. A separate thread writes, so the writer may block.
     pub fn new(to: impl Write + Send + 'static) -> RequestLog {
         RequestLog(Arc::new(Mutex::new(Some(Box::new(to)))))
     }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for RequestLog {
 fn write(to: Option<Box<dyn Write + Send>>, from: &Receiver<String>) {
     let Some(mut to) = to else { return };
     while let Ok(line) = from.recv() {
-        // What cannot be written is lost; the server goes on.
+        // Lines that cannot be written are lost; the server goes on.
         let _lost = to.write_all(line.as_bytes());
         for line in from.try_iter() {
             let _lost = to.write_all(line.as_bytes());
@@ -62,7 +62,7 @@ pub(crate) struct LogLines(SyncSender<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<Notes>);
 
-/// Which model a request is for, its own name, and what the model claims that is false for its inputs.
+/// The model of a request, the request's own name, and the claims of the model that are false for its inputs.
 #[derive(Debug, Default)]
 struct Notes {
     model: Option<String>,
@@ -71,13 +71,13 @@ struct Notes {
 }
 
 impl Noted {
-    /// Notes which model a request is for, and its own name.
+    /// Records the model of a request, and the request's own name.
     pub(crate) fn note(&self, model: &str, id: Option<&str>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (noted.model, noted.id) = (Some(model.to_owned()), id.map(|id| shown(id).to_string()));
     }
 
-    /// Notes what the model claims that is false for the inputs of a request.
+    /// Records the claims of the model that are false for the inputs of a request.
     pub(crate) fn warn(&self, warning: &str) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.warning = Some(within(WARNING, warning).to_string());

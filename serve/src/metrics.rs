@@ -6,13 +6,13 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A histogram's name, what it is, and what reads it.
+/// A histogram's name, its description, and the function that reads it.
 type TimesShown = (&'static str, &'static str, fn(&ModelMetrics) -> &Times);
 
-/// A gauge's name, what it is, and what reads it.
+/// A gauge's name, its description, and the function that reads it.
 type GaugeShown = (&'static str, &'static str, fn(&Model) -> usize);
 
-/// A protocol by which requests come.
+/// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
@@ -35,7 +35,7 @@ const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::G
 pub(crate) enum Closed {
     /// It gave way to another.
     GaveWay,
-    /// Its peer took too little of what was written to it.
+    /// Its peer read too little of its answers.
     Stalled,
     /// It was one more than there may be.
     Surplus,
@@ -215,7 +215,7 @@ pub(crate) struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Notes how many connections are open.
+    /// Records the number of open connections.
     pub(crate) fn open(&self, protocol: Protocol, connections: usize) {
         if let Some(open) = self.connections.get(protocol as usize) {
             open.store(connections, Ordering::Relaxed);
@@ -308,7 +308,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-/// Writes what is counted of language models.
+/// Writes the counters of language models.
 #[cfg(feature = "generate")]
 pub(crate) fn language_text(models: &[std::sync::Arc<crate::language::Language>]) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! A model that is served: its ports, and what a request must have for it.
+//! A served model: its ports, and the checks of its requests.
 
 use crate::batch::Batching;
 use crate::config::{Config, ModelConfig};
@@ -45,7 +45,7 @@ pub(crate) struct Model {
     pub(crate) workers: usize,
     /// How many of the newest versions are served.
     pub(crate) versions: usize,
-    /// Whether extents must be equal to which the model gives one name.
+    /// Whether extents with the same symbolic dimension must be equal.
     pub(crate) strict: bool,
     /// The inputs as the model declares them.
     pub(crate) spec: InputSpec,
@@ -111,7 +111,7 @@ impl Model {
         })
     }
 
-    /// Returns the labels of its metrics. Only versions of a folder are told apart, as there may be several.
+    /// Returns the labels of its metrics. Only models in folders of versions have a version label, because there may be several versions.
     pub(crate) fn metric_labels(&self) -> String {
         match self.versioned {
             true => format!("model=\"{}\",version=\"{}\"", self.name, self.version),
@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// Says where inputs have different extents to which the model gives one name; `None` if they agree with the model.
+    /// Describes inputs whose extents differ although the model gives them one name; `None` if they agree with the model.
     pub(crate) fn contradicted(&self, inputs: &[Option<TensorData>]) -> Option<String> {
         let given = |index: usize| inputs.get(index)?.as_ref().map(|x| (x.dtype(), x.shape()));
         let found = self.spec.contradictions(&given);
@@ -127,7 +127,7 @@ impl Model {
         (!found.is_empty()).then(|| found.join("; "))
     }
 
-    /// Returns the positions of the outputs that a request asks for; all if it names none.
+    /// Returns the positions of the outputs that a request names; all if it names none.
     pub(crate) fn wanted<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<usize>, Refusal> {
         let mut wanted = Vec::new();
         for name in names {
@@ -207,7 +207,7 @@ pub(crate) struct Inputs<'a> {
     model: &'a Model,
     values: Vec<Option<TensorData>>,
     announced: Vec<bool>,
-    /// The extents that symbols stand for in this request, if they must be equal, and the input that has them first.
+    /// The extents of symbolic dimensions in this request, if they must be equal, and the first input that has them.
     symbols: HashMap<&'a str, (usize, &'a str)>,
 }
 
@@ -256,7 +256,7 @@ impl<'a> Inputs<'a> {
                         return Err(Refusal::Symbol { name, symbol, other, first, got });
                     }
                 }
-                // That extents of one name are equal is a claim of the model, which the log tells if it is false.
+                // The model claims that extents of one name are equal. A false claim is reported in the log.
                 Dim::Known(_) | Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => {}
             }
         }

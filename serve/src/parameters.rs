@@ -1,9 +1,8 @@
 //! Parameters of requests and tensors that both protocols have.
 //!
-//! The protocol lets a server ignore what it does not know, and clients of other servers send much: MLServer's `content_type`,
-//! Triton's `priority`. So only the parameters that extensions of the protocol define are compared with their definition. Those of
-//! the schedule policy and of sequences change nothing, because requests are answered in their order and no model here has a
-//! state.
+//! The protocol lets a server ignore unknown parameters, and clients of other servers send many: MLServer's `content_type`, Triton's
+//! `priority`. So only the parameters that extensions of the protocol define are compared with their definition. The parameters of the
+//! schedule policy and of sequences change nothing, because requests are answered in their order and no model here has a state.
 
 use crate::infer::shown;
 use crate::refusal::Refusal;
@@ -53,11 +52,11 @@ impl OfRequest {
     }
 }
 
-/// The parameters of an output that a request asks for.
+/// The parameters of a requested output.
 #[derive(Debug, Default)]
 pub(crate) struct OfOutput {
     pub(crate) binary: Option<bool>,
-    /// How many classes the output is answered as; `None` if it is answered as it is.
+    /// The number of classes of the answer; `None` for the output itself.
     pub(crate) classes: Option<usize>,
 }
 

@@ -10,14 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// The answer to a job: the outputs that it wants, in that order.
+/// The answer to a job: the requested outputs, in the order of the request.
 pub(crate) type Answer = Result<Vec<TensorData>, Refusal>;
 
 /// A request that waits for its model.
 pub(crate) struct Job {
     pub(crate) inputs: Vec<Option<TensorData>>,
     pub(crate) wanted: Vec<usize>,
-    /// What a request must have in common with this one to be joined with it; `None` if it runs alone.
+    /// The key that requests joined with this one must share; `None` if it runs without others.
     pub(crate) kind: Option<BatchKey>,
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
@@ -33,7 +33,7 @@ impl Job {
     }
 }
 
-/// Jobs in the order in which they came.
+/// Jobs in the order of their arrival.
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -75,7 +75,7 @@ impl Queue {
             return Err(NotTaken::Closed);
         }
         if state.jobs.len() >= self.limit {
-            // Nobody waits for these, so they make room.
+            // The clients of these jobs have gone, so they make room.
             state.jobs.retain(|waiting| !waiting.client.is_gone());
         }
         if state.jobs.len() >= self.limit {
@@ -155,7 +155,7 @@ impl Queue {
     }
 }
 
-/// Whether somebody waits for an answer, and the run that computes it.
+/// Whether the client still waits for its answer, and the run that computes it.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     state: Mutex<ClientState>,
@@ -175,12 +175,12 @@ pub(crate) struct RunOf {
 }
 
 impl RunOf {
-    /// Makes a run for which its worker waits, until it [`release`](Self::release)s the run.
+    /// Makes a run with one waiting holder, the worker, which [`release`](Self::release)s the run at its end.
     pub(crate) fn new() -> Arc<RunOf> {
         Arc::new(RunOf { waiting: AtomicUsize::new(1), token: CancelToken::new() })
     }
 
-    /// Notes that one less waits for the run, and cancels it if it was the last.
+    /// Removes a waiting holder of the run, and cancels the run if it was the last.
     pub(crate) fn release(&self) {
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.token.cancel();
@@ -193,7 +193,7 @@ impl Client {
         self.lock().gone
     }
 
-    /// Notes that the run computes the answer; returns false if nobody waits for it.
+    /// Adds the client to the run that computes its answer; returns false if the client has gone.
     pub(crate) fn enter(&self, run: &Arc<RunOf>) -> bool {
         let mut state = self.lock();
         if !state.gone {
@@ -216,7 +216,7 @@ impl Client {
     }
 }
 
-/// Tells a client's run, when it is dropped, that nobody waits for the answer.
+/// Marks the client as gone when it is dropped, and leaves its run.
 #[derive(Debug)]
 pub(crate) struct Waiting(pub(crate) Arc<Client>);
 

@@ -263,7 +263,7 @@ pub(crate) enum Refusal {
     Internal { what: &'static str },
 }
 
-/// What kind of failure a refusal is; both protocols number these kinds.
+/// The kind of a refusal; both protocols number these kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalKind {
     Invalid,
@@ -274,9 +274,9 @@ pub(crate) enum RefusalKind {
     /// The client may not do that.
     Forbidden,
     NoToken,
-    /// The server does not do that for anybody.
+    /// The server does not offer the feature to any client.
     Absent,
-    /// The backend of the model lacks what the inputs need.
+    /// The backend of the model does not support the inputs.
     Unsupported,
     Busy,
     Deadline,

@@ -1,4 +1,4 @@
-//! The models that are served, by name and version, and the folder from which more of them are loaded.
+//! The served models, by name and version, and the folder of models that clients may load.
 
 mod folder;
 pub(crate) use folder::{Found, find};
@@ -23,7 +23,7 @@ const LEAVING: usize = 2;
 /// The models that are served.
 pub(crate) struct Repository {
     config: Config,
-    /// The real path of the folder from which models are loaded on request.
+    /// The canonical path of the folder of models that clients may load.
     folder: Option<PathBuf>,
     served: RwLock<Served>,
     workers: Mutex<Vec<JoinHandle<()>>>,
@@ -44,7 +44,7 @@ struct Entry {
     name: String,
     /// Whether it was named at start, and so cannot be unloaded.
     stays: bool,
-    /// In ascending order of versions; empty if the model cannot be asked.
+    /// In ascending order of versions; empty if the model is not served.
     versions: Vec<Arc<Model>>,
     state: State,
 }
@@ -58,7 +58,7 @@ enum State {
 /// A row of the index of models.
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// `None` for a model of the folder that nobody loaded.
+    /// `None` for a model of the folder that is not loaded.
     pub(crate) version: Option<String>,
     pub(crate) state: &'static str,
     pub(crate) reason: String,
@@ -71,7 +71,7 @@ impl Listed {
 }
 
 impl Repository {
-    /// Loads the models with which a server starts.
+    /// Loads the models that a server has at its start.
     pub(crate) fn start(config: &Config, stop: &CancelToken) -> Result<Arc<Repository>, Error> {
         let folder = config.repository.as_ref().map(|folder| {
             let real = folder.canonicalize().and_then(|real| match real.is_dir() {
@@ -142,7 +142,7 @@ impl Repository {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry, or puts it in the place of the one of its name. Returns false if the server ends.
+    /// Adds an entry, or replaces the one with its name. Returns false if the server ends.
     fn enter(&self, entry: Entry) -> bool {
         let mut served = self.write();
         if served.closed {
@@ -161,7 +161,7 @@ impl Repository {
         true
     }
 
-    /// Lets models answer the requests that they have, and no other.
+    /// Closes the queues of models, which still answer their queued requests.
     fn leave(&self, models: Vec<Arc<Model>>) {
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         leaving.retain(|model| model.strong_count() > 0);
@@ -176,7 +176,7 @@ impl Repository {
         leaving.iter().filter(|model| model.strong_count() > 0).count()
     }
 
-    /// Returns all models that can be asked.
+    /// Returns all models that are served.
     pub(crate) fn models(&self) -> Vec<Arc<Model>> {
         self.read().entries.iter().flat_map(|entry| entry.versions.iter().cloned()).collect()
     }
@@ -251,7 +251,7 @@ impl Repository {
         listed
     }
 
-    /// Loads a model of the folder, again if it is loaded. If the time is over, loading goes on.
+    /// Loads or reloads a model of the folder. After the deadline, loading continues in the background.
     pub(crate) async fn load(self: &Arc<Self>, name: &str, deadline: Instant) -> Result<(), Refusal> {
         self.may_change(name)?;
         let permit = tokio::time::timeout_at(deadline.into(), self.loading.clone().acquire_owned());
@@ -268,7 +268,7 @@ impl Repository {
                 repository.failed(&of, &refusal.text());
             }
             drop(permit);
-            // Who asked may have gone.
+            // The client may have gone.
             let _gone = done.send(result);
         });
         thread.map_err(|_| Refusal::Internal { what: "the system has no thread for loading a model" })?;
@@ -314,7 +314,7 @@ impl Repository {
         }
     }
 
-    /// Notes why a model could not be loaded, unless an older load still serves.
+    /// Records why a model could not be loaded, unless an older version is still served.
     fn failed(&self, name: &str, reason: &str) {
         self.set(name, |entry| {
             if entry.versions.is_empty() {
@@ -323,7 +323,7 @@ impl Repository {
         });
     }
 
-    /// Takes a model away. What it was asked before is answered.
+    /// Unloads a model. Its earlier requests are still answered.
     pub(crate) fn unload(&self, name: &str) -> Result<(), Refusal> {
         self.may_change(name)?;
         let mut versions = Vec::new();
@@ -344,7 +344,7 @@ impl Repository {
         if self.folder.is_none() {
             return Err(Refusal::NoRepository);
         }
-        // What is no name of a model is no path either.
+        // A name that is not valid is not used as a path.
         if !is_name(name) {
             return Err(Refusal::NotInRepository { name: shown(name) });
         }
@@ -377,7 +377,7 @@ impl Repository {
 }
 
 impl Served {
-    /// Returns an entry that can be asked, and its newest version.
+    /// Returns the entry of a served model, and its newest version.
     fn known(&self, name: &str) -> Result<(&Entry, &Arc<Model>), Refusal> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.and_then(|entry| Some((entry, entry.versions.last()?))).ok_or_else(|| {

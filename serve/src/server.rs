@@ -43,7 +43,7 @@ pub struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Whether everything that was accepted was answered. Otherwise the time was over, and what was left got an error.
+    /// Whether all accepted requests were answered. Otherwise the time was over, and the rest got an error.
     pub finished: bool,
 }
 
@@ -171,7 +171,7 @@ impl Server {
         self.not_joined.iter().map(|(model, proof)| (model.as_str(), proof))
     }
 
-    /// Blocks until the process is asked to end, by an interrupt or, where the system has it, by `SIGTERM`.
+    /// Blocks until the process gets an interrupt or, where the system has it, `SIGTERM`.
     ///
     /// # Errors
     ///
@@ -181,8 +181,8 @@ impl Server {
         runtime.block_on(signal()).map_err(|source| Error::System { what: "signals", source })
     }
 
-    /// Says for [`Config::drain`] that the server is not ready, then accepts nothing more, answers what was accepted within
-    /// [`Config::grace`], and ends. Until it has ended, it tells that it lives and is not ready.
+    /// Reports for [`Config::drain`] that the server is not ready, then accepts no more requests, answers the accepted ones within
+    /// [`Config::grace`], and ends. Until it has ended, it reports that it is live and not ready.
     pub fn shut_down(mut self) -> Stopped {
         self.shared.ready.store(false, Ordering::Relaxed);
         self.readiness.send_replace(false);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The most numbers of rows whose runs are told apart.
+/// The greatest number of distinct batch sizes that are counted.
 const SIZES: usize = 1024;
 
 /// How often something was done, and how long it took together.
@@ -26,7 +26,7 @@ impl Spent {
     }
 }
 
-/// What a [`Spent`] holds at some time.
+/// The value of a [`Spent`] at some time.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Total {
     pub(crate) count: u64,
@@ -120,7 +120,7 @@ fn nanoseconds(time: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Phases {
     start: Instant,
-    /// When the phase that goes on began.
+    /// The start of the present phase.
     since: Instant,
     input: Duration,
     infer: Duration,
@@ -132,17 +132,17 @@ impl Phases {
         Phases { start, since: start, input: Duration::ZERO, infer: Duration::ZERO, output: Duration::ZERO }
     }
 
-    /// Notes that the backend has the inputs.
+    /// Records that the backend has the inputs.
     pub(crate) fn put(&mut self) {
         self.input = self.lap();
     }
 
-    /// Notes that the model ran.
+    /// Records that the model ran.
     pub(crate) fn ran(&mut self) {
         self.infer = self.lap();
     }
 
-    /// Notes that the outputs are there.
+    /// Records that the outputs are read.
     pub(crate) fn taken(&mut self) {
         self.output = self.lap();
     }

@@ -15,7 +15,7 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`Error::Token`] if it is empty, longer than 4096 characters, or has others.
+    /// [`Error::Token`] if it is empty, longer than 4096 characters, or has characters other than visible ASCII.
     pub fn new(text: &str) -> Result<Token, Error> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
         if text.is_empty() || text.len() > LONGEST || !visible {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the jobs of a model until its queue is closed and empty. `stop` ends what runs.
+/// Runs the jobs of a model until its queue is closed and empty. `stop` ends running jobs.
 pub(crate) fn work(model: &Model, stop: &CancelToken) {
     while let Some(jobs) = model.queue.take(model.batching.as_ref()) {
         let now = Instant::now();
@@ -35,7 +35,7 @@ fn answer(job: Job, with: Answer) {
     let Job { inputs, lease, answer, .. } = job;
     // A client that has the answer finds that the request holds nothing any more.
     drop((inputs, lease));
-    // Who asked may have gone.
+    // The client may have gone.
     let _gone = answer.send(with);
 }
 
@@ -83,7 +83,7 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     }
 }
 
-/// Returns whether requests of a kind are joined. A proof that panics is none.
+/// Returns whether requests of a kind are joined. A panic in the proof means that they are not.
 fn proven(batching: &Batching, kind: &BatchKey) -> Joins {
     catch_unwind(AssertUnwindSafe(|| batching.joins(kind))).unwrap_or(Joins::Never)
 }
@@ -104,7 +104,7 @@ fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<(Vec<Vec
     let mut parts: Vec<Vec<TensorData>> = jobs.iter().map(|_| Vec::with_capacity(results.len())).collect();
     for result in &results {
         let Some(split) = batch::split(result, &rows) else {
-            // The rows of this output are not those of the inputs, so no batch can be divided.
+            // The rows of this output differ from the rows of the inputs, so no batch can be divided.
             model.batching.as_ref().inspect(|batching| batching.turn_off());
             return None;
         };

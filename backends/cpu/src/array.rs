@@ -25,7 +25,7 @@ pub(crate) struct Inner {
     strides: Strides,
     dtype: DataType,
     dense: bool,
-    /// If the elements are strings: the text of which they are ranges.
+    /// The text that string elements index as ranges; `None` for other types.
     text: Option<Arc<Bytes>>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) const fn element_size(dtype: DataType) -> usize {
 }
 
 impl Array {
-    /// Makes an array of contiguous row-major elements, which begin `offset` bytes into `storage`.
+    /// Creates an array of contiguous row-major elements, which begin `offset` bytes into `storage`.
     #[inline]
     pub(crate) fn dense_at(
         dtype: DataType,
@@ -97,7 +97,7 @@ impl Array {
         }))
     }
 
-    /// Makes an array of the contiguous row-major elements at the start of `storage`.
+    /// Creates an array of the contiguous row-major elements at the start of `storage`.
     #[inline]
     pub(crate) fn dense(dtype: DataType, shape: Shape, len: usize, storage: Storage) -> Array {
         Array::dense_at(dtype, shape, len, storage, 0)
@@ -176,7 +176,7 @@ impl Array {
         self.0.storage.ptr().wrapping_add(self.0.offset)
     }
 
-    /// Returns a pointer to contiguous elements that may be written, because nobody else holds the array or its block.
+    /// Returns a pointer to contiguous elements that may be written, because this is the only handle to the array and its block.
     pub(crate) fn sole(&mut self) -> Option<*mut u8> {
         let inner = Arc::get_mut(&mut self.0).filter(|inner| inner.dense)?;
         match &inner.storage {
@@ -203,8 +203,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// The array itself if the elements are not contiguous, few, strings, or held by somebody else: another array, a plan, a host
-    /// tensor.
+    /// Returns the array itself if the elements are not contiguous, are few or strings, or are shared with another array, a plan or a
+    /// host tensor.
     pub fn into_sole(mut self) -> Result<SoleElements, Array> {
         if self.0.text.is_some() || self.sole().is_none() {
             return Err(self);
@@ -226,8 +226,8 @@ impl Array {
     }
 }
 
-/// The elements of an array that nobody else holds, which [`Array::into_sole`] makes. Their memory returns to the backend's pool
-/// when this is dropped.
+/// The elements of an array with a single owner, which [`Array::into_sole`] returns. Their memory returns to the backend's pool when this
+/// is dropped.
 ///
 /// An element of less than a byte has a byte of its own.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl SoleElements {
 
     /// Returns a pointer to the elements in row-major order, aligned for their type. It stays the same until this is dropped.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        // Nobody else can come to hold the array, so that it stays the sole one.
+        // No other handle can be created meanwhile, so that the array stays the only one.
         self.0.ptr().cast_mut()
     }
 }

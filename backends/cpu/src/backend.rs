@@ -36,7 +36,7 @@ pub struct Cpu {
     pool: Arc<Pool>,
 }
 
-/// Builds a [`Cpu`] with other settings than those of [`Cpu::new`].
+/// Builds a [`Cpu`] with settings that differ from [`Cpu::new`].
 #[derive(Debug, Clone)]
 pub struct CpuBuilder {
     threads: Option<usize>,
@@ -60,13 +60,13 @@ impl CpuBuilder {
 
     /// Allocates at most `bytes` bytes for the buffers of tensors, used and unused ones together.
     ///
-    /// Tensors of up to 32 bytes, host tensors that are used in place, and what kernels pack are not counted.
+    /// Tensors of up to 32 bytes, host tensors that are used in place, and memory packed by kernels are not counted.
     #[must_use]
     pub fn memory_limit(self, bytes: u64) -> CpuBuilder {
         CpuBuilder { limit: Some(bytes), ..self }
     }
 
-    /// Makes the backend.
+    /// Builds the backend.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl CpuBuilder {
         Ok(self.of(threads))
     }
 
-    /// Makes the backend on threads that `start` starts, one less than [`threads`](Self::threads) says: the caller of a kernel works, too.
+    /// Builds the backend on threads that `start` starts, one less than [`threads`](Self::threads): the caller of a kernel works, too.
     /// They work until the returned [`StartedThreads`] ends them, or until the backend and all its tensors are dropped.
     ///
     /// # Errors
@@ -125,13 +125,14 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Makes a backend that shares threads with all backends of the process that were made without their own, as many as
-    /// rayon's global pool has, and keeps at most 1 GiB of unused buffers. Kernels that one of rayon's threads calls run on rayon's.
+    /// Creates a backend that shares one team of threads with all backends of the process that have no threads of their own. The team has
+    /// the number of threads of rayon's global pool. The backend keeps at most 1 GiB of unused buffers. Kernels called on one of rayon's
+    /// threads run on rayon's threads.
     pub fn new() -> Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }
 
-    /// Makes a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
+    /// Creates a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
     /// `memory`, its memory is limited; the option `level` chooses the instructions of the process.
     fn open(options: &OpenOptions) -> Result<Cpu> {
         let level: String = options.own("level")?;
@@ -140,7 +141,7 @@ impl Cpu {
         CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()
     }
 
-    /// Returns the number of threads on which kernels may run.
+    /// Returns the number of threads that kernels may use.
     pub fn threads(&self) -> usize {
         self.pool.threads()
     }
@@ -150,7 +151,7 @@ impl Cpu {
         CpuBuilder { threads: None, kept: KEPT, limit: None }
     }
 
-    /// Returns the pool from which the buffers of results come.
+    /// Returns the pool that allocates the buffers of results.
     #[inline]
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

@@ -1,7 +1,7 @@
-//! The size of the second-level cache, by which kernels choose how much they work on at once.
+//! The size of the second-level cache, which determines the block sizes of kernels.
 //!
-//! The processor is asked first, then the system. How much is worked on at once never decides in which order numbers are added, so that
-//! results do not depend on the size.
+//! The processor is queried first, then the system. Block sizes never change the order of additions, so that results do not depend on the
+//! cache size.
 
 use std::sync::OnceLock;
 
@@ -22,7 +22,7 @@ pub(crate) fn second_level() -> usize {
     *FOUND.get_or_init(|| processor().or_else(system).unwrap_or(USUAL).clamp(least, most))
 }
 
-/// Asks the processor.
+/// Queries the processor.
 #[cfg(target_arch = "x86_64")]
 fn processor() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
@@ -30,12 +30,12 @@ fn processor() -> Option<usize> {
         let field =
             |register: u32, from: u32, bits: u32| ((register >> from) & ((1 << bits) - 1)) as usize + 1;
         let lines = field(ebx, 22, 10) * field(ebx, 12, 10) * (ecx as usize + 1);
-        // The numbers of threads that share the cache are rounded up to a power of two. Two are those of one core, of which one
-        // has long work at a time.
+        // The number of threads that share the cache is rounded up to a power of two. Two threads belong to one core, and only one of
+        // them has long work at a time.
         let cores = field(eax, 14, 12).div_ceil(2);
         lines * field(ebx, 0, 12) / cores
     };
-    // AMD describes caches as Intel does, elsewhere, and tells whether it does.
+    // AMD describes caches in the same format as Intel, in another leaf, and a feature bit reports whether that leaf exists.
     let is_told = __cpuid(0x8000_0000).eax >= 0x8000_001d && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1;
     let leaf = match (is_told, __cpuid(0).eax >= 4) {
         (true, _) => 0x8000_001d,
@@ -47,13 +47,13 @@ fn processor() -> Option<usize> {
     caches.filter(|cache| cache.eax & 0x1f != 2 && cache.eax >> 5 & 7 == 2).map(size).find(|&size| size > 0)
 }
 
-/// Asks the processor, which does not tell.
+/// Returns `None`, because these processors do not report the size.
 #[cfg(not(target_arch = "x86_64"))]
 fn processor() -> Option<usize> {
     None
 }
 
-/// Asks the system.
+/// Queries the system.
 fn system() -> Option<usize> {
     let of = |i: usize, what: &str| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{i}/{what}")).ok()
@@ -63,7 +63,7 @@ fn system() -> Option<usize> {
     Some(bytes(&of(index, "size")?)? / sharing.div_ceil(2))
 }
 
-/// Reads a size as Linux writes it, such as `512K`.
+/// Parses a size as Linux writes it, for example `512K`.
 fn bytes(size: &str) -> Option<usize> {
     let size = size.trim();
     let (number, unit) = match size.strip_suffix('K') {
@@ -73,7 +73,7 @@ fn bytes(size: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// Counts the processors of a list as Linux writes it, such as `0-3,8`; at least one.
+/// Counts the processors of a list as Linux writes it, for example `0-3,8`; at least one.
 fn processors(list: &str) -> usize {
     let count = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -88,7 +88,7 @@ thread_local! {
     static SIMULATED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f`. On this thread, the cache has so many bytes meanwhile.
+/// Runs `f`. Meanwhile, the cache size on this thread is `bytes`.
 #[cfg(test)]
 pub(crate) fn simulated<R>(bytes: usize, f: impl FnOnce() -> R) -> R {
     let before = SIMULATED.replace(Some(bytes));

@@ -19,16 +19,16 @@ pub enum CpuError {
     /// No level of instructions has the name.
     #[error("there is no level of instructions `{name}`; expected {levels}", name = bb::ir::text::shown(name))]
     UnknownLevel {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The names that there are for this kind of processor.
         levels: String,
     },
 
-    /// Kernels cannot use the level of instructions that was asked for.
+    /// Kernels cannot use the requested level of instructions.
     #[error("kernels cannot use the instructions `{asked}`: they use `{found}`, {why}")]
     Level {
-        /// The level that was asked for.
+        /// The requested level.
         asked: &'static str,
         /// The level that is used.
         found: &'static str,
@@ -48,7 +48,7 @@ pub enum CpuError {
 }
 
 impl CpuError {
-    /// Makes the error for a buffer that the system could not allocate.
+    /// Creates the error for a buffer that the system could not allocate.
     ///
     /// Units: bytes.
     #[cold]

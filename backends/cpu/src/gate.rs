@@ -1,4 +1,4 @@
-//! Lets other threads take part in work that exists only until the thread that shares it is done.
+//! Lets other threads join work that exists only until the thread that shares it is done.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, thread};
 use std::any::Any;
@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError};
 /// The bit of [`Gate::inside`] that is set when no more threads may enter.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// How often a thread looks whether the threads inside have left before it sleeps.
+/// The number of times that a thread checks whether the threads inside have left before it sleeps.
 const LOOKS: usize = if cfg!(all(test, bb_model)) { 0 } else { 10_000 };
 
-/// Calls `work` on this thread, and on the threads on which `spawn` makes others [`enter`](GateEntry::enter) before this thread
-/// is done. `spawn` is called `calls` times.
+/// Calls `work` on this thread, and on each thread that `spawn` lets [`enter`](GateEntry::enter) before this thread is done. `spawn` is
+/// called `calls` times.
 ///
 /// When this function returns or unwinds, no call is running. A panic of another thread is continued here.
 pub(crate) fn share(
@@ -42,7 +42,7 @@ pub(crate) fn share(
     }
 }
 
-/// Lets another thread take part in work once.
+/// A ticket that lets another thread join work once.
 pub(crate) struct GateEntry(Arc<Gate>);
 
 impl GateEntry {
@@ -52,7 +52,7 @@ impl GateEntry {
     }
 }
 
-/// Lets threads take part in work until the thread that shares the work is done.
+/// The state that lets threads join work until the thread that shares the work is done.
 struct Gate {
     /// Valid until the gate is closed and no thread is inside.
     work: *const (dyn Fn() + Sync),
@@ -83,7 +83,7 @@ impl Gate {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        // `Release`, so that a thread that sees that this one has left also sees what it wrote.
+        // `Release`, so that a thread that sees that this one has left also sees its writes.
         if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
             self.owner.unpark();
         }

@@ -52,7 +52,7 @@ pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     true
 }
 
-/// Returns the strides with which `shape` broadcasts to the larger shape `out`: 0 for repeated dimensions.
+/// Returns the strides that broadcast `shape` to the larger shape `out`: 0 for repeated dimensions.
 pub(crate) fn broadcast_strides(shape: &[usize], strides: &[isize], out: &[usize]) -> Strides {
     let missing = out.len() - shape.len().min(out.len());
     let own = shape.iter().zip(strides).map(|(&d, &s)| if d == 1 { 0 } else { s });
@@ -129,7 +129,7 @@ fn step<const N: usize>(at: &mut [isize; N], strides: [isize; N], times: isize) 
     }
 }
 
-/// Returns the strides with which the elements have the extents `to` in place; `None` if there are none.
+/// Returns the strides that view the elements with the extents `to`, without a copy; `None` if no strides do so.
 ///
 /// Source: the method of NumPy's `reshape`, which matches groups of dimensions with equal products. Each group must
 /// have a single stride.

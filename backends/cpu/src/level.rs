@@ -3,7 +3,7 @@
 use crate::error::CpuError;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An instruction set level for which kernels are compiled.
+/// An instruction set level that kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Level {
@@ -32,11 +32,11 @@ impl Level {
     }
 }
 
-/// What kernels may use.
+/// The instructions that kernels may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instructions {
     level: Level,
-    /// What only some processors of the level have, such as products of bytes, may be used where it is found.
+    /// Whether kernels may use optional extensions of the level, for example dot products of bytes, where the processor has them.
     extras: bool,
 }
 
@@ -54,7 +54,7 @@ impl Instructions {
         NAMED.iter().find(|named| named.1 == self).map_or(self.level.name(), |named| named.0)
     }
 
-    /// The bits in which it is kept; 0 stands for what is not chosen yet.
+    /// Returns the stored bits; 0 means that no choice was made yet.
     const fn bits(self) -> u8 {
         self.level as u8 | if self.extras { EXTRAS } else { 0 }
     }
@@ -90,7 +90,8 @@ impl std::fmt::Debug for Instructions {
 
 const EXTRAS: u8 = 8;
 
-/// What can be asked for by name on this kind of processor. Without extras, a level is that of processors which have nothing else.
+/// The instruction sets that can be selected by name on this kind of processor. Without extras, kernels use only the instructions that
+/// every processor of the level has.
 const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
     &[
         ("portable", Instructions::plain(Level::Portable)),
@@ -108,10 +109,10 @@ const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
     &[("portable", Instructions::plain(Level::Portable))]
 };
 
-/// The [bits](Instructions::bits) of what was chosen; 0 until it is known.
+/// The [bits](Instructions::bits) of the selected instructions; 0 until they are known.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// Returns the widest level that this processor supports, or the one that was asked for. It does not change any more.
+/// Returns the selected level, by default the widest one that this processor supports. It does not change afterwards.
 #[inline]
 pub(crate) fn level() -> Level {
     instructions().level
@@ -124,7 +125,7 @@ pub(crate) fn extras() -> bool {
     instructions().extras
 }
 
-/// Returns what kernels may use: all that this processor has, or what was asked for.
+/// Returns the instructions that kernels may use: the selected ones, by default all that this processor has.
 #[inline]
 pub(crate) fn instructions() -> Instructions {
     #[cfg(test)]
@@ -150,10 +151,10 @@ fn settle(asked: Instructions) -> Instructions {
     }
 }
 
-/// The environment variable that asks for instructions.
+/// The environment variable that selects instructions.
 const VARIABLE: &str = "BB_CPU_LEVEL";
 
-/// Returns what the environment asks for, or all that the processor has if it lacks that.
+/// Returns the instructions that the environment selects, or all that the processor has if the processor lacks those.
 #[cold]
 fn initial() -> Instructions {
     let asked = std::env::var(VARIABLE).ok().and_then(|name| named(&name).ok());
@@ -183,13 +184,13 @@ fn named(name: &str) -> Result<Instructions, CpuError> {
         .ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
 }
 
-/// Chooses the instructions of the process, which are chosen once: what kernels packed for one level, those of another cannot read. An
-/// empty name leaves the choice to the environment.
+/// Selects the instructions of the process. They are selected only once, because operands packed for one level cannot be read by kernels
+/// of another level. An empty name leaves the choice to the environment.
 ///
 /// # Errors
 ///
-/// [`CpuError::UnknownLevel`] for another name than one of [`NAMED`], also in the environment; [`CpuError::Level`] if the processor lacks
-/// the instructions, or if the process computes with others already.
+/// [`CpuError::UnknownLevel`] if the name, also in the environment, is not one of [`NAMED`]; [`CpuError::Level`] if the processor lacks
+/// the instructions, or if the process already computes with others.
 pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
     if name.is_empty() {
         return std::env::var(VARIABLE).map_or(Ok(()), |name| named(&name).map(drop));
@@ -255,8 +256,8 @@ pub(crate) fn at<R>(instructions: Instructions, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The instructions that a test forces on a thread, if it does. Threads that take part in the work of this thread must use the
-/// same, because the layout of what they read depends on them.
+/// The instructions that a test forces on a thread, if it does. Threads that share the work of this thread must use the same
+/// instructions, because the layout of packed operands depends on them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forced(#[cfg(test)] Option<Instructions>);
 
@@ -279,7 +280,8 @@ impl Forced {
     }
 }
 
-/// Lists what kernels may use on this processor: each level without extras and, where it was not asked for less, with them.
+/// Lists the instructions that kernels may use on this processor: each level up to the selected one, without extras and, if the selection
+/// has extras, with them.
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Instructions> {
     let most = chosen();

@@ -4,9 +4,10 @@
 //! only moves dimensions copies nothing. Buffers come from a pool and return to it, so a program that runs the same
 //! work repeatedly touches no new pages.
 //!
-//! A kernel shares long work with other threads: the backend's own ([`CpuBuilder::threads`]), or those of all backends without
-//! their own; where rayon's threads call kernels, with these. The caller's thread works too, and never waits for a thread that sleeps. Shorter work is
-//! shared only while those threads are awake. Results do not depend on the number of threads.
+//! A kernel shares long work with other threads: the backend's own ([`CpuBuilder::threads`]), otherwise the team that all backends
+//! without their own threads share. Kernels called on one of rayon's threads use rayon's threads. The caller's thread works too, and
+//! never waits for a thread that sleeps. Shorter work is shared only while those threads are awake. Results do not depend on the number
+//! of threads.
 //!
 //! # From a method to its kernel
 //!
@@ -35,7 +36,7 @@
 //!
 //! To link the backend, name it: `use bb_cpu as _;`.
 
-// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
 extern crate bb_core as bb;
 
 mod array;

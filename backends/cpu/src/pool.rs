@@ -27,7 +27,7 @@ pub(crate) const ALIGNMENT: usize = 64;
 
 /// The number of size classes: four for each doubling, from 64 bytes to [`MOST`].
 ///
-/// A model takes only small blocks.
+/// Model tests use only small blocks.
 const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * (usize::BITS as usize - 10) };
 
 /// The greatest number of bytes of a block.
@@ -41,7 +41,7 @@ pub(crate) struct Pool {
     threads: Option<Arc<Team>>,
     /// The number of bytes in `kept`.
     idle: AtomicUsize,
-    /// Which class is looked at next, besides one that many blocks returned to.
+    /// The class that is checked next, besides the class that many blocks returned to.
     turn: AtomicUsize,
     /// The greatest number of bytes to keep.
     limit: usize,
@@ -56,7 +56,7 @@ struct Header {
     class: usize,
     /// The pages that the block is in; `None` if it is from the allocator.
     pages: Option<MmapMut>,
-    /// The pool to which the block returns; `None` while it is there.
+    /// The pool that the block returns to; `None` while it is in the pool.
     home: Option<Arc<Pool>>,
 }
 
@@ -76,7 +76,7 @@ fn class(bytes: usize) -> (usize, usize) {
 }
 
 impl Pool {
-    /// Makes a pool that keeps at most `limit` unused bytes.
+    /// Creates a pool that keeps at most `limit` unused bytes.
     pub(crate) fn new(limit: usize, threads: Option<Arc<Team>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
         Arc::new(Pool {
@@ -102,7 +102,7 @@ impl Pool {
         })
     }
 
-    /// Returns the number of threads on which a kernel may run.
+    /// Returns the number of threads that a kernel may use.
     pub(crate) fn threads(&self) -> usize {
         self.threads.as_ref().map_or_else(threads::count, |own| own.count())
     }
@@ -139,7 +139,7 @@ impl Pool {
         Ok(Block(header))
     }
 
-    /// Takes back a block that has no owner any more, or frees it if the pool already keeps enough.
+    /// Adds a block without owner to the free blocks, or frees it if the pool already keeps enough.
     fn give(&self, header: NonNull<Header>, class: usize) {
         let size = class_size(class);
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
@@ -163,7 +163,7 @@ impl Pool {
         unsafe { memory::free(header, size) };
     }
 
-    /// Frees blocks of a class that no result needed since the class was looked at.
+    /// Frees blocks of a class that no result needed since the class was last checked.
     #[cold]
     fn free_unneeded(&self, class: usize, by_turn: bool) {
         let Some(list) = self.kept.get(class) else { return };

@@ -18,7 +18,7 @@ use bytes::Bytes;
 /// The greatest number of bindings of a kernel.
 const BINDINGS: usize = 64;
 
-/// Operations end before their calls return, so there is nothing to wait for.
+/// Operations end before their calls return, so that synchronization is a no-op.
 impl Lifecycle for Cpu {
     fn shut_down(&self) -> Result<(), ServiceError> {
         self.pool().trim(0);
@@ -186,7 +186,7 @@ impl Kernels<Array> for Cpu {
     }
 }
 
-/// Returns how many bytes the system can still give, if it says so.
+/// Returns the number of bytes that the system can still allocate, if it reports the number.
 fn system_memory() -> Option<u64> {
     // Linux: "An estimate of how much memory is available for starting new applications, without swapping", in KiB.
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;

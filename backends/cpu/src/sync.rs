@@ -1,10 +1,10 @@
-//! Atomic numbers, locks and threads for the parts of the backend in which several threads meet.
+//! Atomic numbers, locks and threads for the parts of the backend that several threads use concurrently.
 //!
-//! They are those of `std`. In tests that are compiled with `--cfg bb_model`, they are those of `loom`, which runs a test
-//! under every order of its threads, and lets each read see every value that the memory orderings allow. `loom` was chosen
-//! over `shuttle` here, because these parts are small and stand or fall with their memory orderings.
+//! They are the types of `std`. In tests that are compiled with `--cfg bb_model`, they are the types of `loom`, which runs a test under
+//! every order of its threads, and lets each read see every value that the memory orderings allow. `loom` was chosen over `shuttle`,
+//! because the correctness of these small parts depends on their memory orderings.
 //!
-//! Only tests with `model::` in their names can run in such a build; `CONTRIBUTING.md` has the command.
+//! Only tests with `model::` in their names can run in a build with this flag; `CONTRIBUTING.md` has the command.
 
 #[cfg(all(test, bb_model))]
 pub(crate) use loom::{

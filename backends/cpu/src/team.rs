@@ -1,8 +1,8 @@
-//! Threads that do what other threads ask for, and stay awake for a while after it.
+//! Threads that run calls for other threads, and stay awake for a while afterwards.
 //!
-//! Waking a thread takes as long as many a kernel, above all in a virtual machine, whose processors sleep, too. So a thread that
-//! has worked looks for more work for as long as its waking would take, and only then sleeps. The thread that asks works too;
-//! a team of two is one thread besides it, so that there are never more threads than processors that one caller keeps busy.
+//! Waking a thread takes as long as many kernels do, above all in a virtual machine, whose processors sleep, too. So a thread that has
+//! worked looks for more work for as long as its waking would take, and only then sleeps. The calling thread works too: a team of two has
+//! one thread besides the caller's, so that one caller keeps no more threads busy than there are processors.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, thread};
 use std::cell::Cell;
@@ -11,10 +11,10 @@ use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time for which a thread looks for work before it sleeps.
+/// How long a thread looks for work before it sleeps.
 const AWAKE: Duration = Duration::from_micros(100);
 
-/// How often a thread looks for work before it offers its processor to others and asks for the time.
+/// The number of times that a thread looks for work before it yields its processor and reads the clock.
 const LOOKS: usize = if cfg!(all(test, bb_model)) { 1 } else { 32 };
 
 thread_local! {
@@ -30,17 +30,17 @@ pub(crate) fn place() -> Option<usize> {
 /// The work of a thread that is started for a backend. It returns when the backend's threads end.
 pub type ThreadWork = Box<dyn FnOnce() + Send>;
 
-/// What a thread of a team is asked to do.
+/// A call that a thread of a team runs.
 type Call = Box<dyn FnOnce() + Send>;
 
-/// A number of threads, one of which is the caller's.
+/// A fixed number of threads, one of them the caller's.
 #[derive(Debug)]
 pub(crate) struct Team {
     count: usize,
     asked: Arc<Asked>,
 }
 
-/// What the threads of a team have been asked to do, and have not begun.
+/// The calls that the threads of a team have not begun.
 #[derive(Default)]
 struct Asked {
     /// The number of calls in `calls`, for threads that look without the lock.
@@ -92,8 +92,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the team of all backends without threads of their own. It has as many threads as rayon's current pool has when it
-    /// is first asked for, or as many as the system starts.
+    /// Returns the team of all backends without threads of their own. It has as many threads as rayon's current pool at the first call of
+    /// this function, or as many as the system starts.
     pub(crate) fn of_process() -> &'static Arc<Team> {
         static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
         TEAM.get_or_init(|| {
@@ -121,12 +121,12 @@ impl Team {
         self.asked.come.notify_all();
     }
 
-    /// Returns the number of threads, with that of the caller.
+    /// Returns the number of threads, including the caller's.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns whether a thread is awake and has nothing to do.
+    /// Returns whether a thread is awake and idle.
     pub(crate) fn is_looking(&self) -> bool {
         self.asked.looking.load(Ordering::Relaxed) > 0
     }
@@ -140,7 +140,7 @@ impl Team {
         }
         calls.waiting.push_back(Box::new(call));
         self.asked.number.fetch_add(1, Ordering::Relaxed);
-        // A thread that looks sees the number; waking another takes this thread a while.
+        // An awake thread sees the number; waking another one costs this thread some time.
         let sleeper = calls.asleep > 0 && self.asked.looking.load(Ordering::Relaxed) < calls.waiting.len();
         drop(calls);
         if sleeper {
@@ -150,8 +150,8 @@ impl Team {
 }
 
 impl Drop for Team {
-    /// Ends the threads after the calls that were asked for. Nobody waits for them, because a process that was forked drops a team
-    /// whose threads are in the other process.
+    /// Ends the threads after the queued calls. The drop does not join them, because a forked process drops a team whose threads are in
+    /// the other process.
     fn drop(&mut self) {
         self.end();
     }
@@ -162,14 +162,14 @@ impl Asked {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes calls until the team is gone.
+    /// Runs calls until the team is dropped.
     fn serve(&self) {
         while let Some(call) = self.next() {
             call();
         }
     }
 
-    /// Takes the next call; `None` if the team is gone.
+    /// Removes the next call; `None` if the team is dropped.
     fn next(&self) -> Option<Call> {
         self.looking.fetch_add(1, Ordering::Relaxed);
         let from = Instant::now();
@@ -189,7 +189,7 @@ impl Asked {
             thread::yield_now();
         }
         let mut calls = self.lock();
-        // Under the lock, so that who asks sees either a thread that looks or one that sleeps.
+        // Under the lock, so that a caller sees the thread either as awake or as asleep.
         self.looking.fetch_sub(1, Ordering::Relaxed);
         loop {
             if let Some(call) = self.take(&mut calls) {
@@ -276,7 +276,7 @@ mod tests {
         assert!(!team.is_looking());
     }
 
-    /// What was asked for is done before the threads end, and a call may be the last to hold its team.
+    /// Queued calls are run before the threads end, and a call may hold the last handle to its team.
     #[test]
     fn a_team_ends_after_its_calls() {
         let (made, calls) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! The threads with which kernels share their work.
+//! The threads that kernels share their work with.
 //!
 //! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The threads of the backend for which this thread computes, if the backend has its own threads.
+    /// The threads of the backend that this thread computes for, if the backend has its own threads.
     static OWN: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
 
-    /// The time of the last work, and how many pieces of work followed each other closely. Work in which other threads
-    /// took part counts as many pieces.
+    /// The time of the last work, and the number of pieces of work that followed each other closely. Work shared with other threads
+    /// counts as several pieces.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
 
     /// Whether kernels do all their work on this thread.
@@ -42,7 +42,7 @@ pub(crate) fn within<R>(threads: &Arc<Team>, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f`, whose kernels do all their work on this thread: it is a part of work that is already shared.
 pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
-    /// Restores what was before, also after a panic.
+    /// Restores the previous value, also after a panic.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -53,15 +53,15 @@ pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns the threads of the backend for which this thread computes, if it has its own.
+/// Returns the threads of the backend that this thread computes for, if it has its own.
 fn own() -> Option<Arc<Team>> {
     let threads = OWN.take();
     OWN.set(threads.clone());
     threads
 }
 
-/// Returns what `f` makes of the threads with which kernels called here share their work: `None` if these are rayon's, because
-/// one of its threads called. Where a program already computes on rayon's threads, more would only be in their way.
+/// Calls `f` with the team that kernels called here share their work with; `None` means rayon's threads, because one of them is the
+/// caller. Where a program already computes on rayon's threads, further threads would only compete with them.
 fn with_team<R>(f: impl FnOnce(Option<&Team>) -> R) -> R {
     let own = OWN.take();
     let result = match &own {
@@ -79,7 +79,7 @@ thread_local! {
     static FORCED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Runs `f`, in which kernels divide even short work as for this number of threads. This thread does all of it.
+/// Runs `f`. Kernels in it divide even short work as for this number of threads. This thread does all of it.
 #[cfg(test)]
 pub(crate) fn as_if<R>(threads: usize, f: impl FnOnce() -> R) -> R {
     let before = FORCED.replace(Some(threads));
@@ -88,7 +88,7 @@ pub(crate) fn as_if<R>(threads: usize, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Returns the number of threads as if for which work is divided.
+/// Returns the number of threads that work is divided for in a test.
 #[cfg(test)]
 pub(crate) fn forced() -> Option<usize> {
     FORCED.get()
@@ -99,20 +99,19 @@ pub(crate) const fn forced() -> Option<usize> {
     None
 }
 
-/// Returns the number of threads on which a kernel may run.
+/// Returns the number of threads that a kernel may use.
 pub(crate) fn count() -> usize {
     if let Some(threads) = forced() {
         return threads;
     }
-    // A WebAssembly module without threads has no clock either, which what follows several threads would ask.
+    // A WebAssembly module without threads has no clock either, and the code that shares work reads the clock.
     if ALONE.get() || cfg!(all(target_family = "wasm", not(target_feature = "atomics"))) {
         return 1;
     }
     with_team(|team| team.map_or_else(rayon::current_num_threads, Team::count))
 }
 
-/// The time for which rayon's threads usually stay awake after their last work. If work follows within this time, more work is
-/// likely to follow.
+/// How long rayon's threads usually stay awake after their last work. If work follows within this time, more work is likely to follow.
 const SOON: Duration = Duration::from_micros(20);
 
 /// The number of pieces of work in a row after which more work is likely.
@@ -148,7 +147,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     }
     let (own, options, level) = (own(), RunOptions::current(), Forced::here());
     let spawn = |entry: GateEntry| {
-        // What ends the run ends the work of other threads, too.
+        // A cancellation of the run also ends the work of other threads.
         let options = options.clone();
         let call = move || options.within(|| level.within(|| entry.enter()));
         match &own {
@@ -170,15 +169,15 @@ pub(crate) fn edge(n: usize, parts: usize, part: usize) -> usize {
     whole * part + rest * part / parts
 }
 
-/// Units of work, of which each thread has its own part, so that it does the same units of one work after another and finds in
-/// its caches what it wrote. A thread that has done its part helps with those of others.
+/// Units of work. Each thread has its own part, so that it computes the same units of successive work and finds in its caches the results
+/// that it wrote. A thread that is done with its part helps with the others' parts.
 pub(crate) struct Units {
     n: usize,
     parts: usize,
     begun: [Begun; MOST_PARTS],
 }
 
-/// How many units of a part have begun, in a cache line of its own.
+/// The number of units of a part that have begun, in a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Begun(AtomicUsize);
@@ -191,7 +190,7 @@ impl Units {
         Units { n, parts: threads.clamp(1, MOST_PARTS), begun: std::array::from_fn(|_| Begun::default()) }
     }
 
-    /// Calls `f` with units that nobody has begun, until none are left.
+    /// Calls `f` with units that no thread has begun, until none are left.
     pub(crate) fn each(&self, mut f: impl FnMut(usize)) {
         let home = team::place().or_else(rayon::current_thread_index).unwrap_or(0) % self.parts;
         let parts = self.begun.iter().enumerate().take(self.parts);
@@ -240,7 +239,7 @@ mod tests {
         });
     }
 
-    /// What one thread lays out for the vectors of a level, others read as such.
+    /// Data that one thread lays out for the vectors of a level is read by other threads with the same level.
     #[test]
     fn others_use_the_level_that_a_test_forces() {
         let threads = Arc::new(Team::new(2).expect("threads"));
@@ -298,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Where a program computes on rayon's threads, kernels take part in them.
+    /// Where a program computes on rayon's threads, kernels share their work with these threads.
     #[test]
     fn kernels_that_rayons_threads_call_share_with_rayon() {
         let rayon = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads");

@@ -1,10 +1,10 @@
-//! An engine with nothing beside it, as one of several backends.
+//! An engine on its own, as one of several backends.
 
 use crate::{Engine, EngineError, Host, Whole};
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{InnerBackend, Outputs, ext::OpSet};
 
-/// An engine that refuses what it cannot run.
+/// An engine that refuses the nodes that it cannot run.
 pub(crate) struct Alone<E: Engine> {
     pub(crate) whole: Whole<E>,
 }

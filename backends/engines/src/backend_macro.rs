@@ -11,7 +11,7 @@ macro_rules! implement_backend {
         $crate::implement_backend!(@ [] $backend, false);
 
         impl $backend {
-            /// Returns what the engine did so far.
+            /// Returns the engine's counts so far.
             pub fn counts(&self) -> $crate::Counts {
                 self.whole.counts()
             }
@@ -40,7 +40,7 @@ macro_rules! implement_backend {
                 error.wrapped()
             }
 
-            // An engine that is one of several is not tried: it says itself what it declines.
+            // An engine that is one of several is not tried first: it reports itself which nodes it declines.
             fn runs_whole_graphs(&self) -> ::core::primitive::bool {
                 $whole_graphs
             }

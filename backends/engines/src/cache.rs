@@ -20,7 +20,7 @@ impl<P> Default for Cache<P> {
 }
 
 impl<P> Cache<P> {
-    /// Returns the model of this identity, or loads it. One thread loads it while others wait; what fails is not kept.
+    /// Returns the model with this identity, or loads it. One thread loads it while others wait; a failed load is not cached.
     pub(crate) fn get_or<X>(
         &self,
         identity: Option<GraphIdentity>,

@@ -1,9 +1,9 @@
-//! Counts of what an engine did.
+//! Counts of an engine's work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What an engine did for a backend so far.
+/// The work that an engine did for a backend so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {

@@ -1,4 +1,4 @@
-//! What the crate of an engine writes.
+//! The trait that the crate of an engine implements.
 
 use crate::Gap;
 use bb::{BoxError, DataType, TensorData};
@@ -11,16 +11,16 @@ pub trait Engine: Send + Sync + 'static {
     /// The name in messages.
     const NAME: &'static str;
 
-    /// Lists what the engine cannot run as ONNX defines it.
+    /// Lists the calls that the engine cannot run as ONNX defines them.
     fn gaps(&self) -> &'static [Gap];
 
-    /// Returns whether tensors of this element type can be given to the engine and taken from it.
+    /// Returns whether tensors of this element type can be passed to the engine and returned from it.
     fn passes(&self, dtype: DataType) -> bool;
 
     /// Returns whether values of this element type may exist inside a model.
     fn holds(&self, dtype: DataType) -> bool;
 
-    /// Returns the newest opset of `ai.onnx` that the engine knows.
+    /// Returns the newest opset of `ai.onnx` that the engine supports.
     fn newest_opset(&self) -> i64;
 
     /// Loads a model: a serialized `ModelProto` whose weights are all in it.

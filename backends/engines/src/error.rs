@@ -8,11 +8,11 @@ use bb_ir::text::shown;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The graph is not valid, or what runs beside the engine failed.
+    /// The graph is not valid, or a part outside the engine failed.
     #[error(transparent)]
     Graph(#[from] bb::Error),
 
-    /// The engine cannot run a node, and nothing else was bound for it.
+    /// The engine cannot run a node, and no other backend was bound for it.
     #[error("`{engine}` cannot run node `{node}` ({op})", node = shown(.node), op = shown(.op))]
     Refused {
         /// The engine.
@@ -40,11 +40,11 @@ pub enum EngineError {
     /// A part of this crate is in a state that its maker excludes.
     #[error("expected {expected}")]
     State {
-        /// What should have been the case.
+        /// The state that was expected.
         expected: &'static str,
     },
 
-    /// The engine failed together with what runs beside it.
+    /// The combination of the engine and another backend failed.
     #[error(transparent)]
     Several(FirstOfError),
 
@@ -89,7 +89,7 @@ impl EngineError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The engine's table says so.
+    /// The engine's table lists the call.
     #[error("{reason}, as `{case}` shows")]
     Gap {
         /// The reason in the table.
@@ -107,19 +107,19 @@ pub enum Refusal {
         dtype: DataType,
     },
 
-    /// A value that goes in or out is not known to be a tensor.
+    /// An input or output is not known to be a tensor.
     #[error("value `{value}` is not known to be a tensor", value = shown(.value))]
     NotTensor {
         /// The value.
         value: String,
     },
 
-    /// The engine knows no opset in which the nodes are what the model means.
+    /// No opset that the engine supports defines the nodes as the model does.
     #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them", domain = shown(.domain))]
     Opset {
         /// The domain.
         domain: String,
-        /// The newest opset that the engine knows.
+        /// The newest opset that the engine supports.
         newest: i64,
     },
 

@@ -1,21 +1,21 @@
-//! What an engine cannot run, as a table.
+//! The table of calls that an engine cannot run.
 
 use bb::DataType;
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueType};
 use std::fmt;
 
-/// A row of the table: calls of an operator that the engine lacks or computes otherwise than ONNX says.
+/// A row of the table: calls of an operator that the engine lacks or computes differently from ONNX's definition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
     /// The operator's domain; empty for `ai.onnx`.
     pub domain: &'static str,
     /// The operator.
     pub op: &'static str,
-    /// The first opset that the row speaks of.
+    /// The first opset that the row covers.
     pub since: i64,
-    /// The last opset that the row speaks of.
+    /// The last opset that the row covers.
     pub until: i64,
-    /// The calls that it speaks of.
+    /// The calls that the row covers.
     pub when: When,
     /// Why the engine does not run them.
     pub reason: Reason,
@@ -24,39 +24,39 @@ pub struct Gap {
     pub case: &'static str,
 }
 
-/// The calls of an operator that a gap speaks of.
+/// The calls of an operator that a gap covers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum When {
     /// All.
     Always,
-    /// Those whose first operand has one of these element types.
+    /// Calls whose first operand has one of these element types.
     Takes(&'static [DataType]),
-    /// Those whose operand at this position has this rank, or none that is known.
+    /// Calls whose operand at this position has this rank or an unknown one.
     Rank(usize, usize),
-    /// Those whose second operand has a greater rank than the first, or where one is not known.
+    /// Calls whose second operand has a greater rank than the first, or if one rank is not known.
     RankGrows,
-    /// Reductions over axes of which one has no elements, or an unknown number.
+    /// Reductions over axes if the extent of one axis is 0 or unknown.
     ReducesNothing,
-    /// Those of which all of these are true.
+    /// Calls that match all of these conditions.
     All(&'static [When]),
-    /// Those whose attribute is one of these integers.
+    /// Calls whose attribute is one of these integers.
     Ints(&'static str, &'static [i64]),
-    /// Those that have this attribute.
+    /// Calls that have this attribute.
     Has(&'static str),
-    /// Those whose attribute has this text.
+    /// Calls whose attribute has this text.
     Text(&'static str, &'static str),
-    /// Those that give an operand at this position.
+    /// Calls that have an operand at this position.
     Operand(usize),
-    /// Those that ask for a result at this position.
+    /// Calls that use a result at this position.
     Result(usize),
 }
 
 /// Why an engine does not run a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The engine has no such operator, or not for these types.
+    /// The engine does not have the operator, or not for these types.
     Missing,
-    /// The engine computes something else than ONNX says.
+    /// The engine computes results that differ from ONNX's definition.
     Differs,
     /// The engine panics or ends the process.
     Crashes,
@@ -73,7 +73,7 @@ impl fmt::Display for Reason {
 }
 
 impl Gap {
-    /// Returns whether the gap speaks of this node of a graph.
+    /// Returns whether the gap covers this node of a graph.
     pub fn is_of(&self, graph: &Graph, node: &Node) -> bool {
         self.op == node.op_type
             && self.domain == node.domain

@@ -2,7 +2,7 @@
 
 use bb::{DataType, TensorData};
 
-/// A tensor in the memory of the host, which engines read where it lies.
+/// A tensor in the memory of the host, which engines read without a copy.
 #[derive(Debug, Clone)]
 pub struct Host(TensorData);
 

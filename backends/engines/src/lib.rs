@@ -1,12 +1,12 @@
 //! Shared code of backends that wrap a third-party engine.
 //!
-//! Such an engine has ONNX operators of its own: it gets models as they are, and only what it cannot run goes elsewhere.
-//! Its crate writes an [`Engine`], which loads and runs serialized models, and a table of its [gaps](Gap): the operators
-//! that it lacks or computes otherwise than ONNX says. [`implement_backend!`](crate::implement_backend) makes backends of it; they
-//! differ in what happens in the gaps, which is the [`Rest`].
+//! The engine implements ONNX operators itself: it gets models unchanged, and only the nodes that it cannot run go elsewhere. The
+//! engine's crate implements [`Engine`], which loads and runs serialized models, with a table of its [gaps](Gap): the operators that it
+//! lacks or whose results differ from ONNX's definition. [`implement_backend!`](crate::implement_backend) defines backends on top of it.
+//! They differ in how they run the gaps, which is the [`Rest`].
 //!
-//! A model is cut into parts that the engine runs, each as one session, and parts that it does not. Tensors lie in the
-//! memory of the host, and are lent to the engine.
+//! A model is cut into parts that the engine runs, each as one session, and parts that it does not. Tensors are stored in the memory of
+//! the host, and the engine borrows them.
 #![forbid(unsafe_code)]
 
 mod alone;

@@ -21,10 +21,10 @@ const IR_VERSION: i64 = 10;
 pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     let opsets = opsets(graph, newest)?;
     let mut proto = graph.to_proto().map_err(|error| Refusal::Weight(Box::new(error)))?;
-    // A caller gives a value for every input, so that none needs a default.
+    // The caller passes a value for every input, so that no input needs a default.
     let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
     proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));
-    // What a model claims of its results may be false, and an engine would then refuse the model.
+    // The shapes that a model declares for its results may be wrong, and an engine would then refuse the model.
     proto.output.iter_mut().for_each(forget_shape);
     if proto.name().is_empty() {
         proto.name = Some("graph".to_owned());
@@ -42,10 +42,10 @@ pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
 /// The opset of `ai.onnx` for a graph without its operators.
 const PLAIN: i64 = 21;
 
-/// For each domain, the versions of its operators in a graph, by which opset they are written.
+/// For each domain, the operators of a graph and the opset that each is written for.
 type Used<'a> = BTreeMap<&'a str, Vec<(&'a str, i64)>>;
 
-/// Finds an opset of each domain in which all nodes of a graph are what they are in their own.
+/// Finds, for each domain, an opset that defines all nodes of a graph as their own opsets do.
 fn opsets(graph: &Graph, newest: i64) -> Result<Vec<OperatorSetIdProto>, Refusal> {
     let mut used = Used::from([("", Vec::new())]);
     collect(graph, &mut used);
@@ -55,7 +55,7 @@ fn opsets(graph: &Graph, newest: i64) -> Result<Vec<OperatorSetIdProto>, Refusal
         let since = |op: &str, opset: i64| opset::since(domain, op, opset).unwrap_or(opset);
         let needed = nodes.iter().map(|(op, opset)| since(op, *opset)).max();
         let version = needed.unwrap_or(if domain.is_empty() { PLAIN } else { 1 });
-        // Engines know their oldest opsets badly: what may be newer is written as newer.
+        // Engines support old opsets less well, so that a newer opset is preferred if it defines all nodes in the same way.
         let asked = nodes.iter().map(|(_, opset)| *opset).max().unwrap_or(version);
         let limit = if domain.is_empty() { newest } else { i64::MAX };
         let fits = |at: i64| at <= limit && nodes.iter().all(|(op, own)| since(op, at) == since(op, *own));
@@ -81,11 +81,11 @@ fn forget_shape(info: &mut ValueInfoProto) {
     }
 }
 
-/// Returns the names and types of what goes in and out.
+/// Returns the names and types of a graph's inputs and outputs.
 ///
 /// # Errors
 ///
-/// [`Refusal::NotTensor`] and [`Refusal::Type`], if `passes` says that the engine does not take a type.
+/// [`Refusal::NotTensor`] and [`Refusal::Type`], if `passes` reports that the engine does not support a type.
 pub(crate) fn signature(graph: &Graph, passes: impl Fn(DataType) -> bool) -> Result<Signature, Refusal> {
     let of = |values: &[ValueId]| {
         let one = |&value: &ValueId| {

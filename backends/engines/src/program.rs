@@ -112,7 +112,7 @@ impl<E: Engine> Program<E> {
                     x.data().prepare().map_err(bb::Error::from)?;
                     operands.push(x.into_data());
                 }
-                // What was inferred of a value was wrong.
+                // The inferred type of the value was wrong.
                 Some(_) => return Err(EngineError::State { expected: "a tensor of the known type" }),
                 None => {
                     let expected = self.inputs.iter().map(|port| port.name.clone()).collect();
@@ -152,7 +152,7 @@ impl<E: Engine> Program<E> {
     }
 }
 
-/// A session and what goes in and out of it.
+/// A session with its inputs and outputs.
 type Loaded<E> = (Counted<<E as Engine>::Session>, Signature);
 
 /// Loads a graph; `None` if it has no nodes.

@@ -1,4 +1,4 @@
-//! What an engine passes of ONNX's cases, and tests of its table of gaps.
+//! Reports which of ONNX's cases an engine passes, and tests its table of gaps.
 
 use crate::{EngineError, Gap, Host, Reason};
 use bb::conformance::onnx::{Outcome, Report, Suite, run};
@@ -19,9 +19,8 @@ struct Row {
     primitives: [usize; 3],
 }
 
-/// Runs ONNX's cases on the backends of an engine, and writes a Markdown table by operator: `alone` is the engine
-/// without its table, `lowered` the engine with a backend for the rest, `primitives` the engine with lowered models, if there
-/// is such a backend.
+/// Runs ONNX's cases on the backends of an engine, and writes a Markdown table by operator: `alone` is the engine without its table,
+/// `lowered` the engine with a backend for the rest, `primitives` the engine with lowered models, if there is a backend of this kind.
 ///
 /// # Panics
 ///

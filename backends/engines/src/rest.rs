@@ -1,11 +1,11 @@
-//! What runs the nodes that an engine does not.
+//! The treatment of nodes that an engine cannot run.
 
 use bb::BackendHandle;
 
-/// What a backend does with nodes that its engine cannot run.
+/// How a backend treats nodes that its engine cannot run.
 #[derive(Debug, Clone)]
 pub enum Rest {
-    /// They run on this backend, lowered to its operations. A part that the engine fails to run goes there, too.
+    /// They run on this backend, lowered to its operations. If the engine fails to run a part, the part runs there, too.
     On(BackendHandle),
     /// They are refused with [`EngineError::Refused`](crate::EngineError::Refused).
     Refuse,

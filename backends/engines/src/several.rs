@@ -15,7 +15,7 @@ pub(crate) struct Several {
 }
 
 impl Several {
-    /// Places and loads a model on what is made of both.
+    /// Places and loads a model on the combination of both backends.
     pub(crate) fn new(
         on: &BackendHandle,
         module: Module,
@@ -52,7 +52,7 @@ pub(crate) fn complete<T>(ports: &[Port], inputs: &[Option<T>]) -> Result<(), En
     Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
 }
 
-/// Returns the results of a run of which all must be tensors.
+/// Returns the results of a run; all of them must be tensors.
 pub(crate) fn tensors(ports: &[Port], items: Vec<OnnxValue<Host>>) -> Result<Vec<Host>, EngineError> {
     let tensor = |(item, port): (OnnxValue<Host>, &Port)| match item {
         OnnxValue::Tensor(x) => Ok(x),

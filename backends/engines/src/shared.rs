@@ -1,4 +1,4 @@
-//! What all models of an engine share.
+//! State that all models of an engine share.
 
 use crate::counts::Counters;
 use crate::engine::Engine;
@@ -16,7 +16,7 @@ pub(crate) struct Shared<E> {
 }
 
 impl<E: Engine> Shared<E> {
-    /// Says why the engine does not run a node, as far as its table and the element types tell.
+    /// Returns the reason why the engine does not run a node, according to its table and the element types.
     pub(crate) fn refusal(&self, graph: &Graph, node: &Node) -> Option<Refusal> {
         let gaps = if self.has_table { self.engine.gaps() } else { &[] };
         if let Some(Gap { reason, case, .. }) = gaps.iter().find(|gap| gap.is_of(graph, node)) {

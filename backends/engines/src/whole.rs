@@ -18,20 +18,20 @@ use bb::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a backend over an engine consists of: the engine, what runs the rest, and the models that were loaded.
+/// A backend over an engine: the engine, the treatment of the rest, and the loaded models.
 pub struct Whole<E: Engine> {
     shared: Arc<Shared<E>>,
     how: How,
     loaded: Cache<Loaded<E>>,
 }
 
-/// What happens to models.
+/// How models run.
 enum How {
     /// The engine runs them, or they are refused.
     Alone,
     /// The engine runs their primitives.
     Primitives,
-    /// The engine runs what it can, and another backend the rest.
+    /// The engine runs the nodes that it can, and another backend the rest.
     Several(BackendHandle),
 }
 
@@ -42,7 +42,7 @@ enum Loaded<E: Engine> {
 }
 
 impl<E: Engine> Whole<E> {
-    /// Makes one.
+    /// Creates the backend's state.
     pub fn new(engine: E, rest: Rest) -> Whole<E> {
         let has_table = !matches!(rest, Rest::Nothing);
         let shared = Arc::new(Shared { engine, has_table, counters: Arc::new(Counters::default()) });
@@ -59,7 +59,7 @@ impl<E: Engine> Whole<E> {
         &self.shared.engine
     }
 
-    /// Returns what the engine did so far.
+    /// Returns the engine's counts so far.
     pub fn counts(&self) -> Counts {
         let mut counts = self.shared.counters.read();
         if let How::Several(on) = &self.how
@@ -72,7 +72,7 @@ impl<E: Engine> Whole<E> {
         counts
     }
 
-    /// Returns why the engine does not run a node, if nothing else does.
+    /// Returns the reason why the engine does not run a node, if no other backend runs it.
     pub fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         match self.how {
             How::Alone => self.shared.refusal(graph, node).map(|refusal| refusal.to_string()),
@@ -92,7 +92,7 @@ impl<E: Engine> Whole<E> {
     ///
     /// # Errors
     ///
-    /// Those of [`load`](Self::load); [`bb::Error::UnknownInput`]; those of the run.
+    /// Returns the errors of [`load`](Self::load), [`bb::Error::UnknownInput`], and the errors of the run.
     pub fn run<B>(
         &self,
         on: &B,
@@ -144,7 +144,7 @@ impl<E: Engine> Whole<E> {
     }
 }
 
-/// Makes one backend of an engine and what runs the rest; the engine runs all that it can.
+/// Combines an engine and the backend for the rest into one backend; the engine runs all nodes that it can.
 fn several<E: Engine>(shared: &Arc<Shared<E>>, rest: BackendHandle) -> Option<BackendHandle> {
     let whole = Whole { shared: shared.clone(), how: How::Alone, loaded: Cache::default() };
     let engine = BackendHandle::start("engine", Alone { whole });

@@ -1,4 +1,4 @@
-//! The layer `check`: results beside the rules of operations.
+//! The layer `check`, which compares results with the rules of operations.
 
 use bb::ir::op::OpSpec;
 use bb::{
@@ -13,9 +13,9 @@ pub enum CheckError {
     /// There are more or fewer results.
     #[error("expected {expected} results, got {got}")]
     Count {
-        /// How many the operation has.
+        /// The number of results that the operation has.
         expected: usize,
-        /// How many came.
+        /// The number of results that the backend returned.
         got: usize,
     },
     /// A result has another element type or other extents.
@@ -39,16 +39,17 @@ pub enum CheckError {
         index: usize,
         /// The position of the element, in row-major order.
         at: usize,
-        /// What it is: `NaN`, `inf` or `-inf`.
+        /// The value: `NaN`, `inf` or `-inf`.
         value: &'static str,
     },
 }
 
-/// Compares results with the rules of operations: their number, element types and extents, and that no NaN and no infinity comes out
-/// where none went in.
+/// Compares results with the rules of operations: their number, element types and extents, and that finite operands give no NaN and no
+/// infinity.
 ///
-/// The last rule does not apply inside the body of an operation: the hyperbolic tangent may take the logarithm of 0. For this rule, the layer copies each operand and result to the host. Operations are called by their methods, because a prepared kernel
-/// has packed some operands.
+/// The last rule does not apply inside the body of an operation: the hyperbolic tangent may take the logarithm of 0. For this rule, the
+/// layer copies each operand and result to the host. Operations are called by their methods, because a prepared kernel has packed some
+/// operands.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Check<B> {
@@ -57,7 +58,7 @@ pub struct Check<B> {
 }
 
 impl<B> Check<B> {
-    /// Checks what a backend does. With `values`, elements are looked at, too.
+    /// Checks the results of a backend. With `values`, also checks the elements.
     pub fn new(inner: B, values: bool) -> Check<B> {
         Check { inner, values }
     }
@@ -89,7 +90,7 @@ impl<B: InnerBackend> bb::Layer for Check<B> {
         if let Some(expected) = expected {
             compare::<B>(spec, &expected, &results)?;
         }
-        // What is made of parameters alone may hold any number.
+        // A result that is computed only from parameters may hold any number.
         let computes = spec.class != bb::ir::op::Class::Creates;
         if self.values && computes && !is_inside && all_finite(self, &operands)? {
             for (index, y) in results.iter().enumerate() {
@@ -115,7 +116,7 @@ fn all_finite<B: InnerBackend>(on: &Check<B>, operands: &[Option<B::Tensor>]) ->
     Ok(true)
 }
 
-/// Compares results with what the rule says.
+/// Compares results with the rule's types.
 fn compare<B: InnerBackend>(
     spec: &'static OpSpec,
     expected: &[(DataType, Vec<usize>)],
@@ -139,7 +140,7 @@ fn compare<B: InnerBackend>(
     Ok(())
 }
 
-/// Returns the first element that is not finite, and what it is.
+/// Returns the position and the name of the first element that is not finite.
 fn first_not_finite(x: &TensorData) -> Result<Option<(usize, &'static str)>, Error> {
     let floats = bb_ir::convert::cast(x, DataType::F64, bb_ir::convert::Rounding::default())?;
     let name = |x: f64| match x {

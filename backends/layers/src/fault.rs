@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a [`Fault`] does to an operation.
+/// The disturbance that a [`Fault`] causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// It fails.
     #[default]
     Error,
-    /// It takes longer.
+    /// It is delayed.
     Delay,
     /// Its first result gets one more dimension.
     Shape,
@@ -50,7 +50,7 @@ impl FromStr for FaultKind {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct FaultOptions {
-    /// What happens.
+    /// The disturbance.
     pub kind: FaultKind,
     /// The share of operations that are disturbed, from 0 to 1.
     pub rate: f64,
@@ -60,7 +60,7 @@ pub struct FaultOptions {
     pub seed: u64,
     /// The name of the operation; `None` for all.
     pub op: Option<String>,
-    /// How long a [`FaultKind::Delay`] takes.
+    /// The duration of a [`FaultKind::Delay`].
     pub delay: Duration,
 }
 
@@ -75,7 +75,7 @@ impl FaultOptions {
         FaultOptions { kind, rate, seed, ..FaultOptions::default() }
     }
 
-    /// Returns the options for one operation alone, by its name, such as `matmul`.
+    /// Returns the options for only one operation, by its name, for example `matmul`.
     #[must_use]
     pub fn with_op(self, op: impl Into<String>) -> FaultOptions {
         FaultOptions { op: Some(op.into()), ..self }
@@ -92,7 +92,7 @@ impl FaultOptions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an injected fault: operation {number}")]
 pub struct InjectedFault {
-    /// The number of the operation, counted from 1 among those that may be disturbed.
+    /// The number of the operation, counted from 1 among the operations that may be disturbed.
     pub number: u64,
 }
 
@@ -126,13 +126,13 @@ impl Lifecycle for Device {
 }
 
 impl<B> Fault<B> {
-    /// Disturbs what a backend does.
+    /// Disturbs the operations of a backend.
     pub fn new(inner: B, options: FaultOptions) -> Fault<B> {
         let device = Device { lost: AtomicBool::new(false) };
         Fault { inner, options, calls: AtomicU64::new(0), injected: Arc::default(), device }
     }
 
-    /// Returns the number of operations that were disturbed, which goes on counting.
+    /// Returns the counter of disturbed operations, which the layer keeps updating.
     pub fn injected(&self) -> Arc<AtomicU64> {
         self.injected.clone()
     }

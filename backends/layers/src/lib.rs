@@ -1,7 +1,7 @@
-//! Layers for backends: what a backend does is logged, measured, limited, checked, disturbed, recorded and replayed.
+//! Layers for backends: they log, measure, limit, check, disturb, record and replay operations.
 //!
-//! Each layer is a struct on any backend, and has a name, so that `metrics+limit(calls=1000)+cpu` is a backend wherever a name of one is
-//! taken. A program that names this crate has all of them: `use bb_layers as _;`.
+//! Each layer is a struct that wraps any backend. It has a name, so that `metrics+limit(calls=1000)+cpu` is valid wherever a backend name
+//! is. A program that names this crate has all of them: `use bb_layers as _;`.
 //!
 //! | name | what it does | options |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | `fault` | injects errors, delays, wrong extents, panics and the loss of the device | `kind`, `rate`, `at`, `seed`, `op`, `seconds` |
 //! | `record` | writes every operation, its operands and its results to a file | `to` |
 //!
-//! `replay(from=FILE)` is a backend that answers from such a file, and says which call differs. A [`Mock`] answers as a script says.
+//! `replay(from=FILE)` is a backend that answers from a recorded file, and reports which call differs. A [`Mock`] answers from a script.
 #![forbid(unsafe_code)]
 
 extern crate bb_core as bb;

@@ -8,7 +8,7 @@ use bb::{
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The limits of a [`Limit`]; `None` stands for no limit.
+/// The limits of a [`Limit`]; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Limits {
@@ -46,7 +46,7 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// There were as many operations as are allowed.
+    /// The number of operations has reached the limit.
     #[error("the limit of {limit} operations is reached")]
     Calls {
         /// The limit.
@@ -72,7 +72,7 @@ pub enum LimitError {
 
 /// Refuses operations beyond limits: a number of operations, their time, the size of a result.
 ///
-/// The time is looked at before and not within an operation. The size of a result is that of its elements on the host.
+/// The time is checked before an operation, not within it. The size of a result is the size of its elements on the host.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Limit<B> {
@@ -83,12 +83,12 @@ pub struct Limit<B> {
 }
 
 impl<B> Limit<B> {
-    /// Limits what a backend does.
+    /// Limits the operations of a backend.
     pub fn new(inner: B, limits: Limits) -> Limit<B> {
         Limit { inner, limits, calls: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
-    /// Looks whether one more operation is allowed.
+    /// Checks whether one more operation is allowed.
     fn begin(&self) -> Result<(), LimitError> {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         if let Some(limit) = self.limits.calls.filter(|limit| calls >= *limit) {

@@ -26,7 +26,7 @@ pub struct Log<B> {
 }
 
 impl<B> Log<B> {
-    /// Logs what a backend does.
+    /// Logs the operations of a backend.
     pub fn new(inner: B, to: impl Write + Send + 'static) -> Log<B> {
         Log { inner, to: Mutex::new(Box::new(to)) }
     }
@@ -58,7 +58,7 @@ impl<B: InnerBackend> bb::Layer for Log<B> {
             }
             Err(error) => _ = write!(line, " failed: {error}"),
         }
-        // A log that cannot be written must not stop what it logs.
+        // A log that cannot be written must not stop the operation.
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         let _unwritten = writeln!(to, "{line} in {} µs{prepared}", took.as_micros());
         outcome

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// What one operation did.
+/// The metrics of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OperationMetrics {
     /// The calls.
     pub calls: u64,
-    /// Those that a kernel computed which the backend had prepared.
+    /// The calls that a prepared kernel computed.
     pub prepared: u64,
-    /// Those that failed.
+    /// The calls that failed.
     pub failed: u64,
     /// The elements of results.
     pub elements: u64,
-    /// The bytes of operands and results, without those of operands that kernels have packed.
+    /// The bytes of operands and results, without the operands that kernels have packed.
     pub bytes: u64,
     /// The time within calls.
     pub time: Duration,
@@ -29,7 +29,7 @@ pub struct OperationMetrics {
 pub struct MetricsTable(Mutex<BTreeMap<&'static str, OperationMetrics>>);
 
 impl MetricsTable {
-    /// Returns what was counted so far.
+    /// Returns the metrics so far.
     pub fn snapshot(&self) -> BTreeMap<&'static str, OperationMetrics> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -59,7 +59,7 @@ pub struct Metrics<B> {
 }
 
 impl<B> Metrics<B> {
-    /// Measures what a backend does.
+    /// Measures the operations of a backend.
     pub fn new(inner: B) -> Metrics<B> {
         Metrics { inner, table: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! A backend of scripted answers, with which components are tested.
+//! A backend of scripted answers, for tests of components.
 
 use crate::host::{self, HostTensor};
 use bb::ext::OpSet;
@@ -7,7 +7,7 @@ use bb::{Backend, BackendHandle, Error, ErrorKind, InnerBackend, Outputs, Primit
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A component called something else than a [`Mock`] expects, or its script says that the call fails.
+/// A component called another operation than a [`Mock`] expects, or the script makes the call fail.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MockError {
@@ -19,7 +19,7 @@ pub enum MockError {
         /// The operation that was called.
         got: &'static str,
     },
-    /// The operands or parameters are not those that were expected.
+    /// The operands or parameters do not match the expectation.
     #[error("the operands or parameters of `{op}` are not those that were expected")]
     Operands {
         /// The operation.
@@ -31,15 +31,15 @@ pub enum MockError {
         /// The operation that was called.
         got: &'static str,
     },
-    /// The script says so.
+    /// The script makes the call fail.
     #[error("{message}")]
     Scripted {
-        /// What the script says.
+        /// The message in the script.
         message: String,
     },
 }
 
-/// Returns whether operands and parameters are those that are expected.
+/// Returns whether operands and parameters match the expectation.
 type Accepts = Box<dyn Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync>;
 
 /// A call that is expected, and how it is answered.
@@ -55,7 +55,7 @@ struct Expected {
 pub struct Script(Arc<Mutex<VecDeque<Expected>>>);
 
 impl Script {
-    /// Returns how many calls are still expected.
+    /// Returns the number of calls that are still expected.
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|expected| expected.times).sum()
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Script {
     }
 }
 
-/// A backend that answers calls as a script says, in its order. Constants are made, and tensors read, without being expected.
+/// A backend that answers calls from a script, in its order. Creating constants and reading tensors needs no expectation.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ pub struct Mock {
 }
 
 impl Mock {
-    /// Makes a backend that expects no call.
+    /// Creates a backend that expects no call.
     pub fn new() -> Mock {
         Mock::default()
     }
@@ -170,7 +170,7 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Expects operands and parameters for which a function returns true.
+    /// Expects operands and parameters that `accepts` returns true for.
     pub fn with(
         self,
         accepts: impl Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync + 'static,
@@ -178,7 +178,7 @@ impl Expectation {
         Expectation { accepts: Some(Box::new(accepts)), ..self }
     }
 
-    /// Expects the call so many times in a row; 0 stands for 1.
+    /// Expects the call `times` times in a row; 0 means 1.
     pub fn times(self, times: usize) -> Expectation {
         Expectation { times: times.max(1), ..self }
     }

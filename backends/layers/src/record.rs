@@ -28,7 +28,7 @@ pub enum RecordError {
     Ir(#[from] bb_ir::Error),
 }
 
-/// Writes every operation to a file, from which [`Replay`](crate::Replay) answers: the operation, its parameters, the element types,
+/// Writes every operation to a file that [`Replay`](crate::Replay) answers from: the operation, its parameters, the element types,
 /// extents and a hash of its operands, its results or its error, and its time.
 ///
 /// Each result is copied to the host, and each operand, for its hash. Operations are called by their methods, because a prepared kernel
@@ -42,7 +42,7 @@ pub struct Record<B> {
 }
 
 impl<B: InnerBackend> Record<B> {
-    /// Records what a backend does.
+    /// Records the operations of a backend.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<B: InnerBackend> bb::Layer for Record<B> {
         let outcome = call.run();
         entry.microseconds = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         entry.outcome = match &outcome {
-            // The elements of a constant are those that the caller brings.
+            // The elements of a constant come from the caller.
             Ok(_) if is_constant(spec) => Outcome::Results(Vec::new()),
             Ok(results) => {
                 let mut host = Vec::with_capacity(results.len());

@@ -16,7 +16,7 @@ use std::path::Path;
 /// The first bytes of a recording; the last is the version of its form.
 const MAGIC: [u8; 8] = *b"bbrecor\x01";
 
-/// What was recorded: versions, and what plans depend on.
+/// The header of a recording: versions, and the backend properties that plans depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The version of `bb`.
@@ -48,7 +48,7 @@ pub(crate) struct RecordedCall {
     pub(crate) microseconds: u64,
 }
 
-/// An operand, by what tells it apart.
+/// An operand, identified by its type, its shape and a hash of its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedOperand {
     pub(crate) dtype: DataType,
@@ -56,7 +56,7 @@ pub(crate) struct RecordedOperand {
     pub(crate) hash: u64,
 }
 
-/// What an operation returned.
+/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     Results(Vec<TensorData>),

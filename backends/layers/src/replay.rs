@@ -39,7 +39,7 @@ pub enum ReplayError {
         /// The version that recorded.
         got: String,
     },
-    /// The recording has no such call among those that are left.
+    /// None of the remaining recorded calls matches.
     #[error("call {number} differs: expected {expected}, got {got}")]
     Differs {
         /// The number of the first recorded call that was not made, counted from 1.
@@ -52,7 +52,7 @@ pub enum ReplayError {
     /// All recorded calls were made.
     #[error("the recording has {calls} calls; one more came: {got}")]
     Ended {
-        /// How many there are.
+        /// The number of recorded calls.
         calls: usize,
         /// The call that came.
         got: String,
@@ -60,7 +60,7 @@ pub enum ReplayError {
     /// The call failed when it was recorded.
     #[error("{message}")]
     Failed {
-        /// What was said then.
+        /// The recorded message.
         message: String,
     },
     /// A tensor of the file is damaged.
@@ -70,7 +70,7 @@ pub enum ReplayError {
 
 /// Answers from a recording that the layer `record` wrote.
 ///
-/// Calls may come in another order, as those of several threads do; each recorded call answers once.
+/// Calls may come in another order, for example from several threads; each recorded call answers once.
 #[derive(Debug)]
 pub struct Replay {
     header: Header,
@@ -114,7 +114,7 @@ impl Replay {
         Ok(Replay { header, calls: Mutex::new(Calls { all: entries, next: 0 }) })
     }
 
-    /// Returns how many recorded calls have not been made.
+    /// Returns the number of recorded calls that have not been made.
     pub fn left(&self) -> usize {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.all.iter().filter(|(_, made)| !made).count()

@@ -10,7 +10,7 @@ pub struct Spans<B> {
 }
 
 impl<B> Spans<B> {
-    /// Traces what a backend does.
+    /// Traces the operations of a backend.
     pub fn new(inner: B) -> Spans<B> {
         Spans { inner }
     }

@@ -1,5 +1,5 @@
-//! Macros that select a Rust type for an element type that is known only at run time. `numbers!("add", dtype, T => …)`
-//! runs its last argument with `T` as the Rust type in which elements of `dtype` are stored.
+//! Macros that select a Rust type for an element type that is known only at run time. `numbers!("add", dtype, T => …)` runs its last
+//! argument with `T` as the Rust type that stores elements of `dtype`.
 //!
 //! Each macro supports a set of element types. A type that is not in the set is an error that names the operation and
 //! the type.

@@ -6,10 +6,10 @@ use bb::RunOptions;
 use bb::ir::infer;
 use ndarray::Zip;
 
-/// The number of elements, or of multiplications, after which a kernel looks whether its run must end.
+/// The number of elements, or of multiplications, after which a kernel checks whether its run must end.
 pub(crate) const PART: usize = 1 << 18;
 
-/// Calls a function with all elements of a `Zip`, in parts. Between them, it looks whether the run must end.
+/// Calls a function with all elements of a `Zip`, in parts. Between them, it checks whether the run must end.
 macro_rules! for_each {
     ($operands:expr, $f:expr) => {
         let mut parts = vec![$operands];

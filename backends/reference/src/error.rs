@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operands or parameters are not what the operation takes.
+    /// The operation does not accept the operands or parameters.
     #[error(transparent)]
     Bb(#[from] bb::Error),
 

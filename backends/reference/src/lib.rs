@@ -3,7 +3,7 @@
 //! The tutorial (`bb/docs/writing-a-backend.md`) explains its code, and faster backends are tested against it. It is
 //! not meant to be fast.
 
-// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
 extern crate bb_core as bb;
 
 #[macro_use]

@@ -10,8 +10,8 @@ use bb::{DataType, Primitive, RoundMode, RunOptions, Tensor as _};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, LinalgScalar, ShapeError};
 
-/// The bytes that ndarray allocates for a product of floats, at most: a block of each operand, in the order in which they
-/// are read. It does not report that this fails.
+/// The greatest number of bytes that ndarray allocates for a product of floats: a block of each operand, rearranged to the order of
+/// reads. ndarray does not report a failure of this allocation.
 ///
 /// Source: `matrixmultiply` 0.3, whose blocks have at most 256 x 1024 and 64 x 256 elements.
 const BLOCKS: usize = 4 << 20;
@@ -66,7 +66,7 @@ fn batched<T: Held>(
     array(&extents.shape, products)
 }
 
-/// Divides the elements of all products into matrices. A product without elements gives no matrix.
+/// Divides the elements of all products into matrices. A product without elements has no matrices.
 fn matrices_of<'y, T>(
     products: &'y mut [T],
     a: &[ArrayView2<'_, T>],

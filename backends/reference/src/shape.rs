@@ -20,7 +20,7 @@ pub(crate) fn unsqueeze(x: &Tensor, axes: &[i64]) -> Result<Tensor, Error> {
     with_extents("unsqueeze", x, infer::unsqueeze(x.shape(), axes)?)
 }
 
-/// Gives the elements other extents. It copies them only if they are not in row-major order.
+/// Reshapes the elements. Copies them only if they are not in row-major order.
 fn with_extents(op: &'static str, x: &Tensor, shape: Shape) -> Result<Tensor, Error> {
     any!(op, x.dtype(), T => {
         let elements = x.array::<T>(x.dtype())?;

@@ -21,7 +21,7 @@ pub struct Tensor {
     values: Values,
 }
 
-/// A Rust type in which elements are stored.
+/// A Rust type that stores elements.
 pub(crate) trait Held: Clone + Send + Sync + 'static {
     /// Wraps an array.
     fn hold(array: Array<Self>) -> Values;
@@ -31,12 +31,12 @@ pub(crate) trait Held: Clone + Send + Sync + 'static {
     fn blank() -> Self;
     /// Reads the elements of a host tensor.
     fn from_host(x: &TensorData) -> Result<Vec<Self>, IrError>;
-    /// Makes a host tensor from elements in row-major order.
+    /// Creates a host tensor from elements in row-major order.
     fn to_host(dtype: DataType, shape: &[usize], elements: &[Self]) -> Result<TensorData, IrError>;
 }
 
 impl Tensor {
-    /// Makes a tensor from an array.
+    /// Creates a tensor from an array.
     pub(crate) fn new<T: Held>(dtype: DataType, array: Array<T>) -> Tensor {
         Tensor { dtype, values: T::hold(array) }
     }
@@ -58,14 +58,14 @@ impl bb::Tensor for Tensor {
     }
 }
 
-/// Makes an array from elements in row-major order.
+/// Creates an array from elements in row-major order.
 pub(crate) fn array<T: Clone>(shape: &[usize], elements: Vec<T>) -> Result<Array<T>, Error> {
     ArrayD::from_shape_vec(IxDyn(shape), elements)
         .map(ArrayD::into_shared)
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
-/// Makes an array whose elements will be computed later.
+/// Creates an array whose elements will be computed later.
 pub(crate) fn blank<T: Held>(op: &'static str, shape: &[usize]) -> Result<ArrayD<T>, Error> {
     let elements = memory::filled(op, T::blank(), element_count(shape).unwrap_or(0))?;
     ArrayD::from_shape_vec(IxDyn(shape), elements)
@@ -104,10 +104,10 @@ pub(crate) fn to_host(x: &Tensor) -> Result<TensorData, Error> {
     })
 }
 
-/// Declares [`Values`], with one variant per Rust type in which elements are stored.
+/// Declares [`Values`], with one variant per Rust type that stores elements.
 macro_rules! values {
     ($( $variant:ident($type:ty), $blank:expr, |$x:ident| $from:expr, |$dtype:ident, $shape:ident, $elements:ident| $to:expr; )*) => {
-        /// An array of one of the Rust types in which elements are stored.
+        /// An array of one of the Rust types that store elements.
         #[derive(Debug, Clone)]
         pub(crate) enum Values { $( $variant(Array<$type>), )* }
 

@@ -70,7 +70,7 @@ impl Wgpu {
         WgpuBuilder::default().open()
     }
 
-    /// Returns the name of the adapter, as its driver gives it.
+    /// Returns the name of the adapter, as its driver reports it.
     pub fn adapter(&self) -> &str {
         &self.gpu.info.name
     }
@@ -80,7 +80,7 @@ impl Wgpu {
         self.gpu.binding
     }
 
-    /// Submits what was recorded, without waiting.
+    /// Submits the recorded commands, without waiting.
     ///
     /// # Errors
     ///
@@ -99,17 +99,17 @@ impl Wgpu {
         host::read(&self.gpu, x).await
     }
 
-    /// Returns what the buffers of tensors take.
+    /// Returns the statistics of the buffer pool.
     pub fn memory_stats(&self) -> MemoryStats {
         self.gpu.pool.stats()
     }
 
-    /// Returns how much was recorded, submitted and waited for.
+    /// Returns the numbers of recorded commands, submissions and waits.
     pub fn stream(&self) -> StreamStats {
         self.gpu.stream.stats()
     }
 
-    /// Returns how many kernels are compiled.
+    /// Returns the number of compiled kernels.
     pub fn compiled_kernels(&self) -> usize {
         self.gpu.pipelines.count()
     }

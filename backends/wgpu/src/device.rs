@@ -1,4 +1,4 @@
-//! The device, what is known of its state, and the errors that it reports.
+//! The device, its known state, and the errors that it reports.
 
 use crate::pool::Pool;
 use crate::stream::Stream;
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Gpu {
     }
 }
 
-/// What callbacks of the device have reported.
+/// The state that callbacks of the device have reported.
 #[derive(Default)]
 struct State {
     /// Why the device is lost.
@@ -42,7 +42,7 @@ struct State {
     failed: Mutex<Option<wgpu::Error>>,
 }
 
-/// What a device is opened with.
+/// The options of opening a device.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Opening {
     /// Bytes.
@@ -101,7 +101,7 @@ impl Gpu {
             self.state.has_failed.store(false, Ordering::Release);
             if let Some(error) = failed.take() {
                 drop(failed);
-                // A lost device refuses commands, and says that it is lost when somebody waits for it.
+                // A lost device refuses commands, and reports the loss only when it is polled.
                 let patience = Some(std::time::Duration::from_secs(10));
                 let wait = wgpu::PollType::Wait { submission_index: None, timeout: patience };
                 let _polled = self.device.poll(wait);
@@ -119,7 +119,7 @@ impl Gpu {
         self.state.lost.get().map(String::as_str)
     }
 
-    /// Refuses everything from now on, and releases what waits in the pool.
+    /// Refuses all further work, and releases the pool's unused buffers.
     pub(crate) fn shut(&self) {
         self.state.shut.store(true, Ordering::Release);
         self.pool.trim(0);
@@ -145,7 +145,7 @@ impl State {
     }
 }
 
-/// Makes the error of something that the device refused.
+/// Creates the error of a request that the device refused.
 pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
     match error {
         wgpu::Error::OutOfMemory { .. } => {
@@ -179,7 +179,7 @@ impl Scope {
     }
 }
 
-/// Returns what a future has if it is ready.
+/// Returns the output of a future if it is ready.
 fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

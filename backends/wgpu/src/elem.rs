@@ -23,7 +23,7 @@ pub(crate) enum Elem {
     Bool,
 }
 
-/// The type in which a kernel computes.
+/// The type that a kernel computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Float,
@@ -151,7 +151,7 @@ impl Elem {
 
     /// Writes the bytes of a host tensor from words.
     ///
-    /// Units: `into` has as many elements as `words` has words.
+    /// Units: `into` has one element for each word of `words`.
     pub(crate) fn read(self, words: &[u8], into: &mut [u8]) {
         match self {
             Elem::F32 | Elem::I32 | Elem::U32 => {

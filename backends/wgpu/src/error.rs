@@ -2,25 +2,25 @@
 
 use bb::services::{OutOfMemory, Pressure, ServiceError};
 
-/// What failed while the device was asked for something.
+/// The cause of a failed request to the device.
 pub type DeviceError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// Why an operation of this backend failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WgpuError {
-    /// The operands or parameters are not what the operation takes.
+    /// The operation does not accept the operands or parameters.
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// No adapter was found: no driver is installed, or none has a compute queue.
+    /// No adapter was found: no driver is installed, or no adapter has a compute queue.
     #[error("found no adapter; expected a driver for Vulkan, Metal or WebGPU, such as Mesa's")]
     NoAdapter,
 
     /// No adapter has this number or name.
     #[error("found no adapter `{name}`; the adapters are {known:?}")]
     UnknownAdapter {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The names of the adapters.
         known: Vec<String>,
@@ -31,16 +31,16 @@ pub enum WgpuError {
     Open {
         /// The adapter's name.
         adapter: String,
-        /// What the driver said.
+        /// The driver's error.
         #[source]
         source: DeviceError,
     },
 
     /// The device is lost: its driver was reset, it was unplugged, or it was destroyed. None of its tensors can be read.
-    /// Opening the backend again gives a new device.
+    /// Opening the backend again creates a new device.
     #[error("the device is lost: {reason}")]
     Lost {
-        /// What the driver said.
+        /// The driver's message.
         reason: String,
     },
 
@@ -92,9 +92,9 @@ pub enum WgpuError {
     /// The device refused a command or a shader.
     #[error("the device refused {what}")]
     Refused {
-        /// What it refused.
+        /// The refused object.
         what: &'static str,
-        /// What it said.
+        /// The device's error.
         #[source]
         source: DeviceError,
     },

@@ -84,7 +84,7 @@ pub(crate) fn reshaped(shape: &[usize], strides: &[isize], to: &[usize]) -> Opti
             left /= extent;
         }
     }
-    // What is left has extent 1, and its stride does not matter.
+    // The remaining dimensions have extent 1, and their strides do not matter.
     to.get(..at)?.iter().all(|&extent| extent == 1).then_some(out)
 }
 

@@ -1,8 +1,7 @@
 //! The GPU backend of `bb` on wgpu: generated WGSL, pooled buffers, batched submissions.
 //!
-//! [`Wgpu`] implements the contract on [`Tensor`], a handle to a view of a buffer on the device. Nothing is copied to the
-//! host until somebody asks for it, and commands are submitted in batches. The page `writing-a-device-backend.md` of `bb`
-//! walks through this crate.
+//! [`Wgpu`] implements the contract on [`Tensor`], a handle to a view of a buffer on the device. Elements are copied to the host only
+//! when they are read, and commands are submitted in batches. The page `writing-a-device-backend.md` of `bb` walks through this crate.
 //!
 //! | module | has |
 //! |---|---|
@@ -19,7 +18,7 @@
 //!
 //! To link the backend, name it: `use bb_wgpu as _;`.
 
-// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
 extern crate bb_core as bb;
 
 /// The program of the guide, as a test.

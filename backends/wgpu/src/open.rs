@@ -30,7 +30,7 @@ impl WgpuBuilder {
         WgpuBuilder { device: Some(name.into()), ..self }
     }
 
-    /// Limits the memory that buffers take.
+    /// Limits the memory of the device's buffers.
     ///
     /// Units: bytes.
     #[must_use]
@@ -39,7 +39,7 @@ impl WgpuBuilder {
         self
     }
 
-    /// Limits how much of a buffer a kernel may see, below the limit of the device. Larger work is done in parts.
+    /// Limits the bytes of a buffer that a kernel may bind, below the limit of the device. Larger work is done in parts.
     ///
     /// Units: bytes.
     #[must_use]
@@ -144,7 +144,7 @@ pub(crate) fn devices() -> Vec<Device> {
     let mut devices: Vec<Device> =
         found.iter().enumerate().map(|(i, (_, about))| Device::new(i.to_string(), about.clone())).collect();
     for (i, (name, about)) in found.iter().enumerate() {
-        // Two equal adapters are known by their numbers alone.
+        // Two adapters with the same name can be told apart only by number.
         let unique = found.iter().filter(|(other, _)| other == name).count() == 1;
         if unique && name.parse::<usize>().is_err() && !name.is_empty() {
             devices.push(Device::new(name.clone(), format!("the same as {i}: {about}")));
@@ -153,7 +153,7 @@ pub(crate) fn devices() -> Vec<Device> {
     devices
 }
 
-/// Makes a name without spaces: the adapter's name up to the first bracket, in lower case.
+/// Returns a name without spaces: the adapter's name up to the first bracket, in lower case.
 fn short(name: &str) -> String {
     let name = name.split('(').next().unwrap_or_default().trim().to_lowercase();
     name.split_whitespace().collect::<Vec<_>>().join("-")

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// Allows features of wgpu that need care, of which this backend uses one: shaders that are passed through.
+/// Allows experimental features of wgpu. This backend uses only one of them: shaders that are passed through.
 pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
     // SAFETY: a program that enables the feature `passthrough` guarantees that kernels in SPIR-V are valid and stay within their
     // bindings.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
 
-/// Makes a module of SPIR-V.
+/// Creates a module of SPIR-V.
 pub(crate) fn module(device: &wgpu::Device, entry: &str, words: &[u32]) -> wgpu::ShaderModule {
     let entry = wgpu::PassthroughShaderEntryPoint { name: Cow::Borrowed(entry), workgroup_size: (1, 1, 1) };
     let descriptor = wgpu::ShaderModuleDescriptorPassthrough {

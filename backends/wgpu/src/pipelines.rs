@@ -70,13 +70,13 @@ impl Pipelines {
         let pipeline = Arc::new(self.compile(gpu, &key.source(), bindings)?);
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
         if compiled.len() >= KEPT {
-            // Those that are still in use are compiled again; a call that runs holds its own.
+            // Pipelines that are still in use are compiled again; a running call holds its own handle.
             compiled.clear();
         }
         Ok(compiled.entry(key.clone()).or_insert(pipeline).clone())
     }
 
-    /// Returns how many kernels are compiled.
+    /// Returns the number of compiled kernels.
     pub(crate) fn count(&self) -> usize {
         self.compiled.read().unwrap_or_else(PoisonError::into_inner).len()
     }

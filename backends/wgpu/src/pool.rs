@@ -1,8 +1,7 @@
 //! Buffers of the device, which return to a pool when the last tensor that reads them is dropped.
 //!
-//! Commands run in the order in which they are recorded, so a buffer can be handed out again while commands that read it
-//! are not yet finished. The one exception is an upload, which runs before the commands that are recorded but not yet
-//! submitted: see [`Pool::storage`].
+//! Commands run in the order of recording, so a buffer can be handed out again while commands that read it are not yet finished. The one
+//! exception is an upload, which runs before the commands that are recorded but not yet submitted: see [`Pool::storage`].
 
 use crate::{Result, WgpuError};
 use bb::services::{OutOfMemory, Pressure, PressureCallback};
@@ -11,11 +10,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is bound by a kernel: storage, and a source and a target of copies.
+/// The usages of a bound buffer: storage, and a source and a target of copies.
 const USAGES: wgpu::BufferUsages =
     wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC).union(wgpu::BufferUsages::COPY_DST);
 
-/// What a pool holds.
+/// Statistics of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -66,7 +65,7 @@ pub(crate) struct Storage {
     size: u64,
     /// The last batch of commands that used it.
     pub(crate) batch: AtomicU64,
-    /// `None` for a buffer that somebody else made.
+    /// The pool that the buffer returns to; `None` for a buffer that was created elsewhere.
     pool: Option<Arc<Pool>>,
 }
 
@@ -114,7 +113,7 @@ impl Pool {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what the pool holds.
+    /// Returns the statistics of the pool.
     pub(crate) fn stats(&self) -> MemoryStats {
         self.lock().stats
     }
@@ -124,7 +123,7 @@ impl Pool {
         *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = callback;
     }
 
-    /// Wraps a buffer that somebody else made. It does not count, and does not return to the pool.
+    /// Wraps a buffer that was created elsewhere. It does not count, and does not return to the pool.
     pub(crate) fn foreign(buffer: wgpu::Buffer) -> Arc<Storage> {
         let size = buffer.size();
         Arc::new(Storage { buffer: Some(buffer), size, batch: AtomicU64::new(0), pool: None })
@@ -245,7 +244,7 @@ impl Pool {
         })
     }
 
-    /// Makes a buffer; `None` if the device has no memory for it.
+    /// Allocates a buffer; `None` if the device has no memory for it.
     fn try_create(&self, size: u64) -> Option<wgpu::Buffer> {
         let scope = crate::device::Scope::new(&self.device);
         let descriptor =

@@ -180,7 +180,7 @@ impl Kernels<Tensor> for Wgpu {
                 return Err(refused(problem));
             }
         };
-        // What is wrong with the module is said once, and not again of all that is made of it.
+        // An error of the module is reported once, and not again for each object created from it.
         if let Some(error) = scope.end() {
             gpu.check()?;
             return Err(refused(KernelProblem::Compile { message: error.to_string() }));
@@ -222,7 +222,7 @@ impl Kernels<Tensor> for Wgpu {
     }
 }
 
-/// Makes a module of SPIR-V, whose length and magic number the runtime has checked.
+/// Creates a module of SPIR-V, whose length and magic number the runtime has checked.
 #[cfg(not(target_arch = "wasm32"))]
 fn spirv(gpu: &Gpu, kernel: &UserKernel, bytes: &[u8]) -> wgpu::ShaderModule {
     let words = bytes.as_chunks::<4>().0.iter();

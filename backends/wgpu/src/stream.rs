@@ -1,7 +1,7 @@
 //! Commands: recorded one after another into one encoder, and submitted late.
 //!
-//! A batch ends when somebody reads a result, when its parameters fill the buffer of parameters, or when it holds much
-//! work, so that the device starts before the last command is recorded.
+//! A batch ends when a result is read, when its parameters fill the buffer of parameters, or when it holds enough work, so that the
+//! device starts before the last command is recorded.
 
 use crate::device::Gpu;
 use crate::pipelines::Key;
@@ -54,16 +54,16 @@ pub struct StreamStats {
     pub kernels: u64,
     /// Batches that were submitted.
     pub submissions: u64,
-    /// How often the host waited for the device.
+    /// The number of times that the host waited for the device.
     pub waits: u64,
 }
 
-/// What is recorded and not yet submitted.
+/// The commands that are recorded and not yet submitted.
 struct Recording {
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
     uniforms: wgpu::Buffer,
-    /// What `uniforms` will hold.
+    /// The contents that `uniforms` will have.
     params: Vec<u8>,
     kernels: usize,
     bytes: u64,
@@ -74,7 +74,7 @@ struct Inner {
     recording: Option<Recording>,
     /// Buffers of parameters that no recording uses.
     uniforms: Vec<wgpu::Buffer>,
-    /// Buffers to which results are copied for the host, with their sizes.
+    /// Buffers that results are copied to for the host.
     staging: Vec<wgpu::Buffer>,
     last: Option<wgpu::SubmissionIndex>,
     stats: StreamStats,
@@ -85,13 +85,13 @@ pub(crate) struct Stream {
     inner: Mutex<Inner>,
     /// The number of the batch that is being recorded.
     batch: AtomicU64,
-    /// How many submissions the device is known to have finished.
+    /// The number of submissions that the device is known to have finished.
     finished: Arc<AtomicU64>,
     /// The bytes between the parameters of two kernels.
     stride: u64,
 }
 
-/// Memory of the host to which a result was copied, or will be.
+/// Host memory that a result was copied to, or will be.
 pub(crate) struct Copied {
     staging: wgpu::Buffer,
     bytes: u64,
@@ -167,7 +167,7 @@ impl Stream {
         self.batch.load(Ordering::Relaxed)
     }
 
-    /// Returns how many submissions the device is not known to have finished.
+    /// Returns the number of submissions that the device is not known to have finished.
     pub(crate) fn queued(&self) -> u64 {
         self.stats().submissions.saturating_sub(self.finished.load(Ordering::Relaxed))
     }
@@ -176,7 +176,7 @@ impl Stream {
         self.lock().stats
     }
 
-    /// Drops what was recorded and never submitted.
+    /// Drops the commands that were recorded and never submitted.
     pub(crate) fn discard(&self) {
         let mut inner = self.lock();
         inner.recording = None;
@@ -186,7 +186,7 @@ impl Stream {
 }
 
 impl Inner {
-    /// Returns what is being recorded; begins a batch if there is none.
+    /// Returns the current recording; begins a batch if there is none.
     fn recording(&mut self, gpu: &Gpu) -> &mut Recording {
         if self.recording.is_none() {
             let uniforms = self.uniforms.pop().unwrap_or_else(|| {
@@ -206,12 +206,12 @@ impl Inner {
         self.recording.as_mut().unwrap()
     }
 
-    /// Submits what was recorded.
+    /// Submits the recorded commands.
     fn submit(&mut self, gpu: &Gpu) {
         let Some(recording) = self.recording.take() else { return };
         let Recording { encoder, pass, uniforms, mut params, kernels, .. } = recording;
         drop(pass);
-        // The zeros that end the last kernel's parameters overwrite those of an earlier batch.
+        // The zeros that pad the last kernel's parameters overwrite the parameters of an earlier batch.
         params.resize(kernels * gpu.stream.stride as usize, 0);
         if !params.is_empty() {
             gpu.queue.write_buffer(&uniforms, 0, &params);
@@ -287,7 +287,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Records something else than kernels with parameters: a copy, or a user's own kernel.
+    /// Records other commands than kernels with parameters: a copy, or a user's own kernel.
     pub(crate) fn record_with(
         &self,
         storages: &[&Arc<Storage>],
@@ -305,7 +305,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Submits what was recorded; the device works while the host goes on.
+    /// Submits the recorded commands; the device works while the host goes on.
     pub(crate) fn flush(&self) -> Result<Option<wgpu::SubmissionIndex>> {
         self.check()?;
         let last = {
@@ -317,7 +317,7 @@ impl Gpu {
         Ok(last)
     }
 
-    /// Submits what was recorded within a scope of errors.
+    /// Submits the recorded commands within a scope of errors.
     pub(crate) fn submitted(&self) -> Result<()> {
         let scope = crate::device::Scope::new(&self.device);
         let flushed = self.flush();
@@ -329,7 +329,7 @@ impl Gpu {
         }
     }
 
-    /// Submits what was recorded, and waits until the device has finished.
+    /// Submits the recorded commands, and blocks until the device has finished.
     pub(crate) fn synchronize(&self) -> Result<()> {
         if let Some(submission) = self.flush()? {
             self.wait(submission)?;
@@ -403,7 +403,7 @@ impl Gpu {
         self.mapped(copied, done, read)
     }
 
-    /// [`finish_read`](Self::finish_read) as a future, for a browser. Somebody must poll the device elsewhere.
+    /// [`finish_read`](Self::finish_read) as a future, for a browser. The device must be polled elsewhere.
     pub(crate) async fn finish_read_async<T>(
         &self,
         copied: Copied,

@@ -22,27 +22,27 @@ pub(crate) struct View {
     pub(crate) offset: usize,
     /// `None` if there are no elements.
     pub(crate) storage: Option<Arc<Storage>>,
-    /// The device, by which tensors of others are known.
+    /// The device, which identifies tensors of other devices.
     pub(crate) gpu: Arc<Gpu>,
     /// The same elements on the host, for small tensors that came from there and were not rearranged.
     pub(crate) host: Option<TensorData>,
 }
 
 impl Tensor {
-    /// Makes a tensor of a buffer whose elements are in row-major order.
+    /// Creates a tensor from a buffer whose elements are in row-major order.
     pub(crate) fn dense(gpu: &Arc<Gpu>, elem: Elem, shape: Shape, storage: Option<Arc<Storage>>) -> Tensor {
         let strides = row_major(&shape);
         Tensor(Arc::new(View { elem, shape, strides, offset: 0, storage, gpu: gpu.clone(), host: None }))
     }
 
-    /// Makes a tensor of the same elements in another order.
+    /// Creates a tensor of the same elements in another order.
     pub(crate) fn view(&self, shape: Shape, strides: Strides, offset: usize) -> Tensor {
         let View { elem, storage, gpu, .. } = &*self.0;
         let (storage, gpu) = (storage.clone(), gpu.clone());
         Tensor(Arc::new(View { elem: *elem, shape, strides, offset, storage, gpu, host: None }))
     }
 
-    /// Makes a tensor of the same elements in the same order, with other extents.
+    /// Creates a tensor of the same elements in the same order, with other extents.
     pub(crate) fn with_extents(&self, shape: Shape, strides: Strides) -> Tensor {
         let host = self.0.host.as_ref().and_then(|host| host.reshaped(&shape).ok());
         let View { elem, storage, gpu, offset, .. } = &*self.0;

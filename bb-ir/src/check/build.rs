@@ -75,7 +75,7 @@ impl<'p> Builder<'p> {
     ///
     /// # Errors
     ///
-    /// The first error of the graph as a whole.
+    /// An error of the graph as a whole, if there is one.
     pub(super) fn root(
         mut self,
         graph: &'p GraphProto,
@@ -90,7 +90,7 @@ impl<'p> Builder<'p> {
         filled.map(|()| finish(self.level))
     }
 
-    /// Adds a warning, unless it is there already.
+    /// Adds a warning unless it was added before.
     pub(super) fn warn(&mut self, warning: Warning) {
         if self.warned.insert(warning.clone()) {
             self.warnings.push(warning);
@@ -148,7 +148,7 @@ impl<'p> Builder<'p> {
                 self.level.graph.inputs.push(id);
             }
             match self.written(info)? {
-                // Nothing checks what a node passes to its subgraph against this declaration, so the shape is
+                // The operands that a node passes to its subgraph are not compared with this declaration, so the shape is
                 // only a claim.
                 Some(ty) if self.in_subgraph() => self.claim(id, &ty)?,
                 Some(ty) => self.refine(id, &ty)?,
@@ -208,7 +208,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds nodes in an order in which each follows all nodes that it reads.
+    /// Adds the nodes, each after all nodes that it reads.
     pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
         for i in order(nodes, self.meter.deepest())? {
             ask();

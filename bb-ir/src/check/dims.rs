@@ -5,7 +5,7 @@ use crate::proto::{ModelProto, TypeProto, ValueInfoProto, type_proto};
 use crate::{Error, Limits};
 use std::collections::BTreeSet;
 
-/// Writes extents in place of symbolic dimensions of the inputs, and of the same names in what the model claims of other values.
+/// Replaces symbolic dimensions of the inputs by extents, and the same names in the model's claims about other values.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn fix_dims(model: &mut ModelProto, dims: &[(String, usize)]) -> Result<(), 
 
 fn fix_type(ty: &mut TypeProto, dims: &[(String, usize)], known: &mut BTreeSet<String>) {
     let mut ty = Some(ty);
-    // The types of sequences and optionals contain others; what is deeper than models nest is left to the check.
+    // The types of sequences and optionals contain others; types beyond the nesting limit are left to the check.
     for _ in 0..Limits::MAX_NESTING {
         let shape = match ty.and_then(|ty| ty.value.as_mut()) {
             Some(type_proto::Value::TensorType(tensor)) => tensor.shape.as_mut(),

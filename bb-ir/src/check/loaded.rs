@@ -1,24 +1,24 @@
-//! Checks a graph that was saved in its checked form, and that a stranger may have written.
+//! Checks a graph that was saved in its checked form, and may be untrusted.
 //!
-//! Models are checked on their way from protobuf, which also infers types. Here the types are there already, and what remains
-//! is what [`Graph`] guarantees.
+//! Models are checked while they are decoded from protobuf, which also infers types. Here the types are already known, so only
+//! the guarantees of [`Graph`] are checked.
 
 use crate::graph::{Attribute, Graph, Node, ValueId, ValueType};
 use crate::infer::Operators;
 use crate::{Error, TensorData, memory};
 use std::collections::{HashMap, HashSet};
 
-/// Checks that a graph is what [`Graph`] guarantees.
+/// Checks the guarantees of [`Graph`].
 ///
 /// # Errors
 ///
-/// [`Error::SavedGraph`] with the first fault; [`Error::SavedNode`] with the node whose operands, results or attributes are not
-/// those of its operator.
+/// [`Error::SavedGraph`] with the first fault; [`Error::SavedNode`] with the node whose operands, results or attributes do not
+/// fit its operator.
 pub fn loaded(graph: &Graph, operators: Operators) -> Result<(), Error> {
     if !graph.captures.is_empty() {
         return Err(fault(graph, "captures values, but is in no other graph"));
     }
-    // Values inside may share names, where the branches of several nodes took the nodes' places.
+    // Inner values may share names, because the branches that replaced several nodes may contain equal names.
     for ports in [&graph.inputs, &graph.outputs] {
         let mut names: HashMap<&str, ValueId> = HashMap::with_capacity(ports.len());
         if ports.iter().any(|value| *names.entry(graph.name_of(*value)).or_insert(*value) != *value) {
@@ -32,7 +32,7 @@ fn fault(graph: &Graph, problem: &'static str) -> Error {
     Error::SavedGraph { graph: graph.name.clone(), problem }
 }
 
-/// Checks a graph inside another one, of which `outer` says which values are made.
+/// Checks a graph inside another one; `outer` is true for each value that the enclosing graph has made so far.
 fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Error> {
     let made = memory::filled("loading a compiled model", false, graph.values.len())?;
     let mut made = Made { graph, made, operators };
@@ -63,7 +63,7 @@ fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Erro
     graph.outputs.iter().try_for_each(|output| made.read(*output))
 }
 
-/// Which values are made.
+/// The values that have been produced so far.
 struct Made<'a> {
     graph: &'a Graph,
     made: Vec<bool>,
@@ -102,7 +102,7 @@ impl Made<'_> {
         let is_graph =
             |attribute: &Attribute| matches!(attribute, Attribute::Graph(_) | Attribute::Graphs(_));
         let mut checked = super::schema::check(node);
-        // The schema of control flow demands a subgraph, so a node without one has none to check.
+        // The schema of control flow requires a subgraph, so a node without one has none to check.
         if node.attributes.iter().any(|(_, attribute)| is_graph(attribute)) {
             checked = checked.and_then(|()| super::control::check(node, self.operators));
         }

@@ -1,9 +1,9 @@
-//! Turns an untrusted ONNX model into a [`Graph`](crate::graph::Graph), or reports what is wrong with it.
+//! Turns an untrusted ONNX model into a [`Graph`](crate::graph::Graph), or reports its faults.
 //!
-//! Only this module handles models from strangers: it decodes protobuf once, replaces names by numbers, sorts
+//! Only this module handles untrusted models: it decodes protobuf once, replaces names by numbers, sorts
 //! the nodes, inlines functions, and proves everything that a graph promises (see [`graph`](crate::graph)).
-//! It drops nothing silently: what it does not understand is an error. It does not ask whether a backend can
-//! run the graph.
+//! It drops nothing silently: an unsupported construct is an error. Whether a backend can run the graph is not
+//! checked here.
 
 mod attribute;
 mod build;

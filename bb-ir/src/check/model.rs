@@ -23,7 +23,7 @@ pub struct CheckOptions<'a> {
     pub limits: Limits,
     /// Where external data is allowed; `None` refuses external data.
     pub external_data: Option<&'a ExternalData>,
-    /// The operators; by default the primitives alone.
+    /// The operators; by default only the primitives.
     pub operators: Operators,
 }
 
@@ -87,7 +87,7 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Node`] and [`Error::Value`] say where a problem is, and their sources say what it is. If several
+/// [`Error::Node`] and [`Error::Value`] say where a problem is, and their sources describe it. If several
 /// nodes are invalid, [`Error::Several`] holds all their errors.
 ///
 /// # Examples
@@ -100,7 +100,7 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;
     let mut imports = Imports::read(&model.opset_import, None)?;
-    // Models of these versions name no operators' version, and mean the first.
+    // Models of these IR versions import no opset, and mean version 1.
     if imports.versions.is_empty() && matches!(model.ir_version(), 1 | 2) {
         imports.versions.insert(String::new(), 1);
     }

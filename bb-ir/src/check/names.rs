@@ -1,5 +1,5 @@
-//! The name spaces of a graph that is being built: which value each name stands for, and what the model
-//! declares of it.
+//! The name spaces of a graph that is being built: the value of each name, and the model's
+//! declarations for it.
 //!
 //! The graph, each subgraph and each inlined function have a frame. If a subgraph does not define a name, the
 //! name is looked up in the frames around it, and the value that is found becomes a capture of every graph in
@@ -20,8 +20,8 @@ pub(super) struct Claims {
     known: HashSet<ValueType>,
 }
 
-/// The longest prefix of names in an inlined function, in bytes. Each value in the function has it, so that a longer one would take
-/// far more memory than the model. What is left out of it makes no names equal, because names are made unique at the end.
+/// The longest prefix of names in an inlined function, in bytes. Every value in the function has the prefix, so a longer one would take
+/// far more memory than the model. Shortening it causes no duplicate names, because names are made unique at the end.
 const MOST_PREFIX: usize = 1 << 10;
 
 /// A name space.
@@ -62,7 +62,7 @@ impl<'p> Frame<'p> {
 }
 
 impl<'p> Builder<'p> {
-    /// Stores what the model claims of a value, in a `value_info` or in the type of an output.
+    /// Stores the model's claim about a value, in a `value_info` or in the type of an output.
     pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
         if let Some(ty) = self.written(info)? {
             let claims = self.frame.declared.entry(info.name()).or_default();
@@ -95,8 +95,8 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds a type that the model claims for a value. The element type is used; the shape is only kept beside
-    /// the known type.
+    /// Adds a type that the model claims for a value. The element type is used; the shape is only kept in addition
+    /// to the known type.
     ///
     /// # Errors
     ///

@@ -20,14 +20,14 @@ pub(super) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|a: &AttributeProto| a.g.iter().chain(&a.graphs))
 }
 
-/// Returns the positions of `nodes` in an order in which each node follows all nodes that it reads.
+/// Returns the positions of `nodes` in topological order: each node after all nodes that it reads.
 ///
 /// A valid order is kept. Names that no node produces are ignored. A subgraph reads the names that occur in
 /// it but are not produced in it.
 ///
 /// # Errors
 ///
-/// [`Error::DuplicateValue`] if two nodes produce the same name; [`Error::Cycle`] if no such order exists;
+/// [`Error::DuplicateValue`] if two nodes produce the same name; [`Error::Cycle`] if no topological order exists;
 /// [`Error::Limit`] if subgraphs nest deeper than `nesting`.
 pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, Error> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
@@ -39,7 +39,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
             }
         }
     }
-    // For each node, how many producers it still waits for, and which nodes read it.
+    // For each node, the number of pending producers, and the nodes that read it.
     let mut waits = vec![0usize; nodes.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut valid = true;
@@ -79,7 +79,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     Err(cycle(nodes, &producers, &waits, nesting))
 }
 
-/// Finds a node on a cycle: it repeatedly goes from a waiting node to a node that it waits for.
+/// Finds a node on a cycle: it repeatedly goes from a pending node to a pending producer of it.
 fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize], nesting: usize) -> Error {
     let waiting = |i: &usize| waits.get(*i).is_some_and(|w| *w > 0);
     let mut at = (0..nodes.len()).find(|i| waiting(i)).unwrap_or(0);

@@ -7,7 +7,7 @@ use crate::opset::{Lookup, lookup};
 /// Checks a node's operands, results and attributes against ONNX's schema for the node's version.
 ///
 /// An operator that ONNX does not define is not checked, because any domain may hold a user's own operators.
-/// Whether a backend runs it is not asked here.
+/// Whether a backend supports the operator is checked elsewhere.
 ///
 /// # Errors
 ///

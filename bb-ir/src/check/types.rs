@@ -1,4 +1,4 @@
-//! Decodes declared types, and merges them with what else is known of a value.
+//! Decodes declared types, and merges them with the other known types of a value.
 
 use crate::graph::{Dim, ValueType};
 use crate::proto::tensor_shape_proto::dimension::Value as DimValue;
@@ -10,7 +10,7 @@ use crate::{DataType, Error, limits::within};
 ///
 /// # Errors
 ///
-/// [`Error::UnknownDataType`] if ONNX has no such element type; [`Error::Limit`] if the type nests deeper
+/// [`Error::UnknownDataType`] if ONNX does not have the element type; [`Error::Limit`] if the type nests deeper
 /// than `nesting`.
 pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error> {
     let below = || {
@@ -59,7 +59,7 @@ fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Er
 /// they leave open, even several times in one shape.
 const NO_NAMES: [&str; 4] = ["", "None", "?", "-1"];
 
-/// Decodes an extent. A negative number and a name in [`NO_NAMES`] stand for an unknown extent.
+/// Decodes an extent. A negative number and a name in [`NO_NAMES`] mean an unknown extent.
 fn dim(value: Option<&DimValue>) -> Dim {
     match value {
         Some(DimValue::DimValue(n)) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),

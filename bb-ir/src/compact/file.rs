@@ -34,7 +34,7 @@ const VERSION: u16 = 1;
 /// The number of bytes before the body.
 const PRELUDE: usize = 32;
 
-/// Returns whether bytes begin as a compiled model does.
+/// Returns whether bytes begin like a compiled model.
 pub fn is_saved(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
@@ -43,7 +43,7 @@ pub fn is_saved(bytes: &[u8]) -> bool {
 struct Entry {
     dtype: DataType,
     shape: Shape,
-    /// Where the elements begin, counted from the end of the body.
+    /// The offset of the elements, counted from the end of the body.
     offset: usize,
     length: usize,
     checksum: u32,
@@ -51,11 +51,11 @@ struct Entry {
 
 crate::__compact!(struct Entry { dtype, shape, offset, length, checksum });
 
-/// Writes a compiled model: what `content` has, and the elements of its tensors.
+/// Writes a compiled model: the written content, and the elements of its tensors.
 ///
 /// # Errors
 ///
-/// Those of the target; an error of a tensor that cannot be read.
+/// Errors of `to`; an error of a tensor that cannot be read.
 pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
     let mut entries = Vec::with_capacity(content.tensors.len());
     let mut end = 0usize;
@@ -85,7 +85,7 @@ pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
         to.write_all(elements(x)?)?;
         at = begin + entry.length;
     }
-    // Without tensors, the file ends with the padding all the same.
+    // Even without tensors, the file ends with the padding.
     to.write_all(vec![0; (start + end) - at].as_slice())
 }
 
@@ -115,11 +115,11 @@ fn checksum(front: &[u8], lengths: &[u8], body: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// A compiled model that was loaded, whose content is read with a [`Reader`].
+/// A loaded compiled model, whose content is read with a [`Reader`].
 #[derive(Debug)]
 pub struct Saved {
     body: Bytes,
-    /// How many bytes of the body are the table.
+    /// The number of bytes of the body that the table takes.
     table: usize,
     tensors: Vec<TensorData>,
 }
@@ -173,7 +173,7 @@ impl Entry {
     }
 }
 
-/// Checks the first bytes and the checksum; returns the body, and what follows its padding.
+/// Checks the first bytes and the checksum; returns the body, and the bytes after its padding.
 fn split(file: &Bytes, limits: &Limits) -> Result<(Bytes, Bytes), Error> {
     if !is_saved(file) {
         return Err(Error::SavedMagic);

@@ -27,7 +27,7 @@ crate::__compact!(enum ValueType: "the type of a value" {
     3 => Optional(of),
     4 => Map(key, of),
 });
-/// Implements the form of what is in a box.
+/// Implements the form of a box: the form of its content.
 macro_rules! boxed {
     ($( $ty:ty, |$from:ident| $read:expr; )*) => { $(
         impl Compact for Box<$ty> {
@@ -44,7 +44,7 @@ macro_rules! boxed {
 
 boxed! {
     DimExpr, |from| DimExpr::read(from);
-    // Bounds the nesting itself.
+    // `Graph::read` bounds the nesting itself.
     Graph, |from| Graph::read(from);
     ValueType, |from| from.nested(ValueType::read);
 }
@@ -144,7 +144,7 @@ impl Compact for Graph {
     }
 }
 
-/// An expression is its parts in postfix order, from which it is computed again.
+/// An expression is its parts in postfix order; the reader computes the expression from them.
 impl Compact for DimExpr {
     fn write(&self, to: &mut Writer) {
         let mut count = 0usize;

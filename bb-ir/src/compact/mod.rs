@@ -1,11 +1,11 @@
-//! The bytes in which compiled models are saved.
+//! The byte format of compiled models.
 //!
 //! Every type has one form: integers are variable-length, a list is its length and its items, an enum is a number and its
-//! fields. Tensors are numbers of a table, whose elements lie apart so that they can be mapped ([`file`]). The form may change
+//! fields. Tensors are numbers of a table, whose elements are stored separately so that they can be mapped ([`file`]). The form may change
 //! with each version of the format, and a file of another version is refused.
 //!
 //! A reader trusts nothing: an item takes at least a byte of the file, lists grow as their items are read, and nesting is
-//! bounded. What is read is in range for its type; the caller checks whether it makes sense together.
+//! bounded. Each item that is read is in range for its type; the caller checks whether the items are consistent.
 
 mod base;
 mod file;
@@ -36,11 +36,11 @@ pub trait Compact: Sized {
 pub struct Writer {
     bytes: Vec<u8>,
     tensors: Vec<TensorData>,
-    /// The tensors by where their elements are, so that those which share them are stored once.
+    /// The tensors by the location of their elements, so that tensors that share elements are stored once.
     known: HashMap<Key, usize>,
 }
 
-/// What tells tensors apart without reading their elements.
+/// A key that identifies a tensor without reading its elements.
 type Key = (Identity, DataType, Vec<usize>);
 
 impl Writer {
@@ -54,7 +54,7 @@ impl Writer {
         &self.bytes
     }
 
-    /// Returns the tensors that what was written refers to, in the order of their numbers.
+    /// Returns the tensors that the written data refers to, in the order of their numbers.
     pub fn tensors(&self) -> &[TensorData] {
         &self.tensors
     }
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, len: bytes.len(), tensors, limits, nesting: 0, nodes: 0 }
     }
 
-    /// Returns how many bytes were read.
+    /// Returns the number of bytes read so far.
     pub fn position(&self) -> usize {
         self.len - self.rest.len()
     }
@@ -97,13 +97,13 @@ impl<'a> Reader<'a> {
         self.limits
     }
 
-    /// Returns the error for bytes that are not what they should be.
+    /// Returns the error for malformed bytes.
     #[cold]
     pub fn fault(&self, expected: &'static str) -> Error {
         Error::SavedForm { at: self.position(), expected }
     }
 
-    /// Takes this many bytes.
+    /// Takes `count` bytes.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what is inside something else.
+    /// Reads a nested item.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         within("nodes", "nodes", self.nodes, self.limits.nodes)
     }
 
-    /// Checks that everything was read.
+    /// Checks that all bytes were read.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 crate::__compact!(enum RoundMode: "a rounding mode" { 0 => Up, 1 => Down, 2 => Nearest });
 
-/// Implements the form of what a parameter may borrow or own.
+/// Implements the form of a parameter that may be borrowed or owned.
 macro_rules! owned {
     ($( $borrowed:ty = $owned:ty; )*) => { $(
         impl Compact for Cow<'static, $borrowed> {

@@ -1,12 +1,12 @@
 //! Converts elements between any two element types, as ONNX's `Cast` does. All backends use it.
 //!
-//! [`cast`] converts a host tensor. [`cast_into`] converts elements in the form in which backends hold them:
+//! [`cast`] converts a host tensor. [`cast_into`] converts elements in the form that backends use:
 //! little-endian, in one or more whole bytes each. An element of less than a byte has its own byte: unsigned
 //! integers are zero-extended, signed integers are sign-extended, and floats have their code in the low bits.
 //! Neither function requires alignment.
 //!
-//! A number is rounded once, from its exact value, whatever the types are: also an `f64`, a 64-bit integer or a decimal text that becomes
-//! a float of 16 bits or fewer. Only `f8e8m0` takes the nearest `f32` of a number, as ONNX's evaluator and ONNX Runtime do.
+//! A number is rounded once, from its exact value, whatever the types are. This includes an `f64`, a 64-bit integer or a decimal text that
+//! becomes a float of 16 bits or fewer. Only `f8e8m0` takes the nearest `f32` of a number, as ONNX's evaluator and ONNX Runtime do.
 //!
 //! This module also decides what ONNX leaves undefined:
 //!
@@ -57,7 +57,7 @@ impl Default for Rounding {
 
 /// Casts every element of `x` to the element type `to`.
 ///
-/// Shapes: that of `x`. If `x` already has the type `to`, the result shares its bytes.
+/// Shapes: the result has the shape of `x`. If `x` already has the type `to`, the result shares its bytes.
 ///
 /// # Errors
 ///

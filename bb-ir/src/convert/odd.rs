@@ -4,9 +4,9 @@
 //! `f32`, which is halfway between two numbers of `f16`, and the even one is then below the number instead of the nearest one above it.
 //! The `from_f64` of the crate `half` does so, too.
 //!
-//! Rounding to odd on the way avoids this. A number that the wider type does not have becomes the neighbour whose last bit is 1. This
-//! neighbour is never halfway between two numbers that are shorter by two bits or more, so that the second rounding gives the result of one
-//! rounding of the number itself gives.
+//! Rounding to odd on the way avoids this. A number that the wider type cannot represent becomes the neighbour whose last bit is 1.
+//! This neighbour is never halfway between two numbers that are shorter by two bits or more, so the second rounding gives the same
+//! result as one rounding of the number itself.
 //!
 //! Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008.
 

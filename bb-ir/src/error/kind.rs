@@ -1,24 +1,24 @@
-//! What a caller can do about an error.
+//! The kinds of errors, by the reaction that they call for.
 
 use super::Error;
 
-/// What a caller can do about an error, whatever its text.
+/// The reaction that an error calls for, whatever its text.
 ///
-/// Programs that answer others (a service, a binding) match on this, and show the error's text and causes to people. New kinds are a
+/// Programs that serve others (a service, a binding) match on this, and show the error's text and causes to people. New kinds are a
 /// breaking change, so that a `match` is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
     /// The model, compiled model or frame is damaged, or contradicts itself or its format: it will not run anywhere.
     InvalidModel,
-    /// The caller passed operands, parameters or names that do not fit: other ones will do.
+    /// The caller passed operands, parameters or names that do not fit.
     WrongInput,
-    /// The caller asked for a file, a backend, a device or an option that is not there, or for a contradiction.
+    /// The caller requested a file, a backend, a device or an option that does not exist, or a contradictory combination.
     Configuration,
-    /// The backend, or `bb`, cannot run this: another backend or version may.
+    /// The backend, or `bb`, does not support this; another backend or version may.
     Unsupported,
     /// A limit or the memory does not suffice.
     Limit,
-    /// The caller ended the run, its deadline passed, or what it waited for is gone.
+    /// The caller ended the run, its deadline passed, or the result that it was waiting for is gone.
     Cancelled,
     /// A backend, its device or the system failed.
     Device,
@@ -61,7 +61,7 @@ impl std::fmt::Display for ErrorKind {
 }
 
 impl Error {
-    /// Returns what a caller can do about the error.
+    /// Returns the kind of the error.
     ///
     /// # Examples
     ///
@@ -110,7 +110,7 @@ impl Error {
             | Error::ExternalMissing { .. }
             | Error::HashCollision { .. } => ErrorKind::Configuration,
             Error::File { .. } | Error::ExternalIo { .. } | Error::FrameIo { .. } => ErrorKind::Device,
-            // What is wrong with an operand of a node is a mistake of the model.
+            // An invalid operand of a node is a mistake in the model.
             Error::Node { source, .. } | Error::InFile { source, .. } | Error::SavedNode { source, .. } => {
                 source.kind().of_model()
             }
@@ -175,7 +175,7 @@ impl Error {
 }
 
 impl ErrorKind {
-    /// Returns the kind of an error of a model, whose cause has this kind: operands in a model that do not fit make the model invalid.
+    /// Returns the kind of an error of a model whose cause has this kind: operands in a model that do not fit make the model invalid.
     ///
     /// # Examples
     ///

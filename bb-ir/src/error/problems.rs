@@ -2,7 +2,7 @@
 
 use super::Error;
 
-/// The errors of a model, in the order in which they were found.
+/// The errors of a model, in the order of discovery.
 #[derive(Debug)]
 pub struct Problems(pub Vec<Error>);
 

@@ -1,18 +1,18 @@
-//! Opens files below a folder so that nobody can lead the way out of it while it is walked.
+//! Opens files below a folder so that a link that is put there meanwhile cannot lead out of it.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Opens `path`, which was resolved before: it has no symbolic links and no `..`, and lies below `folder`.
+/// Opens `path`, which was resolved before: it has no symbolic links and no `..`, and is below `folder`.
 ///
-/// Each name is opened in the folder that the name before it led to, and a symbolic link in place of one is an error. So if
-/// somebody puts a link in place of a part of the path after it was resolved, nothing is opened. A pipe does not wait for its
-/// writer. Systems other than Unix open the path as it is.
+/// Each name is opened in the folder that the name before it led to, and a symbolic link at any of them is an error. So
+/// nothing is opened if a part of the path was replaced by a link after the path was resolved. Opening a pipe does not block
+/// until it has a writer. Systems other than Unix open the path as it is.
 ///
 /// # Errors
 ///
-/// What the system says; [`io::ErrorKind::NotADirectory`] for a symbolic link on the way; [`io::ErrorKind::InvalidInput`] if the
+/// The system's error; [`io::ErrorKind::NotADirectory`] for a symbolic link on the way; [`io::ErrorKind::InvalidInput`] if the
 /// path is not below the folder.
 pub(crate) fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
     let below = path.strip_prefix(folder).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -23,7 +23,7 @@ pub(crate) fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
 fn open(folder: &Path, below: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open, openat};
     use std::path::Component;
-    // Passing through a folder needs no leave to list it.
+    // Passing through a folder needs no permission to list it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const PASS: OFlags = OFlags::PATH;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -32,7 +32,7 @@ fn open(folder: &Path, below: &Path) -> io::Result<File> {
     let (Some(parents), Some(name)) = (below.parent(), below.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Where a link ends the way, systems differ in what they say.
+    // Systems report a link on the way differently.
     let met = |errno| {
         if errno == rustix::io::Errno::LOOP {
             io::ErrorKind::NotADirectory.into()
@@ -64,7 +64,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A folder with `in/deep/w.bin` inside, and `secret/w.bin` beside it.
+    /// A folder that contains `in/deep/w.bin` and `secret/w.bin`.
     fn folder(name: &str) -> PathBuf {
         let root = std::env::temp_dir()
             .canonicalize()

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// cannot be read.
 pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     let failed = |source| Error::File { path: path.to_owned(), source };
-    // The kind is checked first, because opening a pipe would wait for its writer.
+    // The kind is checked first, because opening a pipe would block until it has a writer.
     let found = match path.metadata() {
         Ok(metadata) => FileKind::of(metadata.file_type()),
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -53,7 +53,7 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     }
 }
 
-/// Maps a whole file, of which `wanted` bytes are needed; returns `None` if none are needed or the file
+/// Maps a whole file if any of its bytes are needed (`wanted` is not 0); returns `None` if none are needed or the file
 /// cannot be mapped.
 pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
     // An empty file cannot be mapped.
@@ -89,7 +89,7 @@ fn first_missing(path: &Path) -> PathBuf {
     missing.to_owned()
 }
 
-/// Finds a few models in a folder and its subfolders, those with the shortest paths first.
+/// Finds a few models in a folder, or in the nearest level of subfolders that has any.
 fn models(folder: &Path) -> Vec<PathBuf> {
     const SHOWN: usize = 3;
     /// The cache of Hugging Face holds its models three folders down.

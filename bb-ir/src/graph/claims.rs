@@ -1,7 +1,7 @@
 //! The claims of a model about its values, and warnings about wrong claims and about imports that ONNX does not allow.
 //!
 //! Exporters write `value_info` and the shapes of outputs as they believe them to be, and are often wrong.
-//! Every other runtime runs such models. So a claim is kept beside the inferred type and never replaces it:
+//! Every other runtime runs these models. So a claim is kept in addition to the inferred type and never replaces it:
 //! no plan and no inference uses a claimed shape. The declarations of the graph's inputs are not claims,
 //! because each run compares its inputs with them. A claimed element type is used if nothing else is known;
 //! if it contradicts an inferred one, that is an error.
@@ -10,7 +10,7 @@ use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
 use crate::error::domain_title;
 use crate::text::{sentence, shown};
 
-/// A fault of the model, which runs nevertheless.
+/// A fault of a model that runs nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Warning {
@@ -23,7 +23,7 @@ pub enum Warning {
         /// The inferred type.
         found: ValueType,
     },
-    /// The model declares two types of a value that contradict each other, and inference cannot tell which
+    /// The model declares two types of a value that contradict each other, and inference cannot determine which
     /// one is wrong.
     Declarations {
         /// The value's name.
@@ -104,7 +104,7 @@ impl ValueType {
 
     /// Returns whether no value can have both types.
     ///
-    /// Symbolic dimensions are compared only if `names` says that the names mean the same in both types.
+    /// Symbolic dimensions are compared only if `names` is true: then the names mean the same in both types.
     fn contradicts(&self, other: &ValueType, names: bool) -> bool {
         match (self, other) {
             (ValueType::Unknown, _) | (_, ValueType::Unknown) => false,
@@ -175,7 +175,7 @@ fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
 }
 
 impl ValueInfo {
-    /// Returns the known type, in which unknown extents have the names that the model declares.
+    /// Returns the known type, with the model's names for unknown extents.
     ///
     /// A name is only the exporter's claim: two extents of the same name may differ.
     pub fn named(&self) -> ValueType {
@@ -195,7 +195,7 @@ impl ValueInfo {
         fits.map_or_else(|| self.ty.clone(), |claim| self.ty.filled(claim, all))
     }
 
-    /// Adds warnings about this value; `names` tells whether its dimension names mean the same as those of
+    /// Adds warnings about this value; `names` is true if its dimension names mean the same as the names in
     /// the inferred types.
     fn warn(&self, names: bool, warnings: &mut Vec<Warning>) {
         let mut holds: Option<&ValueType> = None;
@@ -231,7 +231,7 @@ impl Graph {
     }
 
     fn warn(&self, outermost: bool, warnings: &mut Vec<Warning>) {
-        // A subgraph has its own dimension names, but the inferred types use those of the graphs around it.
+        // A subgraph has its own dimension names, but the inferred types use the names of the enclosing graphs.
         self.values.iter().for_each(|value| value.warn(outermost, warnings));
         for (_, attribute) in self.nodes.iter().flat_map(|node| node.attributes.iter()) {
             match attribute {

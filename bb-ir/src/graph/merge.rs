@@ -1,4 +1,4 @@
-//! What two claims about the type of one value say together.
+//! Combines two claims about the type of one value.
 
 use super::{Dim, ValueType};
 

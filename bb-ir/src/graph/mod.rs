@@ -1,6 +1,6 @@
 //! Checked graphs: values are numbered, attributes are decoded, and nodes are in topological order.
 //!
-//! Only `check` makes a [`Graph`] from an untrusted model. Its users may rely on these properties: every
+//! Only `check` makes a [`Graph`] from an untrusted model. Code may rely on these properties: every
 //! [`ValueId`] is in range; every value is produced once, by an input, a constant or a node, before its first
 //! reader; names are unique; the model's functions are inlined; the values that a subgraph takes from outside
 //! are its [`captures`](Graph::captures).
@@ -77,10 +77,10 @@ impl std::fmt::Display for Dim {
     }
 }
 
-/// What is known of a value's type before anything runs.
+/// The known facts about a value's type before a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum ValueType {
-    /// Nothing.
+    /// No facts.
     #[default]
     Unknown,
     /// A tensor; `shape` is `None` if even the rank is unknown.
@@ -103,7 +103,7 @@ pub enum ValueType {
 pub struct ValueInfo {
     /// The name in the model.
     pub name: String,
-    /// The known type: what an input must be, what a constant is, or what inference found.
+    /// The known type: the required type of an input, the type of a constant, or the inferred type.
     pub ty: ValueType,
     /// The types that the model claims for the value; they may be false, see [`Warning`].
     pub declared: Vec<ValueType>,
@@ -118,7 +118,7 @@ pub struct Node {
     pub domain: String,
     /// The operator, as in `ReduceSum`.
     pub op_type: String,
-    /// The opset of `domain` for which the node was written.
+    /// The opset of `domain` that the node is written for.
     pub opset: i64,
     /// The operands; `None` for an optional operand that is absent.
     pub inputs: Vec<Option<ValueId>>,
@@ -144,7 +144,7 @@ pub struct Graph {
     /// The initializers. A caller may override one that is also an input.
     pub constants: Vec<(ValueId, TensorData)>,
     /// In a subgraph, the values taken from outside: first the value of the enclosing graph, then the value
-    /// of the subgraph that stands for it.
+    /// of the subgraph that represents it.
     pub captures: Vec<(ValueId, ValueId)>,
     /// The nodes, each after all nodes that it reads.
     pub nodes: Vec<Node>,
@@ -153,7 +153,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Returns the label of a node, by which errors and reports call it: its name, or the name of its first result if it
+    /// Returns the label of a node in errors and reports: its name, or the name of its first result if it
     /// has no name.
     pub fn label_of<'a>(&'a self, node: &'a Node) -> &'a str {
         label(&node.name, node.outputs.iter().flatten().map(|value| self.name_of(*value)))

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 impl Graph {
     /// Returns the nodes at the given positions as a graph with the given inputs and outputs.
     ///
-    /// The caller guarantees what [`Graph`] guarantees: the positions ascend, and each value that the nodes read is an
+    /// The caller ensures the guarantees of [`Graph`]: the positions ascend, and each value that the nodes read is an
     /// input of the part, a constant, or a result of an earlier node of the part. Values keep their names and types.
     /// Constants that the nodes read are shared, not copied.
     #[must_use]
@@ -16,7 +16,7 @@ impl Graph {
         read.extend(outputs);
         let mut values = Values { of: self, numbers: HashMap::new(), kept: Vec::new() };
         let inputs: Vec<ValueId> = inputs.iter().map(|value| values.keep(*value)).collect();
-        // What the model claims of a value binds nobody who computes it elsewhere.
+        // The model's claims about a value do not bind a caller that computes it elsewhere.
         values.kept.iter_mut().for_each(|input| input.declared.clear());
         let constants = self.constants.iter().filter(|(value, _)| read.contains(value));
         let constants = constants.map(|(value, data)| (values.keep(*value), data.clone())).collect();
@@ -36,7 +36,7 @@ impl Graph {
     }
 }
 
-/// The values of a part, numbered in the order in which they are met.
+/// The values of a part, numbered in the order of their first occurrence.
 struct Values<'a> {
     of: &'a Graph,
     numbers: HashMap<ValueId, ValueId>,
@@ -67,7 +67,7 @@ impl Values<'_> {
         }
     }
 
-    /// Renumbers what subgraphs take from the graph; the values inside a subgraph keep their numbers.
+    /// Renumbers the captures of subgraphs; the values inside a subgraph keep their numbers.
     fn attributes(&mut self, attributes: &Attributes) -> Attributes {
         let renumbered = attributes.iter().map(|(name, attribute)| {
             let attribute = match attribute {

@@ -1,6 +1,6 @@
 //! Writes checked graphs as ONNX.
 //!
-//! Each node keeps the opset that it was written for, so a graph says which opsets its protobuf needs.
+//! Each node keeps the opset that it was written for, so the graph determines the opsets of its protobuf.
 
 use super::{Attribute, Attributes, Dim, Graph, Node, ValueId, ValueType};
 use crate::Error;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 type Opsets = BTreeMap<String, i64>;
 
 impl Graph {
-    /// Writes the graph as protobuf; [`opsets`](Self::opsets) says which opsets it is written for.
+    /// Writes the graph as protobuf; [`opsets`](Self::opsets) returns the opsets that it is written for.
     ///
     /// Constants become initializers. If a constant is also an input, the initializer is its default.
     ///
@@ -25,7 +25,7 @@ impl Graph {
         write(self, &HashMap::new())
     }
 
-    /// Returns the opset of each domain that the nodes were written for, those in subgraphs included.
+    /// Returns the opset of each domain that the nodes were written for, including nodes in subgraphs.
     ///
     /// # Errors
     ///

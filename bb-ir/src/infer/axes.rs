@@ -4,7 +4,7 @@ use super::extent::{Extent, Extents, current};
 use crate::{Axis, Error};
 use smallvec::SmallVec;
 
-/// What a reduction does to a shape.
+/// The effect of a reduction on a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reduction<E = usize> {
     /// For each dimension of the operand, whether it is reduced.
@@ -16,7 +16,7 @@ pub struct Reduction<E = usize> {
 }
 
 impl<E> Reduction<E> {
-    /// Returns how many elements of an operand of this shape each result is made of; 1 for rank 0.
+    /// Returns the number of operand elements for each result element, if the operand has this shape; 1 for rank 0.
     pub fn count(&self, shape: &[usize]) -> usize {
         // The operand's own number of elements fits, but a zero extent may hide an overflow.
         let gone = shape.iter().zip(&self.reduced).filter(|(_, gone)| **gone);
@@ -24,7 +24,7 @@ impl<E> Reduction<E> {
     }
 }
 
-/// Returns what reducing `axes` does to `shape`; empty `axes` reduce every axis.
+/// Returns the effect of reducing `axes` on `shape`; empty `axes` reduce every axis.
 ///
 /// # Errors
 ///
@@ -63,8 +63,8 @@ pub fn reduce<E: Extent>(
     Ok(Reduction { reduced, kept, shape: out })
 }
 
-/// Returns whether [`squeeze`] knows which dimensions to remove: the named ones, or if none is named, all of extent 1,
-/// which must be known.
+/// Returns whether the dimensions that [`squeeze`] removes are known: the given axes, or without axes all dimensions of extent 1,
+/// which requires known extents.
 pub fn squeezes<E: Extent>(shape: &[E], axes: &[i64]) -> bool {
     !axes.is_empty() || shape.iter().all(|e| is_one(e).is_some())
 }
@@ -93,7 +93,7 @@ pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error
     for (extent, &gone) in shape.iter().zip(&gone) {
         match (gone, extent.current()) {
             (false, _) => out.push(extent.clone()),
-            // An extent that is not known is taken at the axis's word.
+            // An unknown extent is assumed to be 1, because the axis is named.
             (true, Some(1) | None) => {}
             (true, _) => return Err(param("squeeze", "names an extent that is not 1", shape)),
         }
@@ -101,7 +101,7 @@ pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error
     Ok(out)
 }
 
-/// Returns `shape` with extents of 1 inserted such that they are dimensions `axes` of the result.
+/// Returns `shape` with extents of 1 inserted at the dimensions `axes` of the result.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error
 pub fn unsqueeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error> {
     let rank = shape.len() + axes.len();
     let new = marked("unsqueeze", axes, rank, shape)?;
-    // As many dimensions are not new as `shape` has, since no axis is repeated.
+    // One dimension per extent of `shape` is not new, because no axis is repeated.
     let mut old = shape.iter();
     let extents: Option<Extents<E>> =
         new.iter().map(|&new| if new { E::of(1) } else { old.next().cloned() }).collect();

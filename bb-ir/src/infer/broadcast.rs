@@ -4,10 +4,10 @@ use super::countable;
 use super::extent::{Extent, Extents, mismatch, same};
 use crate::Error;
 
-/// Returns the shape to which `shapes` broadcast: aligned at the last dimension, extents equal or 1.
+/// Returns the shape that `shapes` broadcast to: aligned at the last dimension, extents equal or 1.
 ///
-/// Shapes: any number of any ranks; none broadcast to rank 0. An extent of 1 beside 0 becomes 0. An extent that cannot
-/// be told is one that the others leave open.
+/// Shapes: any number of any ranks; none broadcast to rank 0. The extents 1 and 0 broadcast to 0. An extent of the result is
+/// unknown if the known extents do not determine it.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ fn join<E: Extent>(op: &'static str, out: &mut Extents<E>, shape: &[E]) -> Resul
     Ok(())
 }
 
-/// What two extents that are equal, or of which one is 1, broadcast to.
+/// Returns the broadcast of two extents that are equal, or one of them 1.
 #[inline]
 fn stretched<E: Extent>(a: &E, b: &E) -> Option<E> {
     if a.same(b) || b.number() == Some(1) {
@@ -69,7 +69,7 @@ fn stretched<E: Extent>(a: &E, b: &E) -> Option<E> {
     if a.number() == Some(1) {
         return Some(b.clone());
     }
-    // What is not 1 does not stretch, so that it is the result whatever the other one is.
+    // An extent other than 1 does not stretch, so it is the result whatever the other extent is.
     for (one, other) in [(a, b), (b, a)] {
         if one.number().is_some() || one.surely_at_least(2) || other.is_cut_of(one) {
             return Some(one.clone());

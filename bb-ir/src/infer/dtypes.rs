@@ -1,4 +1,4 @@
-//! Which element types each primitive takes, and which comes out.
+//! The element types that each primitive takes and returns.
 
 use crate::op::{Param, Primitive, take};
 use crate::{DataType, DataTypes as Types, Error};
@@ -16,7 +16,7 @@ const INDICES: Types = Types::of(&[I32, I64]);
 const TRUTH: Types = Types::of(&[Bool]);
 const ALL: Types = Types::ALL;
 
-/// Returns what operand `operand` of `op` may be.
+/// Returns the element types that operand `operand` of `op` may have.
 ///
 /// Source: the type constraints of ONNX's newest schemas; data movement also takes storage types.
 const fn taken(op: Primitive, operand: usize) -> Types {
@@ -68,7 +68,7 @@ pub const fn accepts(op: Primitive, operand: usize, dtype: DataType) -> bool {
 /// # Errors
 ///
 /// [`Error::Unsupported`] if an operand's type is not taken; [`Error::DataType`] if two that must
-/// agree differ; [`Error::ParamKind`] if `params` are not those of the op's row.
+/// agree differ; [`Error::ParamKind`] if `params` do not fit the op's row.
 pub fn dtype(op: Primitive, inputs: &[DataType], params: &[Param<'_>]) -> Result<DataType, Error> {
     dtype_by(op, inputs.iter().copied(), params)
 }
@@ -86,7 +86,7 @@ pub(super) fn dtype_by(
         if !accepts(op, i, dtype) {
             return Err(Error::Unsupported { op: op.spec().method, dtype });
         }
-        // The operands that need not agree with the others.
+        // Operands whose type may differ from the others.
         if matches!((op, i), (P::Where, 0) | (P::Pow | P::Gather, 1)) {
             continue;
         }

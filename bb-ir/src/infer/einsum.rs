@@ -1,35 +1,35 @@
-//! `Einsum`: the equation, read once, and the extents that it makes.
+//! `Einsum`: parses the equation and computes the extents of the result.
 
 use super::broadcast;
 use super::extent::{Extent, Extents};
 use crate::Error;
 use std::collections::BTreeMap;
 
-/// The name of a dimension: a letter, or a place among those of `...`, counted from the right.
+/// The name of a dimension: a letter, or a position among the dimensions of `...`, counted from the right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// A dimension that `...` stands for.
+    /// A dimension covered by `...`.
     Unnamed(usize),
     /// A dimension that a letter names.
     Letter(char),
 }
 
-/// Why an equation does not fit its operands.
+/// The reason why an equation does not fit its operands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EquationError {
-    /// A term has other characters than letters.
+    /// A term has characters other than letters.
     #[error("has the term `{term}`, expected letters and one `...`")]
     Term {
         /// The term.
         term: String,
     },
-    /// There are not as many terms as operands.
+    /// The number of terms differs from the number of operands.
     #[error("has {terms} terms for {operands} operands")]
     Operands {
-        /// How many terms there are.
+        /// The number of terms.
         terms: usize,
-        /// How many operands there are.
+        /// The number of operands.
         operands: usize,
     },
     /// An operand has dimensions that its term does not name.
@@ -40,7 +40,7 @@ pub enum EquationError {
         /// Its rank.
         rank: usize,
     },
-    /// A letter of the result is one of no operand, or there twice.
+    /// A letter of the result occurs in no operand, or occurs twice in the result.
     #[error("results in `{letter}`, which no operand has, or twice")]
     Result {
         /// The letter.
@@ -48,7 +48,7 @@ pub enum EquationError {
     },
 }
 
-/// A part of an equation: letters, and where `...` stands among them.
+/// A part of an equation: letters, and the position of `...` among them.
 #[derive(Debug)]
 struct Term {
     letters: Vec<char>,
@@ -83,16 +83,16 @@ impl Term {
 pub struct Equation {
     /// The labels of each operand's dimensions.
     pub operands: Vec<Vec<Label>>,
-    /// The labels of the result's dimensions, which differ.
+    /// The labels of the result's dimensions, without duplicates.
     pub result: Vec<Label>,
 }
 
 impl Equation {
-    /// Reads an equation for operands of these ranks.
+    /// Parses an equation for operands of these ranks.
     ///
     /// # Errors
     ///
-    /// [`EquationError`] says what does not fit.
+    /// An [`EquationError`] if the equation does not fit the ranks.
     ///
     /// Source: ONNX `Einsum`, opset 12.
     pub fn parse(text: &str, ranks: &[usize]) -> Result<Equation, EquationError> {
@@ -121,7 +121,7 @@ impl Equation {
     ///
     /// # Errors
     ///
-    /// [`Error::Shapes`] if a label stands for two extents, neither of which is 1.
+    /// [`Error::Shapes`] if a label names two different extents other than 1.
     pub fn shape<E: Extent>(&self, shapes: &[&[E]]) -> Result<Extents<E>, Error> {
         let mut extents: BTreeMap<Label, E> = BTreeMap::new();
         for (labels, shape) in self.operands.iter().zip(shapes) {
@@ -141,7 +141,7 @@ impl Equation {
     }
 }
 
-/// The labels of the result: as the equation says, or those that occur once, by the alphabet.
+/// The labels of the result: the right side of the equation, or without one the labels that occur once, in alphabetical order.
 fn result(terms: &[Term], right: Option<&str>, unnamed: usize) -> Result<Vec<Label>, EquationError> {
     let count = |letter: char| terms.iter().flat_map(|t| &t.letters).filter(|&&c| c == letter).count();
     let Some(right) = right else {

@@ -1,8 +1,8 @@
-//! The arithmetic that rules of shapes are written in: over numbers, or over expressions of symbolic dimensions.
+//! The arithmetic of shape rules: over numbers, or over expressions of symbolic dimensions.
 //!
-//! A rule asks a question ([`equals`](Extent::equals), [`at_least`](Extent::at_least)) only where the answer changes
-//! its result, because a tracer's extent notes the answer and a plan then holds for inputs with the same answer only.
-//! A check whose failure is an error looks at [`current`](Extent::current) instead, which is noted nowhere: kernels
+//! A rule uses a comparison ([`equals`](Extent::equals), [`at_least`](Extent::at_least)) only if its result depends on the
+//! answer, because a tracer's extent records the answer, and the plan then holds only for inputs with the same answer.
+//! A check whose failure is an error uses [`current`](Extent::current) instead, which records nothing, because kernels
 //! check their operands again when they run.
 
 use crate::graph::{Dim, DimExpr};
@@ -14,8 +14,8 @@ pub type Extents<E> = SmallVec<[E; 6]>;
 
 /// An extent: a number, or an expression whose number is known only when inputs arrive.
 ///
-/// All arithmetic is exact. `None` means that the result is no extent of this type (a `usize` is not negative), that
-/// it overflows, or that it is not known; [`unknown`](Extent::unknown) says what stands for the last.
+/// All arithmetic is exact. `None` means that the result is not an extent of this type (a `usize` is not negative), that
+/// it overflows, or that it is unknown; [`unknown`](Extent::unknown) returns the placeholder for an unknown extent.
 pub trait Extent: Clone + std::fmt::Display {
     /// Returns the number as an extent.
     fn of(number: i64) -> Option<Self>;
@@ -23,11 +23,11 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the number, if it is the same for all inputs.
     fn number(&self) -> Option<i64>;
 
-    /// Returns the number for the inputs at hand, which may be others in the next run. It may decide whether there is
-    /// an error, and is shown in messages.
+    /// Returns the number for the current inputs, which may differ in the next run. It may decide whether there is
+    /// an error, and appears in messages.
     fn current(&self) -> Option<i64>;
 
-    /// Returns what stands for an extent that cannot be told, if this type has such a value.
+    /// Returns the placeholder for an unknown extent, if this type has one.
     fn unknown() -> Option<Self>;
 
     /// Returns the sum.
@@ -42,7 +42,7 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the quotient by a number greater than 0, rounded down.
     fn floor_div(&self, by: i64) -> Option<Self>;
 
-    /// Returns the quotient by what is not 0; `None` if there is a remainder, or may be one.
+    /// Returns the quotient by an extent other than 0; `None` if there is a remainder, or may be one.
     fn exact_div(&self, by: &Self) -> Option<Self>;
 
     /// Returns the greater of the two.
@@ -82,21 +82,21 @@ pub trait Extent: Clone + std::fmt::Display {
         self.shifted(by.checked_sub(1)?)?.floor_div(by)
     }
 
-    /// Returns how much more it is than `other`, or 0 if it is less.
+    /// Returns the excess over `other`, or 0 if it is less.
     fn beyond(&self, other: &Self) -> Option<Self> {
-        // The greater of the two is subtracted from, so that nothing is negative on the way.
+        // Subtracts from the greater of the two, so that no intermediate result is negative.
         self.max(other)?.minus(other)
     }
 
     /// Returns whether this extent is the minimum of `whole` and another extent that is not 0. Broadcasting it with `whole`
-    /// then gives `whole`: if the other extent is the minimum, it must be 1, which stretches.
+    /// then gives `whole`: if the other extent is the smaller one, it must be 1, which stretches.
     fn is_cut_of(&self, _whole: &Self) -> bool {
         false
     }
 
     /// Returns one form of two extents that must be equal, the simpler one; `None` if they differ.
     ///
-    /// This asks no question, because a run compares the extents again.
+    /// This records nothing, because a run compares the extents again.
     fn agreed(&self, other: &Self) -> Option<Self> {
         match (self.current(), other.current()) {
             (Some(a), Some(b)) if a != b => None,
@@ -111,7 +111,7 @@ pub trait Extent: Clone + std::fmt::Display {
     }
 }
 
-/// Numbers: every question has an answer, and what overflows is `None`.
+/// Numbers: every comparison has an answer, and an overflow is `None`.
 macro_rules! numbers {
     ($($ty:ident),*) => {$(
         impl Extent for $ty {
@@ -122,7 +122,7 @@ macro_rules! numbers {
 
             #[inline]
             fn number(&self) -> Option<i64> {
-                // What 64 bits with sign do not hold is more than any tensor has.
+                // No tensor has an extent that does not fit in an `i64`.
                 Some(i64::try_from(*self).unwrap_or(i64::MAX))
             }
 
@@ -197,7 +197,7 @@ macro_rules! numbers {
 
 numbers!(usize, i64);
 
-/// Expressions, which may be negative. A question has an answer if the answer is the same for all values of the symbols.
+/// Expressions, which may be negative. A comparison has an answer if the answer is the same for all values of the symbols.
 impl Extent for DimExpr {
     fn of(number: i64) -> Option<Self> {
         Some(number.into())
@@ -286,7 +286,7 @@ impl Extent for DimExpr {
     }
 }
 
-/// What is known of extents before inputs arrive: an extent that cannot be told is [`Dim::Unknown`].
+/// Extents before inputs arrive, as far as they are known: an unknown extent is [`Dim::Unknown`].
 impl Extent for Dim {
     fn of(number: i64) -> Option<Self> {
         usize::of(number).map(Dim::Known)
@@ -425,10 +425,10 @@ pub fn product<E: Extent>(shape: &[E]) -> Option<E> {
     shape.iter().try_fold(E::of(1)?, |product, e| product.times(e))
 }
 
-/// Returns the extent that is missing beside `parts`: multiplied with all of `parts`, it is the number of elements of
-/// `whole`. No part is 0.
+/// Returns the extent that, multiplied with all of `parts`, gives the number of elements of `whole`. No part
+/// is 0.
 pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
-    // What is in both needs no arithmetic.
+    // Extents that occur in both lists cancel without arithmetic.
     let mut whole = Extents::from(whole);
     let mut rest: Extents<E> = Extents::new();
     for part in parts {
@@ -445,7 +445,7 @@ pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }
 
-/// Returns the numbers for the inputs at hand, if all are known.
+/// Returns the numbers for the current inputs, if all are known.
 pub fn current<E: Extent>(shape: &[E]) -> Option<Shape> {
     shape.iter().map(|e| usize::try_from(e.current()?).ok()).collect()
 }

@@ -1,18 +1,18 @@
-//! What a graph's values become for inputs of given extents.
+//! Types of a graph's values for inputs of given extents.
 
 use super::{Operators, symbolic};
 use crate::graph::{Dim, Graph, ValueId, ValueType};
 use crate::{Error, Limits};
 
-/// Infers a graph's types anew for inputs of these extents, and so finds out whether they fit without running anything.
+/// Infers a graph's types anew for inputs of these extents. So it checks, without a run, whether the extents fit.
 ///
 /// Shapes: an entry for an input that is a sequence or an optional is the shape of its tensors. Inputs without an entry
 /// stay as declared.
 ///
 /// # Errors
 ///
-/// [`Error::Node`] for a node that cannot run on operands of such extents, [`Error::Several`] for more than one; what the graph's nodes know of them only when
-/// they run is not found.
+/// [`Error::Node`] for a node that cannot run on operands of these extents, [`Error::Several`] for more than one. Errors
+/// that depend on extents known only at run time are not found.
 pub fn with_shapes(
     graph: &Graph,
     shapes: &[(ValueId, &[usize])],
@@ -28,7 +28,7 @@ pub fn with_shapes(
 }
 
 /// Infers a graph's types anew for inputs of these extents, which may be symbolic dimensions. Also returns an error for each
-/// node that cannot run on such operands; the types behind it are unknown.
+/// node that cannot run on these operands; the types of its results are unknown.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@ use super::countable;
 use super::extent::{Extent, Extents, current, mismatch};
 use crate::{Axis, Error};
 
-/// What an operation along one axis yields.
+/// The result of an operation along one axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined<E = usize> {
     /// The axis, resolved.
@@ -13,7 +13,7 @@ pub struct Joined<E = usize> {
     pub shape: Extents<E>,
 }
 
-/// Returns what joining tensors of `shapes` along `axis` yields.
+/// Returns the axis and the extents of the concatenation of tensors of `shapes` along `axis`.
 ///
 /// # Errors
 ///
@@ -73,13 +73,13 @@ pub fn split<E: Extent>(shape: &[E], axis: i64, sizes: &[E]) -> Result<Axis, Err
     Ok(axis)
 }
 
-/// Returns the extents of `parts` parts of `extent`, equal but for the last ones, which are smaller.
+/// Returns the extents of `parts` parts of `extent`. All parts are equal, except the last ones, which may be smaller.
 ///
 /// Units: 0 parts yield nothing.
 ///
 /// # Errors
 ///
-/// [`Error::Overflow`] if the extent is beyond arithmetic.
+/// [`Error::Overflow`] if the arithmetic overflows.
 ///
 /// Source: ONNX `Split`, opset 18, `num_outputs`.
 pub fn split_evenly<E: Extent>(extent: &E, parts: usize) -> Result<Extents<E>, Error> {
@@ -96,7 +96,7 @@ pub fn split_evenly<E: Extent>(extent: &E, parts: usize) -> Result<Extents<E>, E
     (0..i64::try_from(parts).unwrap_or(i64::MAX)).map(|i| E::or_unknown(part(i), overflow)).collect()
 }
 
-/// Returns what selecting entries of `data` along `axis` by indices of shape `indices` yields.
+/// Returns the axis and the extents of the result of selecting entries of `data` along `axis` by indices of shape `indices`.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ pub struct MatMul<E = usize> {
     pub k: E,
     /// The columns of `b`; 1 if `b` has rank 1.
     pub n: E,
-    /// The extents of the result, without those that an operand of rank 1 leaves out.
+    /// The extents of the result, without the dimension that an operand of rank 1 lacks.
     pub shape: Extents<E>,
 }
 

@@ -1,10 +1,10 @@
-//! What comes out of each primitive: shape rules, one function per family, and element types.
+//! Shape rules of the primitives, one function per family, and the element types of their results.
 //!
 //! Every backend calls the functions of its kernels' families, so that all of them accept and refuse
-//! the same operands; [`primitive`] combines the rules for callers that only know types, such as the tracer.
-//! Extents are concrete but for `symbolic`, which fills in a whole graph's types before inputs arrive.
-//! Nothing here looks at a tensor's elements: indices out of range and
-//! divisions by zero are the kernels' to report.
+//! the same operands; [`primitive`] combines the rules for callers that only know types, for example the tracer.
+//! Extents are concrete except in `symbolic`, which infers a whole graph's types before inputs arrive.
+//! Nothing here reads a tensor's elements: the kernels report indices out of range and
+//! divisions by zero.
 
 mod axes;
 mod broadcast;
@@ -41,7 +41,7 @@ pub use slice::{Bound, SliceDim, Sliced, slice, slice_by, slice_count};
 pub(crate) use symbolic::graph;
 pub use windows::{Padding, Step, windows};
 
-/// What the rules of operators are written with: a node as a rule sees it, and arithmetic of extents that may not be known.
+/// The building blocks of operators' rules: a node as a rule sees it, and arithmetic of extents that may be unknown.
 pub mod rule {
     pub use super::symbolic::{
         At, Contents, Entry, Types, axis, divided, either, extent, known, product, scaled, shifted, sum,
@@ -51,10 +51,10 @@ pub mod rule {
 
 use crate::{Error, element_count};
 
-/// The most elements that a tensor can have: what one address space can count in the widest type.
+/// The greatest number of elements of a tensor: the elements of the widest type that fit in one address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 16;
 
-/// Returns `shape` unless it is known that no memory could hold so many elements.
+/// Returns `shape` unless its number of elements is known to exceed any memory.
 #[inline]
 fn countable<E: Extent>(op: &'static str, shape: Extents<E>) -> Result<Extents<E>, Error> {
     let Some(now) = current(&shape) else { return Ok(shape) };

@@ -5,7 +5,7 @@ use super::extent::{Extent, Extents, current, mismatch, quotient};
 use crate::{Error, element_count};
 use smallvec::SmallVec;
 
-/// What a transposition does to a shape.
+/// The effect of a transposition on a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transposed<E = usize> {
     /// For each dimension of the result, which dimension of the operand it is.
@@ -47,11 +47,11 @@ pub fn transpose<E: Clone>(shape: &[E], perm: &[i64]) -> Result<Transposed<E>, E
     Ok(Transposed { perm: resolved, shape: out })
 }
 
-/// Returns `to` if it has as many elements as `shape`, as far as both are known.
+/// Returns `to` if it has the same number of elements as `shape`, as far as both are known.
 ///
 /// # Errors
 ///
-/// [`Error::Shapes`] if it has not.
+/// [`Error::Shapes`] if the numbers differ.
 pub fn reshape<E: Extent>(shape: &[E], to: &[E]) -> Result<Extents<E>, Error> {
     if let (Some(have), Some(want)) = (current(shape), current(to)) {
         match (element_count(&have), element_count(&want)) {
@@ -69,12 +69,12 @@ pub enum Target<E> {
     Extent(E),
     /// The operand's own extent, in the same place.
     Kept,
-    /// What remains.
+    /// The extent that is computed from the number of elements.
     Rest,
 }
 
 impl<E: Extent> Target<E> {
-    /// Reads a number: 0 keeps the operand's extent unless `allow_zero`, and -1 is what remains. `None` if it is below -1.
+    /// Reads a number: 0 keeps the operand's extent unless `allow_zero`, and -1 is the remaining extent. `None` if it is below -1.
     pub fn of(number: i64, allow_zero: bool) -> Option<Target<E>> {
         match number {
             0 if !allow_zero => Some(Target::Kept),
@@ -84,13 +84,13 @@ impl<E: Extent> Target<E> {
     }
 }
 
-/// Resolves the shape operand of ONNX's `Reshape`: -1 is what remains, and 0 keeps the operand's
+/// Resolves the shape operand of ONNX's `Reshape`: -1 is the remaining extent, and 0 keeps the operand's
 /// extent unless `allow_zero`.
 ///
 /// # Errors
 ///
-/// [`Error::Param`] if an extent is below -1, -1 occurs twice or beside a zero that makes it any
-/// number, or 0 stands where the operand has no dimension; [`Error::Overflow`] or [`Error::Shapes`]
+/// [`Error::Param`] if an extent is below -1, -1 occurs twice or together with a zero that makes it ambiguous,
+/// or a 0 has no dimension of the operand at its place; [`Error::Overflow`] or [`Error::Shapes`]
 /// if the number of elements differs.
 ///
 /// Source: ONNX `Reshape`, opset 14 and newer (`allowzero`), 5 and newer otherwise.
@@ -122,7 +122,7 @@ pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>
         }
     }
     if let Some(open) = open {
-        // No kernel sees that there was a -1, so that the answer is asked for and not only looked at.
+        // Uses `at_least`, which makes a trace record the answer, because no kernel sees the -1.
         if out.iter().any(|e| e.at_least(1) == Some(false)) {
             return Err(wrong(shape, "has a -1 beside a 0"));
         }

@@ -1,4 +1,4 @@
-//! What checking and inference are told of operators, which they do not know by name.
+//! Facts about operators for checking and inference, which do not know operators by name.
 
 use super::rule::{At, Types};
 use crate::DataType;
@@ -9,28 +9,28 @@ use std::fmt;
 /// An operator whose subgraphs a plan runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlFlow {
-    /// One of two subgraphs, which a condition chooses.
+    /// One of two subgraphs, selected by a condition.
     If,
-    /// A subgraph again and again, until a condition or a count ends it.
+    /// A repeated subgraph, until a condition or a count ends the loop.
     Loop,
     /// A subgraph for each slice of its operands.
     Scan,
     /// A subgraph for each item of a sequence.
     SequenceMap,
-    /// Subgraphs that say which tokens may follow sequences, until the sequences are long enough.
+    /// Subgraphs that score the next tokens of sequences, until the sequences are long enough.
     Search(Search),
 }
 
-/// How a search chooses the tokens that follow.
+/// The way in which a search selects the next tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
     /// It follows the most probable sequences.
     Beams,
-    /// It takes the most probable token.
+    /// It selects the most probable token.
     Greedy,
-    /// It draws a token.
+    /// It samples a token.
     Sampling,
-    /// It follows the most probable sequences of what is spoken.
+    /// It follows the most probable sequences of a transcription of speech.
     Speech,
 }
 
@@ -41,12 +41,12 @@ impl Search {
     }
 }
 
-/// What tells the types of an operator's results.
+/// The rule that determines the types of an operator's results.
 #[derive(Debug, Clone, Copy)]
 pub enum Rule {
     /// The rule of the primitive that has the operator's name.
     Primitive,
-    /// The first result is as the first operand.
+    /// The first result has the type of the first operand.
     Same,
     /// The extents of the first operand, and another element type.
     As(DataType),
@@ -54,21 +54,21 @@ pub enum Rule {
     Broadcast,
     /// The extents that all operands broadcast to, and truth values.
     Truth,
-    /// A function; what it leaves out is not known.
+    /// A function; results that it omits are unknown.
     By(fn(At<'_>) -> Option<Types>),
     /// The subgraphs.
     ControlFlow(ControlFlow),
 }
 
-/// The table of operators that a check and inference are given.
+/// The table of operators for a check and for inference.
 ///
-/// Without one they know the primitives alone; of the results of other operators nothing is known then, and the subgraphs
+/// Without a table only the primitives are known: nothing is known about the results of other operators, and the subgraphs
 /// of control flow are not compared with their nodes.
 #[derive(Clone, Copy)]
 pub struct Operators(fn(&str, &str, i64) -> Option<Rule>);
 
 impl Operators {
-    /// Makes a table of a function from domain, operator and opset to the operator's rule.
+    /// Makes a table from a function that maps domain, operator and opset to the operator's rule.
     pub const fn new(find: fn(&str, &str, i64) -> Option<Rule>) -> Operators {
         Operators(find)
     }

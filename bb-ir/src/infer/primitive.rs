@@ -1,4 +1,4 @@
-//! The type of what a primitive returns, from its operands' types and its parameters.
+//! The types of a primitive's results, from its operands' types and its parameters.
 
 use super::extent::{Extent, Extents};
 use super::slice::{Bound, slice_by};
@@ -10,17 +10,17 @@ use crate::op::{Arity, Param, Primitive, take};
 use crate::{DataType, Error, Shape};
 use smallvec::SmallVec;
 
-/// The element type and the extents of each result; [`Primitive::Split`] alone has several.
+/// The element type and the extents of each result; only [`Primitive::Split`] has several.
 pub type Outputs = SmallVec<[(DataType, Shape); 1]>;
 
 /// Returns the element type and the extents of each result of `op`.
 ///
-/// `params` are those of the op's row, all of them, in its order.
+/// `params` are all parameters of the op's row, in its order.
 ///
 /// # Errors
 ///
 /// [`Error::Arity`] if the number of operands is wrong, [`Error::ParamKind`] if a parameter is;
-/// else what the op's own rule says.
+/// otherwise the errors of the op's own rule.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ fn of<E: Extent>(op: &'static str, numbers: &[usize]) -> Result<Extents<E>, Erro
     extents.ok_or_else(|| Error::Overflow { op, shape: numbers.into() })
 }
 
-/// Reads the bounds of a slice; for a bound that cannot be told there is `None`.
+/// Reads the bounds of a slice; `None` for each bound that is unknown.
 fn bounds<E: Extent>(
     op: &'static str,
     param: Option<&RuleParam<'_, E>>,
@@ -85,11 +85,11 @@ fn bounds<E: Extent>(
     }
 }
 
-/// Returns the extents of each result of `op`, from those of its operands and its parameters.
+/// Returns the extents of each result of `op`, from its parameters and the extents of its operands.
 ///
 /// # Errors
 ///
-/// As [`primitive`], but for element types, which are not looked at.
+/// As [`primitive`], except errors of element types, which are not checked.
 pub fn primitive_extents<E: Extent>(
     op: Primitive,
     inputs: &[&[E]],

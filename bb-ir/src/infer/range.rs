@@ -1,13 +1,13 @@
-//! How many numbers a range has.
+//! The number of elements of a range.
 
 use super::extent::Extent;
 
-/// Returns how many integers there are from `start` to before `limit`, `step` apart; `None` if that cannot be told, or
+/// Returns the number of integers from `start` to before `limit` in steps of `step`; `None` if it cannot be determined, or
 /// the step is 0.
 ///
 /// Source: ONNX `Range`, opset 11.
 pub fn range_count<E: Extent>(start: &E, limit: &E, step: i64) -> Option<E> {
-    // Going down is going up the other way round.
+    // Counting down from `start` takes the same number of steps as counting up from `limit`.
     let distance = if step < 0 { start.minus(limit)? } else { limit.minus(start)? };
     distance.ceil_div(step.checked_abs()?)?.max(&E::of(0)?)
 }

@@ -1,11 +1,11 @@
-//! The extents that scales, sizes and blocks make.
+//! The extents of results for given scales, sizes and blocks.
 
 use super::extent::{Extent, Extents};
 
-/// Returns an extent times a scale, rounded down; `None` if that cannot be told.
+/// Returns an extent times a scale, rounded down; `None` if it cannot be determined.
 ///
-/// ONNX multiplies in single precision. Of an extent that is not known it is told where the scale is a fraction of small
-/// numbers, so that no rounding hides in it.
+/// ONNX multiplies in single precision. For an extent that is not a number, the result is returned only if the scale is a
+/// fraction of small numbers, so that no rounding can change it.
 ///
 /// Source: ONNX `Resize`, opset 19.
 pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
@@ -20,19 +20,19 @@ pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
     if parts.fract() == 0.0 && scale < 1e6 { extent.scaled(parts as i64)?.floor_div(PARTS) } else { None }
 }
 
-/// How ONNX's `Resize` takes the sizes that are asked for.
+/// The use of the requested sizes by ONNX's `Resize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aspect {
-    /// As they are.
+    /// Uses the sizes unchanged.
     Stretch,
-    /// As the greatest that keep the operand's proportions and are not larger.
+    /// Uses the greatest sizes that keep the operand's proportions and are not larger.
     NotLarger,
-    /// As the least that keep the operand's proportions and are not smaller.
+    /// Uses the smallest sizes that keep the operand's proportions and are not smaller.
     NotSmaller,
 }
 
 impl Aspect {
-    /// Reads ONNX's `keep_aspect_ratio_policy`; `None` if it is no word of ONNX's.
+    /// Parses ONNX's `keep_aspect_ratio_policy`; `None` for any other word.
     pub fn of(word: &str) -> Option<Aspect> {
         match word {
             "stretch" => Some(Aspect::Stretch),
@@ -42,7 +42,7 @@ impl Aspect {
         }
     }
 
-    /// Returns the scale of all axes, if there is one for all.
+    /// Returns the common scale of all axes, if there is one.
     pub fn scale(self, from: &[f64], sizes: &[f64]) -> Option<f64> {
         let scales = from.iter().zip(sizes).map(|(from, size)| size / from);
         match self {
@@ -53,13 +53,13 @@ impl Aspect {
     }
 }
 
-/// Returns an extent at the scale of all axes, to the nearest number.
+/// Returns an extent at the common scale of all axes, rounded to the nearest number.
 pub fn at_scale(extent: f64, scale: f64) -> Option<i64> {
     let size = (scale * extent + 0.5).floor();
     (size.is_finite() && size < 1e15).then_some(size as i64)
 }
 
-/// Returns the extents of what is resized to `sizes`; `None` if they are not as many, or cannot be told.
+/// Returns the extents after resizing to `sizes`; `None` if `sizes` has another length than `from`, or they cannot be determined.
 pub fn resized<E: Extent>(from: &[E], sizes: &[E], aspect: Aspect) -> Option<Extents<E>> {
     if from.len() != sizes.len() {
         return None;

@@ -1,10 +1,10 @@
-//! Slices: ONNX's bounds made exact.
+//! Slices: resolves ONNX's bounds.
 
 use super::extent::{Extent, Extents};
 use crate::{Axis, Error, Shape};
 use smallvec::SmallVec;
 
-/// What a slice takes of one dimension: `count` elements from `start`, `step` apart.
+/// The part of one dimension that a slice selects: `count` elements from `start`, `step` apart.
 ///
 /// Every position is within the extent. `start` is 0 where `count` is 0, and `step` is 1 where
 /// `count` is less than 2, so that arithmetic on them cannot overflow.
@@ -14,14 +14,14 @@ pub struct SliceDim {
     pub start: usize,
     /// The distance to the next, negative to go backwards, never 0.
     pub step: isize,
-    /// How many are taken.
+    /// The number of elements taken.
     pub count: usize,
 }
 
-/// What a slice takes of a tensor.
+/// The part of a tensor that a slice selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sliced {
-    /// What it takes of each dimension.
+    /// The selected part of each dimension.
     pub dims: SmallVec<[SliceDim; 6]>,
     /// The extents of the result.
     pub shape: Shape,
@@ -30,9 +30,9 @@ pub struct Sliced {
 /// A bound of a slice: a position, counted from the start or from the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound<E> {
-    /// So many elements after the first.
+    /// A number of elements after the first.
     FromStart(E),
-    /// So many elements before the end.
+    /// A number of elements before the end.
     FromEnd(E),
     /// Before the start of any extent.
     Before,
@@ -44,8 +44,8 @@ impl<E: Extent> Bound<E> {
     /// Reads a number, which counts from the end if it is negative.
     #[inline]
     pub fn of(number: i64) -> Bound<E> {
-        // A number that is no extent of this type is more than any: an address may have 32 bits. The least number has no
-        // opposite.
+        // A number that does not fit in this type exceeds any extent, because addresses may have 32 bits. `i64::MIN` cannot be
+        // negated.
         if number < 0 {
             number.checked_neg().and_then(E::of).map_or(Bound::Before, Bound::FromEnd)
         } else {
@@ -53,7 +53,7 @@ impl<E: Extent> Bound<E> {
         }
     }
 
-    /// Reads an integer that is computed from extents; `None` if whether it is negative cannot be told.
+    /// Reads an integer that is computed from extents; `None` if its sign is unknown.
     pub fn read(number: &E) -> Option<Bound<E>> {
         match number.number() {
             Some(number) => Some(Bound::of(number)),
@@ -62,7 +62,7 @@ impl<E: Extent> Bound<E> {
         }
     }
 
-    /// Returns the position in an extent that comes `more` after it, from 0 to the end.
+    /// Returns the bound plus `more` as a position in an extent, from 0 to the end.
     #[inline]
     fn position(&self, extent: &E, more: i64) -> Option<E> {
         match self {
@@ -76,7 +76,7 @@ impl<E: Extent> Bound<E> {
     }
 }
 
-/// Returns whether a number means the end of any extent: exporters write the greatest of 32 or 64 bits.
+/// Returns whether a number means the end of any extent: exporters write the maximum of 32 or 64 bits.
 #[inline]
 fn far<E: Extent>(at: &E, extent: &E) -> bool {
     match at.number() {
@@ -88,20 +88,20 @@ fn far<E: Extent>(at: &E, extent: &E) -> bool {
     }
 }
 
-/// Returns how many elements a slice takes of an extent; `None` if that cannot be told, or the step is 0.
+/// Returns the number of elements that a slice selects from an extent; `None` if it cannot be determined, or the step is 0.
 #[inline]
 pub fn slice_count<E: Extent>(extent: &E, start: &Bound<E>, end: &Bound<E>, step: i64) -> Option<E> {
-    // A step beyond the extent takes what one as long as the extent does, and may be more than this type holds.
+    // A step longer than the extent selects the same elements as a step of the extent, and may overflow this type.
     let step = match extent.number() {
         Some(extent) => step.clamp(-extent.max(1), extent.max(1)),
         None => step,
     };
     if step < 0 {
-        // The positions after those of the bounds, so that the one before the first element is not negative.
+        // The positions after the bounds, so that the one before the first element is not negative.
         let (first, last) = (start.position(extent, 1)?, end.position(extent, 1)?);
         return first.beyond(&last)?.ceil_div(step.checked_neg().unwrap_or(i64::MAX));
     }
-    // A start beyond the end takes nothing, as the end itself does, so that it need not be clamped.
+    // A start beyond the end selects nothing, like a start at the end, so it need not be clamped.
     let first = match start {
         Bound::FromStart(at) if !far(at, extent) => at.clone(),
         other => other.position(extent, 0)?,
@@ -197,7 +197,7 @@ pub fn slice(
     Ok(Sliced { dims, shape })
 }
 
-/// Returns the extents of a slice of a tensor of `shape` by bounds of which some may not be known, as [`slice`](fn@slice) does.
+/// Returns the extents of a slice of a tensor of `shape`, as [`slice`](fn@slice) does; some bounds may be unknown.
 ///
 /// # Errors
 ///

@@ -1,38 +1,38 @@
-//! Windows that move over images: how many there are, and what the operators that undo them make.
+//! Windows that move over images: their number, and the extents that the inverse operators produce.
 
 use super::extent::{Extent, Extents};
 
-/// How a window moves along one dimension.
+/// The movement of a window along one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step<E> {
-    /// How many places a window has.
+    /// The number of elements of a window.
     pub kernel: E,
     /// The distance between windows, at least 1.
     pub stride: i64,
-    /// The distance between the places of a window, at least 1.
+    /// The distance between the elements of a window, at least 1.
     pub dilation: i64,
-    /// What is added in front, or cut off if it is negative.
+    /// The padding in front; negative padding crops.
     pub before: i64,
-    /// What is added at the end, or cut off if it is negative.
+    /// The padding at the end; negative padding crops.
     pub after: i64,
 }
 
-/// Who says how much padding there is.
+/// The source of the padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
-    /// The steps do.
+    /// The padding of the steps.
     Given,
-    /// There is none.
+    /// No padding.
     None,
-    /// As much as the result's extents ask for, the odd one at the end or at the start.
+    /// The padding that the result's extents require; an odd element is at the end or at the start.
     Same {
-        /// Whether the odd one is at the start.
+        /// Whether the odd element is at the start.
         lower: bool,
     },
 }
 
 impl Padding {
-    /// Reads ONNX's `auto_pad`; `None` if it is no word of ONNX's.
+    /// Parses ONNX's `auto_pad`; `None` for any other word.
     pub fn of(word: &str) -> Option<Padding> {
         match word {
             "NOTSET" | "" => Some(Padding::Given),
@@ -45,8 +45,8 @@ impl Padding {
 }
 
 impl<E: Extent> Step<E> {
-    /// Returns how the windows of a kernel move, one dimension after the other, where lists that are empty say nothing:
-    /// no padding, and each place once. `None` if a list has another length, or a window would not move.
+    /// Returns the steps of a kernel's windows, one per dimension. Empty lists mean the defaults: no padding, stride 1 and
+    /// dilation 1. `None` if a list has another length, or a stride or dilation is less than 1.
     pub fn of(
         kernel: &[E],
         strides: &[i64],
@@ -69,15 +69,15 @@ impl<E: Extent> Step<E> {
         Some(kernel.iter().enumerate().map(step))
     }
 
-    /// Returns how many positions a window spans.
+    /// Returns the number of positions that a window spans.
     #[inline]
     pub fn span(&self) -> Option<E> {
         self.kernel.shifted(-1)?.scaled(self.dilation)?.shifted(1)
     }
 
-    /// Returns how many windows there are in an extent; `None` if none fits, or that cannot be told.
+    /// Returns the number of windows in an extent; `None` if none fits, or the number cannot be determined.
     ///
-    /// With `ceil` the last one may be filled only in part, but it begins in the operand or the padding before it.
+    /// With `ceil` the last window may be incomplete, but it begins in the operand or in the padding before it.
     ///
     /// Source: ONNX `MaxPool`, opset 22.
     pub fn count(&self, extent: &E, padding: Padding, ceil: bool) -> Option<E> {
@@ -98,9 +98,9 @@ impl<E: Extent> Step<E> {
         room.ceil_div(self.stride)?.shifted(1)?.min(&begun)
     }
 
-    /// Returns how much padding there is, before and after, that makes as many windows as [`Padding::Same`] has.
+    /// Returns the padding, before and after, that yields the number of windows of [`Padding::Same`].
     pub fn same_pads(&self, extent: &E, lower: bool) -> Option<(E, E)> {
-        // The last window's first position and the span are what the extent must have.
+        // The windows cover the last window's first position plus the span.
         let needed = match extent.number() {
             Some(0) => E::of(0)?,
             _ => extent.shifted(-1)?.floor_div(self.stride)?.scaled(self.stride)?.plus(&self.span()?)?,
@@ -111,7 +111,7 @@ impl<E: Extent> Step<E> {
         Some(if lower { (more, less) } else { (less, more) })
     }
 
-    /// Returns what a transposed convolution makes of an extent, with so many elements more at the end.
+    /// Returns the extent of a transposed convolution's result for this extent of the operand, plus `more` elements at the end.
     ///
     /// Source: ONNX `ConvTranspose`, opset 22.
     pub fn grown(&self, extent: &E, padding: Padding, more: i64) -> Option<E> {
@@ -125,8 +125,8 @@ impl<E: Extent> Step<E> {
     }
 }
 
-/// Returns how many windows there are along each dimension; `None` if there are not as many steps, or for one of the
-/// dimensions none fits.
+/// Returns the number of windows along each dimension; `None` if `steps` has another length than `extents`, or no window fits
+/// in one of the dimensions.
 pub fn windows<E: Extent>(
     extents: &[E],
     steps: &[Step<E>],

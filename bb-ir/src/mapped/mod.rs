@@ -5,7 +5,7 @@ mod pages;
 
 pub(crate) use pages::map;
 
-/// The number of bytes from which giving memory back is worth a call of the system.
+/// The smallest number of bytes whose memory is worth a system call to give back.
 const FORGOTTEN: usize = 1 << 16;
 
 /// Gives the memory of bytes of a mapped file back to the system, which reads them again when they are used.

@@ -1,4 +1,4 @@
-//! Operator sets: which versions exist, and what each operator takes.
+//! Operator sets: their versions, and the signature of each operator.
 
 mod presence;
 mod schemas;
@@ -13,14 +13,14 @@ pub use versions::{OperatorVersion, history, since, versions};
 /// The newest version of ONNX's own operators.
 pub const NEWEST: i64 = 28;
 
-/// Returns the name of a domain as graphs hold it: `ai.onnx` is `""`.
+/// Returns the name of a domain in a graph: `ai.onnx` is `""`.
 pub fn domain_name(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// Returns the oldest and the newest version of a domain's operators that are supported.
+/// Returns the oldest and the newest supported version of a domain's operators.
 ///
-/// Domains that are not ONNX's have every version.
+/// For domains that are not ONNX's, every version is supported.
 pub fn supported_opsets(domain: &str) -> (i64, i64) {
     match domain {
         "" => (1, NEWEST),
@@ -44,9 +44,9 @@ pub(crate) fn without_import(domain: &str) -> Option<i64> {
     }
 }
 
-/// Returns the domain and the version whose operator a node of ONNX's domain calls.
+/// Returns the domain and the version of the operator that a node of ONNX's domain calls.
 ///
-/// ONNX Runtime writes some of its own operators into ONNX's domain, where ONNX has no operator of the name, or has none yet.
+/// ONNX Runtime writes some of its own operators into ONNX's domain, if ONNX has no operator of the name, or does not have it yet.
 pub(crate) fn home<'d>(domain: &'d str, op_type: &str, opset: i64) -> (&'d str, i64) {
     match op_type {
         "LayerNormalization" | "SimplifiedLayerNormalization"

@@ -1,4 +1,4 @@
-//! Tells whether ONNX has an operator, and names those it has.
+//! The operators that ONNX has, by domain and version.
 
 use super::schemas::GONE;
 use super::signature::{Lookup, lookup};
@@ -8,14 +8,14 @@ use super::versions::{rows_of, table};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {
-    /// It has.
+    /// ONNX has it.
     There,
-    /// A later opset brings it.
+    /// A later opset introduces it.
     NotYet {
         /// That opset.
         since: i64,
     },
-    /// An opset took it away.
+    /// An opset removed it.
     Gone {
         /// That opset.
         since: i64,
@@ -54,7 +54,7 @@ pub fn presence(domain: &str, name: &str, opset: i64) -> Presence {
     gone.unwrap_or(Presence::Never)
 }
 
-/// Lists the operators of one of ONNX's domains by name, whatever the version; none of others.
+/// Lists the operators of one of ONNX's domains by name, whatever the version; none for other domains.
 pub fn names(domain: &str) -> impl Iterator<Item = &'static str> {
     table(domain).unwrap_or_default().chunk_by(|a, b| a.0 == b.0).filter_map(|rows| Some(rows.first()?.0))
 }

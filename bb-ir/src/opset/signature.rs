@@ -1,9 +1,9 @@
-//! Looks up what an operator takes.
+//! Looks up the operands, results and attributes of an operator.
 
 use super::schemas::GONE;
 use super::versions::table;
 
-/// What a version of an operator takes.
+/// The operands, results and attributes of a version of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signature {
     inputs: &'static str,
@@ -11,7 +11,7 @@ pub(crate) struct Signature {
     attributes: &'static str,
 }
 
-/// What is known of an operator.
+/// The result of looking up an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lookup {
     /// ONNX has it.
@@ -29,13 +29,13 @@ pub struct AttributeSchema {
     pub name: &'static str,
     /// The kind, in the words of [`Attribute::kind`](crate::graph::Attribute::kind).
     pub kind: &'static str,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// What it is where it is left out, if the schema says so: a number, a string, or a list as `[0,2,3]`.
+    /// The value if the attribute is absent, if the schema states one: a number, a string, or a list as `[0,2,3]`.
     pub default: Option<&'static str>,
 }
 
-/// Lists the attributes that an operator takes in version `opset` of its domain, by name; none if ONNX has no such operator.
+/// Lists the attributes that an operator takes in version `opset` of its domain, by name; none if ONNX does not have the operator.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub fn attributes(domain: &str, name: &str, opset: i64) -> impl Iterator<Item = 
     found.into_iter().flat_map(|signature| signature.attributes())
 }
 
-/// Returns what operator `name` of `domain` takes in version `opset`.
+/// Returns the signature of operator `name` of `domain` in version `opset`.
 pub(crate) fn lookup(domain: &str, name: &str, opset: i64) -> Lookup {
     let Some(rows) = table(domain) else { return Lookup::Foreign };
     let after = rows.partition_point(|row| (row.0, row.1) <= (name, opset));
@@ -74,7 +74,7 @@ impl Signature {
         range(self.outputs)
     }
 
-    /// Returns whether operand number `at` must be given.
+    /// Returns whether operand number `at` is required.
     pub(crate) fn requires(&self, at: usize) -> bool {
         matches!(self.inputs.as_bytes().get(at), Some(b'1' | b'+'))
     }
@@ -103,7 +103,7 @@ impl Signature {
 }
 
 fn range(pattern: &str) -> (usize, usize) {
-    // What may be left out may still be followed by something required.
+    // A required operand may follow an optional one.
     let least = pattern.bytes().rposition(|b| matches!(b, b'1' | b'+')).map_or(0, |at| at + 1);
     let most = if pattern.ends_with(['+', '*']) { usize::MAX } else { pattern.len() };
     (least, most)

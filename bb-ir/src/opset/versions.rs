@@ -14,10 +14,10 @@ pub struct OperatorVersion {
     pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
     pub name: &'static str,
-    /// The opset that brought this version; it holds until the next version's.
+    /// The opset that introduced this version; it is valid until the next version.
     pub since: i64,
-    /// The element types of the operand that has the type of the first result; where none has, of the operand that
-    /// takes the most, or of the result. `None` if this version took the operator away.
+    /// The element types of the operand that has the type of the first result; if none has it, of the operand that
+    /// takes the most types, or of the result. `None` if this version removed the operator.
     pub types: Option<Vec<DataType>>,
 }
 
@@ -33,7 +33,7 @@ pub fn versions() -> impl Iterator<Item = OperatorVersion> {
     DOMAINS.into_iter().flat_map(|(domain, rows)| rows.iter().map(move |row| of_row(domain, row)))
 }
 
-/// Lists the versions of one operator, the oldest first; none if ONNX has no such operator.
+/// Lists the versions of one operator, the oldest first; none if ONNX does not have the operator.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ pub(super) fn table(domain: &str) -> Option<&'static [Row]> {
     DOMAINS.into_iter().find(|(known, _)| *known == domain).map(|(_, rows)| rows)
 }
 
-/// Returns the rows of one operator, the oldest first; none if ONNX has no such operator.
+/// Returns the rows of one operator, the oldest first; none if ONNX does not have the operator.
 pub(super) fn rows_of(domain: &str, name: &str) -> &'static [Row] {
     let rows = table(domain).unwrap_or_default();
     let start = rows.partition_point(|row| row.0 < name);
@@ -69,9 +69,9 @@ pub(super) fn rows_of(domain: &str, name: &str) -> &'static [Row] {
     rows.get(..rows.partition_point(|row| row.0 == name)).unwrap_or_default()
 }
 
-/// Returns the version of an operator that a model which imports `opset` of its domain has: the opset that brought it.
+/// Returns the version of an operator in a model that imports `opset` of its domain: the opset that introduced the version.
 ///
-/// `None` if ONNX has no such operator, or none yet.
+/// `None` if ONNX does not have the operator, or does not have it yet.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The messages in which ONNX stores values that are not tensors, with the field numbers of its
+//! The messages of ONNX for values that are not tensors, with the field numbers of its
 //! `onnx-data.proto`.
 
 use super::TensorProto;

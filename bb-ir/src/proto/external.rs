@@ -1,9 +1,9 @@
-//! Reads tensor elements from files beside a model, or from bytes that a caller gives for them, and from nowhere else.
+//! Reads tensor elements from files near a model, or from bytes that a caller gives instead of them, and from nowhere else.
 //!
 //! A location in files is judged by the file that it leads to, after symbolic links and `..` are followed. It must be
 //! a regular file in or below one of these folders: the folder of the model as named, the folder of the file
 //! that the model's path leads to, or a folder that [`Limits`] allow. An absolute location is only looked at
-//! if it names such a folder. Nothing is read before the range is known to be in the file and to have the
+//! if it names one of these folders. Nothing is read before the range is known to be in the file and to have the
 //! length that the tensor needs.
 
 use super::{TensorProto, sha1};
@@ -17,7 +17,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folders from which a model's external data may come, or the data.
+/// The folders that a model's external data may come from, or the data.
 #[derive(Debug)]
 pub struct ExternalData {
     /// The folders that locations are relative to: the model's folder as named, and its resolved folder if
@@ -26,7 +26,7 @@ pub struct ExternalData {
     /// Other allowed folders.
     further: Vec<PathBuf>,
     access: FileAccess,
-    /// The files opened so far, by location, or all that a caller gave.
+    /// The files opened so far, by location, or all files that a caller gave.
     files: Mutex<HashMap<String, Arc<Opened>>>,
     /// The tensors that a caller gave, by location.
     tensors: HashMap<String, TensorData>,
@@ -37,15 +37,15 @@ pub struct ExternalData {
 struct Opened {
     content: Content,
     size: u64,
-    /// The digest, once it was computed.
+    /// The digest, if it was computed.
     digest: Mutex<Option<String>>,
 }
 
-/// Where the bytes of a file are read.
+/// The source of a file's bytes.
 #[derive(Debug)]
 enum Content {
     File(Mutex<File>),
-    /// The whole content: the mapped file, or what a caller gave.
+    /// The whole content: the mapped file, or bytes from the caller.
     Whole(Bytes),
 }
 
@@ -67,7 +67,7 @@ impl ExternalData {
         let mut data = ExternalData::in_folder(path.parent().unwrap_or(path), limits);
         let real = |path: &Path| path.canonicalize().ok();
         let named = data.bases.first().and_then(|folder| real(folder));
-        // Locations are relative to the resolved folder only if the named folder has no such file.
+        // Locations are relative to the resolved folder only if the file is not in the named folder.
         if let Some(folder) = real(path).as_deref().and_then(Path::parent)
             && named.as_deref() != Some(folder)
         {
@@ -122,14 +122,14 @@ impl ExternalData {
     /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes up to the
     /// end.
     ///
-    /// The bytes are part of the mapped file, unless the limits ask for reading.
+    /// The bytes are part of the mapped file, unless the limits select reading.
     ///
     /// Units: bytes.
     ///
     /// # Errors
     ///
     /// [`Error::ExternalPath`] if the location leads outside the allowed folders; [`Error::ExternalKind`] if
-    /// it is not a regular file; [`Error::ExternalMissing`] if there is no such file;
+    /// it is not a regular file; [`Error::ExternalMissing`] if the file does not exist;
     /// [`Error::ExternalRange`] if the range is not in the file; [`Error::ExternalIo`] if the file cannot be
     /// opened or read; [`Error::Memory`] if the system has no memory for the bytes.
     pub fn read(&self, location: &str, offset: u64, length: Option<u64>) -> Result<Bytes, Error> {
@@ -207,7 +207,7 @@ impl ExternalData {
             return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
         let replaced = || Error::ExternalReplaced { location: cut(location) };
-        // The path was resolved, so a link that is met now was put there meanwhile.
+        // The path was resolved, so a link on it now was put there meanwhile.
         let file = file::open_beneath(folder, &path).map_err(|source| match source.kind() {
             io::ErrorKind::NotADirectory => replaced(),
             _ => io(source),
@@ -226,7 +226,7 @@ impl ExternalData {
         let given = Path::new(location);
         let rooted = given.has_root() || given.components().any(|c| matches!(c, Component::Prefix(_)));
         if rooted {
-            // Even looking at a path may have effects, such as a request to another machine.
+            // Even looking at a path may have effects, for example a request to another machine.
             let folders = self.bases.iter().chain(&self.further).chain(allowed);
             if !folders.into_iter().any(|folder| given.starts_with(folder)) {
                 let (location, resolved) = (cut(location), PathBuf::from(cut(location)));
@@ -324,7 +324,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Returns whether two descriptions are of the same file; true if the system cannot say.
+/// Returns whether two descriptions are of the same file; true if the system does not report it.
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {

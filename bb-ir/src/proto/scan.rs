@@ -3,7 +3,7 @@
 //!
 //! Decoding grows vectors, and a failed allocation would end the process; a message of two bytes may decode
 //! to hundreds of bytes. So the scan adds up the memory first, and checks once whether it is available. Bytes
-//! that the decoded message shares with the file, such as `raw_data`, do not count. The scan does not report
+//! that the decoded message shares with the file, for example `raw_data`, do not count. The scan does not report
 //! invalid messages, because decoding does.
 
 use super::*;
@@ -16,14 +16,14 @@ const DEEPEST: usize = 100;
 /// A vector that grows at least doubles, and keeps the old elements until the new ones are in place.
 const GROWTH: usize = 3;
 
-/// The bytes that a string takes beside its text: its place in a vector, and the allocator's overhead.
+/// The bytes that a string takes in addition to its text: its place in a vector, and the allocator's overhead.
 const STRING: usize = GROWTH * size_of::<String>() + 16;
 
 /// A message that a file consists of: a model, a tensor, a sequence, a map or an optional.
 pub trait FileMessage: prost::Message + Default {
-    /// The name of the message for errors.
+    /// The name of the message in errors.
     const NAME: &'static str;
-    /// The message as the scan knows it. Only this module can make one, so no other message can implement the
+    /// The message in the form of the scan. Only this module can make one, so no other message can implement the
     /// trait.
     #[doc(hidden)]
     const KIND: Kind;
@@ -56,7 +56,7 @@ file_messages! {
 /// # Errors
 ///
 /// [`Error::Limit`] if the messages nest too deep; [`Error::Memory`] if the system has no memory for the
-/// decoded message; [`Error::Decode`] if the bytes are not such a message.
+/// decoded message; [`Error::Decode`] if the bytes are not a message of this type.
 pub fn decode<M: FileMessage>(bytes: Bytes) -> Result<M, Error> {
     memory::probe("decoding", needed(M::KIND.0, &bytes)?)?;
     let refused = |source| Error::Decode { what: M::NAME, source };
@@ -227,7 +227,7 @@ impl Message {
         }
     }
 
-    /// Returns the size of the decoded message in memory, without what it points to.
+    /// Returns the size of the decoded message in memory, without the data that it points to.
     fn size(self) -> usize {
         match self {
             Message::Model => size_of::<ModelProto>(),

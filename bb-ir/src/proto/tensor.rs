@@ -1,6 +1,6 @@
 //! Converts `TensorProto` to [`TensorData`] and back, in all encodings.
 //!
-//! `data_location` says whether the elements are in a file or in the message; where it does not point, nothing is read. In the
+//! `data_location` determines whether the elements are in a file or in the message; the other place is not read. In the
 //! message, the reader first finds the one field that holds the elements, then compares its length with the shape, and only then
 //! allocates memory. Bytes in `raw_data` are shared, not copied, if they are aligned for the
 //! element type.
@@ -50,7 +50,7 @@ impl TensorData {
     /// Returns the message for this tensor. Strings are stored as strings, all other types in `raw_data`,
     /// which shares the bytes.
     ///
-    /// Damaged elements are left out, so that reading the message reports that they are missing; see
+    /// Damaged elements are omitted, so that reading the message reports that they are missing; see
     /// [`try_to_proto`](Self::try_to_proto) for the reason.
     pub fn to_proto(&self, name: &str) -> TensorProto {
         self.try_to_proto(name).unwrap_or_else(|_| self.front(name))
@@ -115,7 +115,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     }
     let location = proto.data_location.unwrap_or(0);
     let location = DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
-    // Only the location decides. Some exporters leave the elements in the message too, or zeros instead of them.
+    // Only the location decides. Some exporters leave the elements, or zeros, in the message too.
     if location == DataLocation::External {
         if let Some(given) = folder.map(|folder| folder.tensor(proto)).transpose()?.flatten() {
             return Ok(given);
@@ -278,7 +278,7 @@ fn copied<T: Element>(values: &[T]) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
-/// Makes 1 of every byte that is not 0, if the bytes are truth values: exporters write true as 255, too.
+/// Replaces every byte that is not 0 by 1, if the bytes are truth values, because exporters also write true as 255.
 fn truths(dtype: DataType, bytes: Bytes) -> Result<Bytes, Error> {
     if dtype != DataType::Bool || bytes.iter().all(|&b| b <= 1) {
         return Ok(bytes);
@@ -286,8 +286,8 @@ fn truths(dtype: DataType, bytes: Bytes) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend(bytes.iter().map(|&b| u8::from(b != 0))))
 }
 
-/// Keeps the low bytes of each entry; a truth value is whether the entry is not 0. A number's entry must be in the range of a number of that width, signed or
-/// unsigned.
+/// Keeps the low bytes of each entry; a truth value is whether the entry is not 0. The entry of a number must be in the range of
+/// signed or unsigned numbers of that width.
 fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
     if dtype == DataType::Bool {
         return aligned(READING, entries.len(), |out| out.extend(entries.iter().map(|&v| u8::from(v != 0))));

@@ -8,18 +8,18 @@ use super::scan::{FieldContent, Message, field};
 use crate::{Error, memory};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-/// The operation in errors of memory.
+/// The operation that memory errors name.
 const READING: &str = "decoding";
 
-/// Returns the message with its text as UTF-8; `None` if all of it is. Bytes that are no message end the search, because decoding reports
-/// them.
+/// Returns the message with its text as UTF-8; `None` if all of it is UTF-8. Bytes that are not a message end the search, because
+/// decoding reports them.
 ///
 /// # Errors
 ///
 /// [`Error::Memory`] if the system has no memory for the message.
 pub(super) fn as_utf8(message: Message, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut written: Option<Vec<u8>> = None;
-    // How much of the message is written.
+    // The number of bytes of the message that are copied.
     let mut copied = 0;
     let mut rest = bytes;
     while let Some((number, content, after)) = field(rest) {

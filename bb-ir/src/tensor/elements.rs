@@ -1,20 +1,20 @@
-//! The bytes of a tensor: ready, or still to be compared with a checksum, moved to an aligned place, or made.
+//! The bytes of a tensor: ready, still to be compared with a checksum, still to be moved to an aligned place, or computed on use.
 //!
-//! Bytes that were not checked are private to this file, and every way to them leads through [`Elements::checked`],
-//! which runs the check and reports what it found. So no caller can use the bytes of a damaged file, whatever it calls first.
+//! Unchecked bytes are private to this file, and every access to them goes through [`Elements::checked`],
+//! which runs the check and reports a failure. So no caller can use the bytes of a damaged file, whatever it calls first.
 
 use super::{aligned_copy, made::Made, mapped};
 use crate::Error;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// Compares bytes with what is known of them, for example a checksum.
+/// Compares bytes with known facts about them, for example a checksum.
 pub(crate) type Check = Box<dyn Fn(&[u8]) -> Result<(), ErrorMaker> + Send + Sync>;
 
-/// Makes the error of a check that failed, each time that the bytes are asked for.
+/// Makes the error of a failed check, each time the bytes are requested.
 pub(crate) type ErrorMaker = Box<dyn Fn() -> Error + Send + Sync>;
 
-/// The bytes of a tensor. Clones share what was deferred, so it is done once for all of them.
+/// The bytes of a tensor. Clones share deferred work, so it is done once for all of them.
 #[derive(Clone)]
 pub(super) enum Elements {
     /// Checked and aligned.
@@ -25,19 +25,19 @@ pub(super) enum Elements {
 
 /// Bytes that must be checked or moved before they are used.
 pub(super) struct Deferred {
-    /// Of any alignment, and damaged if `check` says so.
+    /// The bytes, of any alignment; damaged if `check` reports so.
     raw: Bytes,
     align: usize,
     check: Option<Check>,
-    /// What the check found. It runs once: those who come meanwhile wait, and a failure stays.
+    /// The result of the check. It runs once: concurrent callers block until it ends, and a failure is permanent.
     found: OnceLock<Result<(), ErrorMaker>>,
-    /// The checked bytes at an aligned place.
+    /// The checked bytes, aligned.
     aligned: OnceLock<Bytes>,
-    /// An aligned copy that others hold, as [`Elements::lent`] made it.
+    /// An aligned copy that exists as long as its handles; see [`Elements::lent`].
     lent: Mutex<Weak<Bytes>>,
 }
 
-/// Bytes that clones of a tensor share as long as one of them is there.
+/// Bytes that clones of a tensor share as long as one of them exists.
 pub(super) struct Lent(pub(super) Arc<Bytes>);
 
 impl AsRef<[u8]> for Lent {
@@ -62,11 +62,11 @@ impl Elements {
         Elements::Deferred(Arc::new(Deferred { raw, align, check, found, aligned, lent: Mutex::default() }))
     }
 
-    /// Returns the same bytes with a check, which runs before anybody gets them.
+    /// Returns the same bytes with a check, which runs before the bytes are used.
     ///
     /// # Errors
     ///
-    /// That of an earlier check.
+    /// The error of an earlier check.
     pub(super) fn with_check(self, align: usize, check: Check) -> Result<Elements, Error> {
         let raw = self.checked()?.clone();
         Ok(Elements::deferred(raw, align, Some(check)))
@@ -81,7 +81,7 @@ impl Elements {
         }
     }
 
-    /// Returns where the bytes came from, and the check that they have.
+    /// Returns the address of the bytes' source, and the identity of their check.
     pub(super) fn place(&self) -> (usize, Option<usize>) {
         match self {
             Elements::Ready(bytes) => (bytes.as_ptr().addr(), None),
@@ -89,7 +89,7 @@ impl Elements {
                 let check = deferred.check.is_some().then(|| Arc::as_ptr(deferred).addr());
                 (deferred.raw.as_ptr().addr(), check)
             }
-            // Two tensors that are made have the same elements if they are clones of one.
+            // Two tensors with computed elements have the same elements if they are clones of one.
             Elements::Made(made) => (Arc::as_ptr(made).addr(), Some(Arc::as_ptr(made).addr())),
         }
     }
@@ -112,7 +112,7 @@ impl Elements {
         }
     }
 
-    /// Returns the bytes after the check, aligned. If they must be moved, their copy lives as long as somebody holds it.
+    /// Returns the bytes after the check, aligned. If they must be moved, the copy is freed with its last handle.
     pub(super) fn lent(&self) -> Result<Bytes, Error> {
         match self {
             Elements::Ready(bytes) => Ok(bytes.clone()),
@@ -152,7 +152,7 @@ impl Deferred {
         } else {
             checked.clone()
         };
-        // If another thread was faster, its copy is kept.
+        // If another thread was faster, its copy is used.
         Ok(self.aligned.get_or_init(|| aligned))
     }
 
@@ -207,7 +207,7 @@ mod tests {
         matches!(result, Err(Error::SavedTensor { number: 3, expected: 1, got: 2 }))
     }
 
-    /// Each way to the elements, by name; each tells whether it reported the damage.
+    /// All accessors of the elements, by name; each returns whether it reported the damage.
     type Way = (&'static str, fn(&TensorData) -> bool);
 
     const WAYS: &[Way] = &[

@@ -1,13 +1,13 @@
-//! The Rust types of which host tensors are made.
+//! The Rust types of host tensor elements.
 
 use super::{TensorData, aligned_copy};
 use crate::{DataType, Element, Error};
 
-/// A Rust type of which a host tensor can be made: every [`Element`], and `bool`.
+/// A Rust type of host tensor elements: every [`Element`], and `bool`.
 ///
 /// The trait is sealed: only these types implement it.
 pub trait HostElement: sealed::Sealed + Copy {
-    /// The element type of tensors that are made of `Self`.
+    /// The element type of tensors with elements of type `Self`.
     const TENSOR_DTYPE: DataType;
 
     /// Copies elements, which are in row-major order, into a new tensor.

@@ -1,4 +1,4 @@
-//! Elements that are made when they are used, and again when nobody has kept them.
+//! Elements that are computed on use, and again after their last handle is dropped.
 
 use super::TensorData;
 use super::elements::Lent;
@@ -6,18 +6,18 @@ use crate::{DataType, Error, Shape, element_count};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// Makes the elements of a tensor, in the form that [`TensorData`] describes.
+/// Computes the elements of a tensor, in the form that [`TensorData`] describes.
 type Maker = Box<dyn Fn() -> Result<Bytes, Error> + Send + Sync>;
 
-/// Bytes that a function makes.
+/// Bytes that a function computes.
 pub(super) struct Made {
     dtype: DataType,
     shape: Shape,
     length: usize,
     make: Maker,
-    /// The bytes, if somebody asked for them for as long as the tensor is there.
+    /// The bytes, if they were requested for the lifetime of the tensor.
     kept: OnceLock<Bytes>,
-    /// The bytes, as long as somebody holds them.
+    /// The bytes, as long as a handle to them exists.
     lent: Mutex<Weak<Bytes>>,
 }
 
@@ -26,7 +26,7 @@ impl Made {
         self.length
     }
 
-    /// Makes the bytes; compares what came with the element type and the shape.
+    /// Computes the bytes, and validates them against the element type and the shape.
     fn made(&self) -> Result<Bytes, Error> {
         TensorData::adopt(self.dtype, &self.shape, (self.make)()?)?.elements.lent()
     }
@@ -37,16 +37,16 @@ impl Made {
             return Ok(bytes);
         }
         let bytes = self.lent()?;
-        // If another thread was faster, its bytes are kept.
+        // If another thread was faster, its bytes are used.
         Ok(self.kept.get_or_init(|| bytes))
     }
 
-    /// Returns the bytes, which live as long as somebody holds them.
+    /// Returns the bytes, which are freed with their last handle.
     pub(super) fn lent(&self) -> Result<Bytes, Error> {
         if let Some(bytes) = self.kept.get() {
             return Ok(bytes.clone());
         }
-        // The bytes are made under the lock, so that threads which come together do not all make them.
+        // The bytes are computed under the lock, so that concurrent callers do not all compute them.
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = match lent.upgrade() {
             Some(bytes) => bytes,
@@ -61,16 +61,16 @@ impl Made {
 }
 
 impl TensorData {
-    /// Makes a tensor whose elements `make` returns when they are used.
+    /// Returns a tensor whose elements `make` computes when they are used.
     ///
-    /// Elements that [`aligned`](Self::aligned) returns live as long as somebody holds them, and are made again for the next who asks:
-    /// this is how weights that are stored in another form go to a backend without lying in memory in both. What else reads the
-    /// elements keeps them for as long as the tensor is there. `make` must return the same bytes each time.
+    /// The elements that [`aligned`](Self::aligned) returns are freed with their last handle, and computed again for the next call.
+    /// So weights that are stored in another form reach a backend without being in memory in both forms. All other accessors
+    /// keep the elements for the lifetime of the tensor. `make` must return the same bytes each time.
     ///
     /// # Errors
     ///
     /// [`Error::TooLarge`] if the number of elements overflows; [`Error::DataType`] for strings, whose size is not known before.
-    /// Whatever `make` returns in error, and the errors of [`adopt`](Self::adopt), come to those who use the elements.
+    /// Errors of `make` and of [`adopt`](Self::adopt) are returned by the accessors of the elements.
     ///
     /// # Examples
     ///

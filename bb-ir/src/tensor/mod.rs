@@ -36,8 +36,8 @@ pub const ALIGNMENT: usize = 64;
 ///
 /// Buffers that `bb` allocates are aligned to [`ALIGNMENT`] bytes. Adopted bytes are aligned for their
 /// element type when they are first used, so the weights of a mapped file are not read before. If a file states a
-/// checksum of the elements, they are compared with it when they are first used: every way to them either
-/// returns the error of damaged elements or, as equality, treats them as no elements at all.
+/// checksum of the elements, they are compared with it when they are first used: every accessor either
+/// returns the error of damaged elements or, as equality does, treats them as no elements at all.
 #[derive(Clone)]
 pub struct TensorData {
     dtype: DataType,
@@ -45,9 +45,9 @@ pub struct TensorData {
     elements: Elements,
 }
 
-/// What tells tensors apart without reading their elements: tensors of one identity have the same bytes and the same check.
+/// Identifies tensors without reading their elements: tensors of one identity have the same bytes and the same check.
 ///
-/// It holds as long as one of the tensors is there.
+/// It is valid as long as one of the tensors exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     place: usize,
@@ -56,7 +56,7 @@ pub struct Identity {
 }
 
 impl PartialEq for TensorData {
-    /// Damaged elements equal none, not even themselves.
+    /// Damaged elements are not equal to any elements, not even to themselves.
     fn eq(&self, other: &TensorData) -> bool {
         self.dtype == other.dtype
             && self.shape == other.shape
@@ -69,7 +69,7 @@ impl PartialEq for TensorData {
 
 /// Returns the first byte that is neither 0 nor 1, and its index.
 fn not_bool(bytes: &[u8]) -> Option<(usize, u8)> {
-    /// As many bytes are looked at without a branch, which the compiler does with vectors.
+    /// A block is scanned without branches, which the compiler vectorizes.
     const BLOCK: usize = 1 << 12;
     let block = bytes.chunks(BLOCK).position(|block| block.iter().fold(0, |all, b| all | b) > 1)?;
     let from = block * BLOCK;
@@ -100,7 +100,7 @@ impl TensorData {
         T::tensor(shape, elements)
     }
 
-    /// Makes a tensor of what a function returns for the indices of each element, which come in row-major order.
+    /// Makes a tensor whose elements `element` computes from their indices, in row-major order.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// That of the check of strings.
+    /// The error of the check of strings.
     pub(crate) fn checked_later(self, check: Option<Check>) -> Result<TensorData, Error> {
         let Some(check) = check else { return Ok(self) };
         if self.dtype == DataType::String {
@@ -237,25 +237,25 @@ impl TensorData {
     /// Does the deferred work: copies elements that are not aligned for their type, and compares a mapped
     /// file with the digest that the model states.
     ///
-    /// Everything that returns elements calls this itself, or does as much of it as it needs.
+    /// Every function that returns elements calls this itself, or does the part that it needs.
     ///
     /// # Errors
     ///
     /// [`Error::Memory`] if the system has no memory for the copy; [`Error::ExternalChecksum`],
     /// [`Error::SavedTensor`] or [`Error::ExternalIo`] if the tensor is in a file that is damaged or cannot be read. A tensor
-    /// whose file is damaged stays so, and the file is not read again.
+    /// whose file is damaged stays damaged, and the file is not read again.
     pub fn prepare(&self) -> Result<(), Error> {
         self.elements.aligned().map(drop)
     }
 
     /// Returns a tensor with the same elements, aligned for their type, after the deferred work.
     ///
-    /// Like [`prepare`](Self::prepare), but where elements must be copied, the copy lives as long as somebody holds it, rather
-    /// than as long as this tensor. This is for those who need the elements until they have them in a form of their own.
+    /// Like [`prepare`](Self::prepare), but a copy of the elements, if one is needed, is freed with its last handle instead of
+    /// with this tensor. This is for callers that need the elements only until they have converted them to a form of their own.
     ///
     /// # Errors
     ///
-    /// Those of [`prepare`](Self::prepare).
+    /// The errors of [`prepare`](Self::prepare).
     pub fn aligned(&self) -> Result<TensorData, Error> {
         let elements = Elements::Ready(self.elements.lent()?);
         Ok(TensorData { dtype: self.dtype, shape: self.shape.clone(), elements })
@@ -267,7 +267,7 @@ impl TensorData {
         self.elements.forget();
     }
 
-    /// Returns what tells this tensor's elements from others without reading them.
+    /// Returns a key that identifies this tensor's elements without reading them.
     pub fn identity(&self) -> Identity {
         let (place, check) = self.elements.place();
         Identity { place, length: self.byte_len(), check }
@@ -297,7 +297,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// Those of [`prepare`](Self::prepare).
+    /// The errors of [`prepare`](Self::prepare).
     pub fn bytes(&self) -> Result<&Bytes, Error> {
         self.elements.aligned()
     }
@@ -306,7 +306,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// Those of [`prepare`](Self::prepare) but [`Error::Memory`].
+    /// The errors of [`prepare`](Self::prepare), except [`Error::Memory`].
     pub fn unaligned_bytes(&self) -> Result<&Bytes, Error> {
         self.elements.checked()
     }

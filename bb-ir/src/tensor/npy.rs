@@ -21,7 +21,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::Npy`] if the file is not in this format; [`Error::NpyType`] if ONNX has no such element type;
+    /// [`Error::Npy`] if the file is not in this format; [`Error::NpyType`] if ONNX does not have the element type;
     /// [`Error::ByteLength`] if the number of elements does not match the shape; or an error of
     /// [`adopt`](Self::adopt).
     pub fn from_npy(file: Bytes) -> Result<TensorData, Error> {
@@ -61,7 +61,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if NumPy has no such element type (`bf16`, the small floats and the packed
+    /// [`Error::Unsupported`] if NumPy does not have the element type (`bf16`, the small floats and the packed
     /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string
     /// ends with a NUL, which NumPy would take for padding; else as [`unaligned_bytes`](Self::unaligned_bytes).
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
@@ -132,7 +132,7 @@ fn descr(dtype: DataType) -> Option<String> {
     Some(format!("{order}{name}"))
 }
 
-/// How the file stores the characters of a string.
+/// The encoding of a string's characters in the file.
 #[derive(Clone, Copy)]
 enum Text {
     /// Code points of four bytes.
@@ -150,7 +150,7 @@ struct Header {
     swap: bool,
     fortran: bool,
     shape: Vec<usize>,
-    /// Where the header ends and the elements start.
+    /// The offset of the elements, after the header.
     end: usize,
 }
 
@@ -187,7 +187,7 @@ impl Header {
             }
             _ => return Err(unknown()),
         };
-        // Strings of width 0 take no bytes, so the shape alone could ask for any number of them.
+        // Strings of width 0 take no bytes, so the shape could claim any number of them.
         if text_width.is_some() && width == 0 && element_count(&shape).is_none_or(|n| n > file.len()) {
             return Err(unknown());
         }

@@ -55,7 +55,7 @@ impl TensorData {
     }
 }
 
-/// Unpacks as many elements of `dtype` as `out` has bytes, one per byte.
+/// Unpacks elements of `dtype` into `out`, one per byte, until `out` is full.
 ///
 /// If `packed` has fewer elements, the rest of `out` is unchanged. If the type is not packed, all of `out` is
 /// unchanged.

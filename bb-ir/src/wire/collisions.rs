@@ -1,4 +1,4 @@
-//! No two names of types that travel in frames may have the same hash.
+//! Checks that no two names of types in frames have the same hash.
 
 use crate::type_hash::{hash_name, type_name};
 use crate::{DataType, Error};

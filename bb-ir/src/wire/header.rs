@@ -43,8 +43,8 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Decodes a header that takes all of `bytes`. The limit in the configuration bounds what a forged length
-    /// can allocate.
+    /// Decodes a header that takes all of `bytes`. The limit in the configuration bounds the allocation that a forged length
+    /// can cause.
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, Error> {
         let (header, read): (Header, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
             .map_err(|e| Error::FrameHeader { source: Box::new(e) })?;

@@ -17,7 +17,7 @@
 //! A frame contains its own length, so frames can follow each other on a stream without separators; see
 //! [`write()`] and [`read`].
 //!
-//! A checksum of the elements is optional, because it costs as much as copying them, and adopting a frame
+//! A checksum of the elements is optional, because it costs the same as copying them, and adopting a frame
 //! needs no copy; most channels that carry frames have their own checksums. Strings and truth values are
 //! validated with or without a checksum.
 
@@ -50,7 +50,7 @@ const PRELUDE: usize = 24;
 /// The parts of a frame that have a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Checksum {
-    /// The header alone.
+    /// Only the header.
     #[default]
     Header,
     /// The header and the elements.

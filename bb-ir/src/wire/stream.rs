@@ -1,8 +1,8 @@
 //! Frames that follow each other on a stream: a pipe, a socket or a file.
 //!
 //! A frame contains its own length, so frames need no separators. The length that a peer claims is compared
-//! with a limit before anything is allocated for it, and memory is allocated as bytes arrive: a claim alone gets
-//! no more than a few KiB.
+//! with a limit before anything is allocated for it, and memory is allocated as bytes arrive: a claimed length
+//! without bytes allocates no more than a few KiB.
 
 use super::{Checksum, Front, PRELUDE, type_hash};
 use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory};
@@ -83,7 +83,7 @@ pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Er
     TensorData::adopt(begun.dtype, &begun.shape, elements).map(Some)
 }
 
-/// Moves what is behind `offset` to an aligned place, because the buffer may lie elsewhere than before.
+/// Moves the bytes after `offset` to an aligned place, because the buffer may have moved.
 fn align(buffer: &mut Vec<u8>, offset: &mut usize) {
     let aligned = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     match aligned.checked_sub(*offset) {
@@ -101,7 +101,7 @@ fn align(buffer: &mut Vec<u8>, offset: &mut usize) {
 /// Reads the next frame without decoding it, so that a backend can make a tensor from it; returns `None` if
 /// the stream has ended.
 ///
-/// Everything but the elements is checked.
+/// Everything except the elements is checked.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ impl Begun {
         match fill(from, &mut prelude)? {
             0 => return Ok(None),
             PRELUDE => {}
-            // Bytes that are not the start of a frame get the error for that, even if they are few.
+            // Bytes that are not the start of a frame get the error for that, even if there are only a few bytes.
             got => return Err(super::too_short(prelude.get(..got).unwrap_or_default())),
         }
         let front = Front::parse(&prelude)?;
@@ -168,7 +168,7 @@ impl Begun {
         Ok(Some(Begun { front, start, dtype, shape, length }))
     }
 
-    /// Returns how many bytes to read next, if `got` bytes of the elements have arrived; `None` behind the last one.
+    /// Returns the number of bytes to read next, if `got` bytes of the elements have arrived; `None` after the last one.
     fn next_piece(&self, got: usize) -> Option<usize> {
         let left = self.length.checked_sub(got).filter(|&left| left > 0)?;
         Some(left.min(got.max(FIRST)))

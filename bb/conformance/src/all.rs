@@ -17,7 +17,7 @@ impl Test {
     ///
     /// # Errors
     ///
-    /// What failed, as the panic says it.
+    /// The message of the panic.
     pub fn run(&self, on: &Subject<'_>) -> Result<(), String> {
         catch(|| (self.run)(on))
     }

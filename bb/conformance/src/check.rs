@@ -1,4 +1,4 @@
-//! Assertions that report what differs.
+//! Assertions that report the differences.
 
 use super::host::{Value, elements, host_numbers, numbers_of};
 use super::show::{element, shown};
@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 use bb_ir::text::has_word;
 use std::fmt::Debug;
 
-/// Copies a result to the host, and checks that its type and shape equal those of the copy.
+/// Copies a result to the host, and checks that its type and shape equal the copy's.
 #[track_caller]
 fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
     let tensor = on.made(result);

@@ -1,4 +1,4 @@
-//! Tells the author of a backend with few element types which types to declare, if the backend declares all.
+//! Suggests which types to declare to the author of a backend with few element types, if the backend declares all.
 
 use super::Call;
 use super::valid_call::valid_call;
@@ -8,7 +8,7 @@ use bb_ir::op::Primitive;
 
 /// Returns which types to declare if the backend declares all and supports only some; otherwise `None`.
 ///
-/// `takes` makes a call on the backend and tells whether it succeeded.
+/// `takes` makes a call on the backend and returns whether it succeeded.
 pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
     if !DataType::ALL.iter().all(|dtype| declared.contains(dtype)) {
         return None;
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(taken(only(&[F32, I64, Bool])), [F32, I64, Bool]);
         assert_eq!(taken(only(&[F32])), [F32]);
         assert_eq!(taken(|_| true), DataType::ALL);
-        // An operation that fails on every type tells nothing about types.
+        // An operation that fails on every type gives no information about types.
         assert_eq!(taken(|call| call.op != Primitive::Exp), DataType::ALL);
         let text = hint(DataType::ALL, only(&[F32, Bool])).expect("a hint");
         assert!(text.ends_with("bb::DataTypes::of(&[bb::DataType::F32, bb::DataType::Bool]) }`"), "{text}");

@@ -1,12 +1,12 @@
 //! Makes, reads and rearranges host tensors of any element type.
 //!
 //! The expected values of comparisons are made here. These functions therefore convert and move elements one by one,
-//! and share no code with what is tested.
+//! and share no code with the tested crates.
 
 use bb_core::{DataType, TensorData, bf16, f16};
 use bb_ir::convert::{bf16_from_f64, f16_from_f64};
 
-/// A Rust type in which a case states its values.
+/// A Rust type for the values of a case.
 pub trait Value: Clone + std::fmt::Debug {
     /// The element type.
     const DTYPE: DataType;

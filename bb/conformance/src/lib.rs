@@ -1,4 +1,4 @@
-//! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`, whose name `bb` gives them.
+//! Tests of the results of every primitive. Any backend can run them: `bb::conformance!(MyBackend)`, as `bb` exports the macro.
 //!
 //! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
 //! from NumPy. `topics` tests the rules that hold for all primitives: the element types that they support and refuse,
@@ -7,7 +7,7 @@
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 //!
-//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `primitives` has what tests
+//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `primitives` adds the tests of
 //! primitives, and `suite` ONNX's own cases and the macro.
 
 #[cfg(feature = "primitives")]
@@ -141,7 +141,7 @@ macro_rules! __conformance_topics {
     };
 }
 
-/// What the macros of this crate expand to.
+/// Items that the expansion of this crate's macros uses.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 pub mod __private {

@@ -202,7 +202,7 @@ impl Random {
     }
 
     /// Makes a call of a primitive with an element type that it supports. Most calls are valid. All backends refuse the
-    /// others, such as a division by zero or the mean of no elements.
+    /// others, for example a division by zero or the mean of no elements.
     pub fn case(&mut self) -> Case {
         use Primitive as P;
         let op = self.among(P::ALL).unwrap_or(P::Add);

@@ -7,15 +7,15 @@ use bb_ir::op::{OpSpec, Param};
 use std::borrow::Cow;
 use std::fmt::{self, Display as _};
 
-/// The number of elements of a tensor that are shown.
+/// The maximum number of elements of a tensor to print.
 const SHOWN: usize = 16;
 
-/// The number of operands that are shown, and of bytes of a string.
+/// The maximum number of operands to print, and of bytes of a string.
 const OPERANDS: usize = 8;
 const TEXT: usize = 40;
 
 /// Formats type, shape and elements, as in `f32[2, 2] {1.0, 2.0, 3.0, 4.0}`. If there are many elements, only the first
-/// ones are shown.
+/// ones are printed.
 pub(super) fn shown(x: &TensorData) -> String {
     let more = if x.len() > SHOWN { ", …" } else { "" };
     format!("{}{:?} {{{}{more}}}", x.dtype(), x.shape(), texts(x, 0, SHOWN).join(", "))

@@ -48,10 +48,9 @@ pub use bb_ir::op::Family;
 use bb_ir::op::{OpSpec, Param};
 use std::marker::PhantomData;
 
-/// Tells at compile time whether a backend implements a family; `Operation` is the family's enum of
-/// operations.
+/// Determines at compile time whether a backend implements a family; `Operation` is the family's enum of operations.
 ///
-/// An inherent constant takes precedence over that of a trait, if the bounds of its `impl` hold.
+/// An inherent constant takes precedence over a trait's constant, if the bounds of its `impl` hold.
 #[derive(Debug)]
 pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
 
@@ -256,7 +255,7 @@ pub trait VendorOp: 'static {
     const FAMILY: Family;
 }
 
-/// Tells at compile time whether the derive of a backend names a vendor's family.
+/// Determines at compile time whether the derive of a backend names a vendor's family.
 #[derive(Debug)]
 pub struct NamedVendor<B, Operation>(PhantomData<(B, Operation)>);
 

@@ -30,7 +30,7 @@ impl<'a, T> Operands<'a, T> {
     pub fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
-        // Made only where it is returned: dropping an error costs as much as the rest of this.
+        // The error is made only where it is returned: dropping it would double the cost of this function.
         let missing = || Error::Operand { op: self.op, index, expected: "a tensor" };
         self.inputs.get(index).copied().flatten().ok_or_else(missing)
     }
@@ -59,7 +59,7 @@ impl<'a, T> Operands<'a, T> {
             .collect()
     }
 
-    /// Ends the list. Absent operands may follow, because they are like operands that nobody wrote.
+    /// Ends the list. Absent operands may follow, because they are like operands that were not written.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl<'a, T> Operands<'a, T> {
         if self.inputs.len() <= self.at { Ok(()) } else { self.surplus() }
     }
 
-    /// Looks at what is left, which few calls have.
+    /// Checks the remaining operands, which few calls have.
     #[cold]
     fn surplus(&self) -> Result<(), Error> {
         if self.inputs.get(self.at..).unwrap_or_default().iter().all(Option::is_none) {
@@ -79,7 +79,7 @@ impl<'a, T> Operands<'a, T> {
     }
 }
 
-/// Ends the list of parameters, of which `left` were not taken.
+/// Ends the list of parameters; `left` of them were not taken.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ macro_rules! op_call {
     };
 }
 
-/// Takes the operands and parameters of an operation from lists, and calls a method or a function with them.
+/// Reads the operands and parameters of an operation from lists, and calls a method or a function with them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_method {

@@ -1,8 +1,8 @@
-//! Cuts a graph into parts by what runs each node, its target: a backend or a component.
+//! Cuts a graph into parts by the target of each node: a backend or a component.
 //!
-//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Parts are as large as can be if they
-//! are merged; otherwise those of different targets that could run at the same time stay apart. They are listed in an order in which they
-//! can run.
+//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Merged parts are as
+//! large as possible. Without merging, parts of different targets that could run at the same time stay apart. The list
+//! of parts is in a valid order of execution.
 #![expect(
     clippy::indexing_slicing,
     reason = "nodes and values of a checked graph are numbered in range, groups by us"
@@ -23,10 +23,10 @@ pub struct Part<T> {
     pub outputs: Vec<ValueId>,
 }
 
-/// The greatest number of groups for which every pair is tried for merging.
+/// The greatest number of groups at which every pair is tried for merging.
 const MERGED: usize = 128;
 
-/// Groups of nodes, and which groups read from which.
+/// Groups of nodes, and the edges between groups.
 struct Groups<T> {
     target: Vec<T>,
     /// Of each group, whether it stays a part of its own.
@@ -35,8 +35,8 @@ struct Groups<T> {
     next: Vec<BTreeSet<usize>>,
 }
 
-/// Cuts a graph into parts that are merged. `targets` has the target of each node; each node of a target that is `alone` is a part of
-/// its own.
+/// Cuts a graph into parts that are merged. `targets` has the target of each node. If a target is `alone`, each of its
+/// nodes is a part of its own.
 pub fn cut<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T], alone: impl Fn(&T) -> bool) -> Vec<Part<T>> {
     cut_by(graph, targets, alone, true)
 }
@@ -82,7 +82,8 @@ pub fn is_constant(node: &Node) -> bool {
     node.domain.is_empty() && node.op_type == "Constant"
 }
 
-/// Tells of each node whether each part that reads its result has it: a constant of which only such parts know.
+/// Returns, for each node, whether each part that reads it gets a copy: the node is a constant of a target that is not
+/// `alone`, and its result is neither an output of the graph nor read by a node whose target is `alone`.
 fn copied<T>(graph: &Graph, targets: &[T], alone: &impl Fn(&T) -> bool) -> Vec<bool> {
     let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
     for (node, target) in graph.nodes.iter().zip(targets) {
@@ -277,8 +278,8 @@ mod tests {
         matches!(target, Component(_))
     }
 
-    /// Makes a graph of nodes, each of which reads the results of the given earlier nodes, or the graph's input if
-    /// there are none.
+    /// Makes a graph of nodes. Each node reads the results of the given earlier nodes, or the graph's input if there
+    /// are none.
     fn graph(reads: &[&[u32]]) -> Graph {
         let node = |(at, reads): (usize, &&[u32])| Node {
             inputs: if reads.is_empty() {

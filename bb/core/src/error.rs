@@ -1,4 +1,4 @@
-//! Why a graph, a call or a backend could not do what was asked.
+//! Errors of graphs, calls and backends.
 
 mod advice;
 mod backend_id;
@@ -34,7 +34,7 @@ pub use bb_ir::BoxError;
 use bb_ir::ErrorKind;
 use bb_ir::text::{listed, sentence, shown};
 
-/// Why a graph, a call or a backend could not do what was asked.
+/// The error of a graph, a call or a backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -51,7 +51,7 @@ pub enum Error {
     Write {
         /// The file.
         path: std::path::PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -74,19 +74,19 @@ pub enum Error {
         node: String,
         /// The operator.
         op: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
 
-    /// An operation that an operator is made of refused what the operator gave it.
+    /// One of the operations that implement an operator refused its operands.
     #[error("`{op}` cannot run on {operands}", op = shown(.op), operands = sentence(.operands))]
     Operands {
         /// The operator.
         op: String,
         /// The types of its operands.
         operands: String,
-        /// What the operation says.
+        /// The operation's error.
         #[source]
         source: BoxError,
     },
@@ -100,7 +100,7 @@ pub enum Error {
         last: String,
         /// The number of nodes.
         count: usize,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -110,7 +110,7 @@ pub enum Error {
     Iteration {
         /// The iteration, the first being 0.
         index: usize,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -122,7 +122,7 @@ pub enum Error {
         name: String,
         /// Its element type.
         dtype: crate::DataType,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -132,7 +132,7 @@ pub enum Error {
     Constant {
         /// Its element type.
         dtype: crate::DataType,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -144,7 +144,7 @@ pub enum Error {
         value: String,
         /// Its element type.
         dtype: crate::DataType,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -174,25 +174,25 @@ pub enum Error {
         name: String,
     },
 
-    /// A value was asked for that the graph does not have.
+    /// A requested value does not exist in the graph.
     #[error("the graph has no value `{name}`{}", did_you_mean(.nearest), name = shown(.name))]
     UnknownValue {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The name of a value that is most like it, if one is alike.
         nearest: Option<String>,
     },
 
-    /// A value was asked for that is computed inside a loop or a branch, and so has none, one or many values in a run.
+    /// A requested value is computed inside a loop or a branch, and so has none, one or many values in a run.
     #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched", name = shown(.name), node = shown(.node))]
     InsideSubgraph {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The node of the outermost graph in whose subgraph it is.
         node: String,
     },
 
-    /// An input is not what the graph declares.
+    /// An input does not match the declaration in the graph.
     #[error(transparent)]
     Input(Box<InputMismatch>),
 
@@ -239,25 +239,25 @@ pub enum Error {
     NotTensor {
         /// The input or output.
         name: String,
-        /// What it is.
+        /// Its kind.
         got: &'static str,
     },
 
-    /// The number of operands is not what the operation takes.
+    /// An operand of the operation is missing.
     #[error("`{op}` is missing operand {index}: it takes {expected}")]
     Operand {
         /// The operation.
         op: &'static str,
         /// The operand's position.
         index: usize,
-        /// What belongs there.
+        /// The expected operand.
         expected: &'static str,
     },
 
     /// No operation of any family has this name.
     #[error("no operation is called `{name}`{}", did_you_mean(.nearest))]
     UnknownOperation {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The method most like it.
         nearest: Option<String>,
@@ -268,7 +268,7 @@ pub enum Error {
     Surplus {
         /// The operation.
         op: &'static str,
-        /// What there are too many of: `operands` or `parameters`.
+        /// The surplus items: `operands` or `parameters`.
         what: &'static str,
         /// How many the operation takes.
         takes: usize,
@@ -314,7 +314,7 @@ pub enum Error {
         method: &'static str,
     },
 
-    /// Two linked crates define operations of the same domain, and the order in which they were linked must not choose.
+    /// Two linked crates define operations of the same domain, and the choice must not depend on the order of linking.
     #[error("`{}` and `{}` both define operations of `{domain}`; link only one of their crates", paths[0], paths[1])]
     VendorTwice {
         /// The domain.
@@ -326,11 +326,11 @@ pub enum Error {
     /// A backend that is defined while the program runs lacks a primitive.
     #[error("`{backend}` has no method `{method}`; write {write}", backend = shown(.backend), write = sentence(.write))]
     NoMethod {
-        /// What the author wrote, as in `MyBackend`.
+        /// The name in the author's code, as in `MyBackend`.
         backend: String,
         /// The method, as in `matmul`.
         method: &'static str,
-        /// What to write, as in `` `def matmul(self, a, b)` ``.
+        /// The code to write, as in `` `def matmul(self, a, b)` ``.
         write: String,
     },
 
@@ -368,11 +368,11 @@ pub enum Error {
     NotDifferentiable {
         /// The operation.
         op: &'static str,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 
-    /// A function of which the gradient is asked for returns something else than one float.
+    /// A function whose gradient is requested returns something else than one float.
     #[error("a function with a gradient returns one float, got {dtype} of the shape {shape:?}")]
     NotScalar {
         /// The element type of its result.
@@ -381,7 +381,7 @@ pub enum Error {
         shape: Box<[usize]>,
     },
 
-    /// A gradient is asked for by an input that is not there or is no float.
+    /// A gradient is requested with respect to an input that does not exist or is not a float.
     #[error(
         "input {index} of {count} has no gradient: {}",
         .dtype.map_or_else(|| "it does not exist".to_owned(), |dtype| format!("it is {dtype}, expected a float"))
@@ -398,9 +398,9 @@ pub enum Error {
     /// A value is needed while lowering, but only running the graph gives it.
     #[error("`{op}` needs the value of `{value}`, which is not constant", op = shown(.op), value = shown(.value))]
     NotConstant {
-        /// The operation that asked.
+        /// The operation that needs the value.
         op: String,
-        /// The value asked for.
+        /// The value's name.
         value: String,
     },
 
@@ -425,7 +425,7 @@ pub enum Error {
     /// A version of the file format cannot hold a model.
     #[error("version {version} of the file format cannot hold the model; expected {least} to {newest}")]
     IrVersion {
-        /// The version asked for.
+        /// The requested version.
         version: i64,
         /// The oldest version that has all that the model needs.
         least: i64,
@@ -448,7 +448,7 @@ pub enum Error {
         known: Vec<&'static str>,
     },
 
-    /// What was traced holds for some extents of an input alone, which thus cannot be left open.
+    /// The trace holds only for some extents of an input, which thus cannot be left open.
     #[error(
         "what is computed depends on the extents of `{input}`, so that its dimension {dimension} (`{symbol}`) must be \
          a number", input = shown(.input), symbol = shown(.symbol)
@@ -462,12 +462,12 @@ pub enum Error {
         symbol: String,
     },
 
-    /// An input does not have as many dimensions.
+    /// An input has fewer dimensions than requested.
     #[error("`{input}` has {rank} dimensions, so that there is no dimension {dimension}", input = shown(.input))]
     NoDimension {
         /// The input.
         input: String,
-        /// The dimension asked for.
+        /// The requested dimension.
         dimension: usize,
         /// How many there are.
         rank: usize,
@@ -549,7 +549,7 @@ pub enum Error {
     ForeignTensor {
         /// The operation.
         op: &'static str,
-        /// The backend that runs the operation: the owner of its first operand, or the one asked by name.
+        /// The backend that runs the operation: the owner of its first operand, or the backend that the caller named.
         expected: BackendId,
         /// The owner of the tensor.
         got: BackendId,
@@ -562,21 +562,22 @@ pub enum Error {
         backend: &'static str,
         /// The operation.
         op: &'static str,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 
-    /// What a plan called panicked; the backend stays usable. The errors around this one tell the node and the backend.
+    /// A function that a plan called panicked; the backend stays usable. The errors around this one name the node and
+    /// the backend.
     #[error("the kernel panicked: {message}", message = sentence(.message))]
     KernelPanicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 
     /// No backend of this name is linked into the program.
     #[error("no backend is called `{name}`{}; {}", did_you_mean(.nearest), linked_backends(.linked), name = shown(.name))]
     UnknownBackend {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The name of a linked one that is most like it, if one is alike.
         nearest: Option<String>,
@@ -587,7 +588,7 @@ pub enum Error {
     /// No layer of this name is linked into the program.
     #[error("no layer is called `{name}`{}; {}", did_you_mean(.nearest), linked_layers(.linked), name = shown(.name))]
     UnknownLayer {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The name of a linked one that is most like it, if one is alike.
         nearest: Option<String>,
@@ -602,19 +603,19 @@ pub enum Error {
         name: &'static str,
     },
 
-    /// A backend that is made of several was given none.
+    /// A backend that combines several others was given none.
     #[error("`{name}` names no backends; write them in the parentheses, as in `{name}(gpu, cpu)`", name = shown(.name))]
     NoMembers {
         /// The name before the parentheses.
         name: String,
     },
 
-    /// A backend that is made of several does not have one of this name.
+    /// A backend that combines several others does not have one of this name.
     #[error("`{name}` is not a backend of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
     NotMember {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// What is made of several.
+        /// The combining backend.
         of: &'static str,
         /// The name of the one that is most like it, if one is alike.
         nearest: Option<String>,
@@ -629,9 +630,9 @@ pub enum Error {
         layer: &'static str,
         /// The operation.
         op: &'static str,
-        /// What a caller can do about it.
+        /// The kind of the error.
         kind: ErrorKind,
-        /// What the layer says.
+        /// The layer's own error.
         source: BoxError,
     },
 
@@ -642,9 +643,9 @@ pub enum Error {
         backend: &'static str,
         /// The operation.
         op: &'static str,
-        /// What a caller can do about it.
+        /// The kind of the error.
         kind: ErrorKind,
-        /// What the backend says.
+        /// The backend's message.
         message: String,
     },
 
@@ -655,7 +656,7 @@ pub enum Error {
         are(.bound), name = shown(.name)
     )]
     NotBound {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names of the backends that are bound.
         bound: Vec<String>,
@@ -668,7 +669,7 @@ pub enum Error {
         linked: Vec<String>,
     },
 
-    /// A backend was asked for by type, and no backend of that type is at hand.
+    /// A backend was requested by type, and no backend of that type is bound.
     #[error(
         "no backend of type `{ty}` is bound here, where {} bound: bind one with `.backend(…)` before `.ready()`",
         are(.bound)
@@ -680,7 +681,7 @@ pub enum Error {
         bound: Vec<String>,
     },
 
-    /// A backend was asked for with an option that it does not take.
+    /// A backend was opened with an option that it does not take.
     #[error("backend `{backend}` does not take the option `{option}`; it takes {}", options(.takes))]
     OpenOption {
         /// The backend's name.
@@ -691,7 +692,7 @@ pub enum Error {
         takes: Vec<OpenOption>,
     },
 
-    /// A backend was asked for with an option of its own that it does not declare.
+    /// A backend was opened with an option of its own that it does not declare.
     #[error("{} no option `{option}`{}; {}", declares(.backend), did_you_mean(.nearest), declared(.takes), option = shown(.option))]
     UnknownOption {
         /// The backend's name; `None` where the options of a backend are read.
@@ -711,14 +712,14 @@ pub enum Error {
         option: String,
         /// The type, or what values it may have.
         expected: &'static str,
-        /// What came.
+        /// The value given.
         got: String,
     },
 
     /// What is in the parentheses of a backend's name is no list of options.
     #[error("`{entry}` in `{name}` is no option; write `NAME=VALUE`, as in `chip(tile=64)`", entry = shown(.entry), name = shown(.name))]
     OptionForm {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// What is no option.
         entry: String,
@@ -727,14 +728,14 @@ pub enum Error {
     /// The name of a backend has a parenthesis without its partner.
     #[error("the parentheses in `{name}` do not match; options are written as in `chip(tile=64)`", name = shown(.name))]
     Parentheses {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
 
-    /// An option was given twice, with the name of a backend or beside it.
+    /// An option was given twice: twice in the name of a backend, or in the name and in the options.
     #[error("the option `{option}` is given twice for `{name}`: leave out one", option = shown(.option), name = shown(.name))]
     OptionTwice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The option.
         option: String,
@@ -745,7 +746,7 @@ pub enum Error {
     UnknownDevice {
         /// The backend's name.
         backend: &'static str,
-        /// The device asked for.
+        /// The requested device.
         device: String,
         /// The names of the devices that the backend lists.
         found: Vec<String>,
@@ -754,13 +755,13 @@ pub enum Error {
     /// A device was named both in a backend's name and in its options.
     #[error("`{name}` names a device, and the options name `{other}`: leave out one", name = shown(.name), other = shown(.other))]
     TwoDevices {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The device in the options.
         other: String,
     },
 
-    /// A device's name cannot be asked for.
+    /// A name is not valid for a device.
     #[error("backend `{backend}`: `{device}` is no name of a device: expected text without spaces", device = shown(.device))]
     DeviceName {
         /// The backend's name.
@@ -774,7 +775,7 @@ pub enum Error {
         "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
     )]
     ThreadCount {
-        /// The number asked for.
+        /// The requested number.
         got: usize,
         /// The greatest number, [`most_threads`](crate::most_threads).
         most: usize,
@@ -792,16 +793,17 @@ pub enum Error {
     /// No model of this name is bound.
     #[error("no model is called `{name}`; those bound are {bound}", name = shown(.name), bound = listed(.bound))]
     UnknownModel {
-        /// The name asked for; empty for the first.
+        /// The requested name; empty for the first.
         name: String,
         /// The names of those that are bound.
         bound: Vec<String>,
     },
 
-    /// Something is wrong with what was bound to a node: all that would fail, and all that would have no effect.
+    /// Problems of the models, backends, components and rules of a node: all that would fail, and all that would have
+    /// no effect.
     #[error("the node is not ready, for {} reason{}: {problems}", .problems.0.len(), if .problems.0.len() == 1 { "" } else { "s" })]
     NotReady {
-        /// What is wrong.
+        /// The problems.
         problems: ProblemList,
     },
 
@@ -815,18 +817,18 @@ pub enum Error {
         model: String,
         /// The value.
         value: String,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// What makes it.
+        /// The producer: a backend, a component or the caller.
         from: String,
-        /// What reads it.
+        /// The consumer: a backend, a component or the caller.
         to: String,
     },
 
     /// A component panicked.
     #[error("the component panicked: {message}", message = sentence(.message))]
     ComponentPanicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 
@@ -843,7 +845,7 @@ pub enum Error {
         second: String,
     },
 
-    /// A backend that is added has a name that could not be told from one with layers, a device or options.
+    /// A backend that is added has a name that is ambiguous with a name of layers, a device or options.
     #[error("`{name}` cannot be the name of a backend: expected text without spaces and without any of `:+(),=`", name = shown(.name))]
     BackendName {
         /// The name.
@@ -864,7 +866,7 @@ pub enum Error {
     Unavailable {
         /// The backend's name.
         backend: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -890,7 +892,7 @@ pub enum Error {
     DeviceLost {
         /// The backend.
         backend: BackendId,
-        /// Why, as the backend says.
+        /// The reason that the backend reports.
         reason: String,
         /// The error of the call during which the loss was noticed.
         #[source]
@@ -918,14 +920,14 @@ pub enum Error {
     Fingerprint {
         /// Whose fingerprint it is.
         of: &'static str,
-        /// What differs.
+        /// The differences.
         differences: DifferenceList,
     },
 
     /// The bytes of a peer are no fingerprint.
     #[error("the bytes of a peer are no fingerprint")]
     PeerFingerprint {
-        /// Why.
+        /// The cause.
         #[source]
         source: bb_ir::Error,
     },
@@ -937,7 +939,7 @@ pub enum Error {
         backend: &'static str,
         /// The service.
         service: Service,
-        /// Why.
+        /// The cause.
         #[source]
         source: ServiceError,
     },
@@ -953,7 +955,7 @@ pub enum Error {
         owner: BackendId,
     },
 
-    /// The backend dropped the handle by which it was to complete a call.
+    /// The backend dropped the handle that completes a call.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
 
@@ -972,26 +974,26 @@ pub enum Error {
     #[error("the deadline of the run has passed")]
     DeadlineExceeded,
 
-    /// Somebody stopped a run.
+    /// A run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
 
     /// A compiled model was made for another backend, another version of it, or another processor.
     #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     SavedFor {
-        /// What differs.
+        /// The differing part.
         what: &'static str,
-        /// What the backend, or the processor, has.
+        /// The value of the backend, or of the processor.
         expected: String,
-        /// What the file has.
+        /// The value in the file.
         got: String,
     },
 
-    /// A plan of a compiled model is not what plans are, or its results are not what it claims.
+    /// A plan of a compiled model is not a valid plan, or its results differ from its declaration.
     #[error("a plan of the compiled model is faulty: {0}")]
     SavedPlan(Box<Internal>),
 
-    /// The backend compiles graphs itself, and what it makes of them cannot be saved.
+    /// The backend compiles graphs itself, and its compiled form cannot be saved.
     #[error("backend `{backend}` compiles graphs itself, and cannot save what it makes of them")]
     NotSaved {
         /// The backend.
@@ -1012,14 +1014,14 @@ pub enum Error {
     Internal(Internal),
 }
 
-/// What is wrong inside `bb`. No input can cause any of this, except in a compiled model that somebody forged ([`Error::SavedPlan`]).
+/// A fault inside `bb`. No input can cause any of this, except a forged compiled model ([`Error::SavedPlan`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Internal {
     /// A table does not have an entry.
     #[error("there is no {what} {index} among {len}")]
     NoEntry {
-        /// What the table holds.
+        /// The kind of entries in the table.
         what: &'static str,
         /// The index that was looked up.
         index: usize,
@@ -1030,7 +1032,7 @@ pub enum Internal {
     /// An entry of a table holds nothing yet, or nothing any more.
     #[error("{what} {index} holds nothing")]
     Empty {
-        /// What the table holds.
+        /// The kind of entries in the table.
         what: &'static str,
         /// The index of the entry.
         index: usize,
@@ -1039,7 +1041,7 @@ pub enum Internal {
     /// A list does not have the length that its maker promises.
     #[error("{what}: expected {expected}, got {got}")]
     Count {
-        /// What the list holds.
+        /// The kind of items in the list.
         what: &'static str,
         /// The promised length.
         expected: usize,
@@ -1063,7 +1065,7 @@ pub enum Internal {
     /// A part of `bb` is in a state that its maker excludes.
     #[error("expected {expected}")]
     State {
-        /// What should have been the case.
+        /// The expected state.
         expected: &'static str,
     },
 }
@@ -1110,7 +1112,7 @@ impl Error {
         None
     }
 
-    /// Returns the error of a layer: its name, the operation, what a caller can do about it, and what is wrong.
+    /// Returns the error of a layer: its name, the operation, the kind, and the cause.
     pub fn layer(
         layer: &'static str,
         op: &'static str,
@@ -1147,7 +1149,7 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Says which backends are linked, and what links one.
+/// Lists the linked backends, and explains how to link one.
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
                 `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
@@ -1159,7 +1161,7 @@ fn linked_backends(linked: &[String]) -> String {
     }
 }
 
-/// Says how a backend gets another name.
+/// Explains how to rename a backend.
 fn renamed() -> &'static str {
     match DoorAdvice::given() {
         Some(_) => "rename one, or use one alone",
@@ -1167,7 +1169,7 @@ fn renamed() -> &'static str {
     }
 }
 
-/// Says which layers are linked, and what links those of `bb`.
+/// Lists the linked layers, and how to link the layers of `bb`.
 fn linked_layers(linked: &[String]) -> String {
     match linked {
         [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
@@ -1176,7 +1178,7 @@ fn linked_layers(linked: &[String]) -> String {
     }
 }
 
-/// Says which backends are bound, as the subject and verb of a sentence.
+/// Lists the bound backends, as the subject and verb of a sentence.
 fn are(names: &[String]) -> String {
     match names {
         [] => "none is".to_owned(),
@@ -1185,12 +1187,12 @@ fn are(names: &[String]) -> String {
     }
 }
 
-/// Says who has no option of a name.
+/// Returns the subject and verb of the sentence that an option does not exist.
 fn declares(backend: &Option<&'static str>) -> String {
     backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
 }
 
-/// Says which options there are.
+/// Lists the declared options.
 fn declared(takes: &[String]) -> String {
     match takes {
         [] => "it takes none of its own".to_owned(),
@@ -1198,7 +1200,7 @@ fn declared(takes: &[String]) -> String {
     }
 }
 
-/// Says which options a backend takes.
+/// Lists the options that a backend takes.
 fn options(takes: &[OpenOption]) -> String {
     match takes {
         [] => "none".to_owned(),

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 ///
-/// Those of the backend; [`Error::Results`] if its answer lacks an output.
+/// The errors of the backend; [`Error::Results`] if its answer lacks an output.
 pub fn one_node<B: Backend + ?Sized>(
     on: &B,
     op: Primitive,
@@ -23,8 +23,8 @@ pub fn one_node<B: Backend + ?Sized>(
         if let Param::Data(data) = param
             && data.dtype() == DataType::String
         {
-            // A message has an allocation for each string, and nobody reports that one fails: the graph is written, and
-            // copied when it is checked.
+            // A message has an allocation for each string, and a failure of one is not reported: the graph is written,
+            // and copied when it is checked.
             let (count, bytes) = (data.len().saturating_mul(3), data.byte_len().saturating_mul(3));
             bb_ir::memory::probe_strings(op.spec().method, count, bytes).map_err(Error::from)?;
         }
@@ -65,10 +65,10 @@ impl<B: Backend + ?Sized> Types for B {
     type Error = B::Error;
 }
 
-/// Runs a graph with the plan of primitives that the calling runtime keeps for it. If there is no such
-/// runtime, returns the inputs as `Err`.
+/// Runs a graph with the plan of primitives that the calling runtime keeps for it. If no runtime keeps a plan, returns
+/// the inputs as `Err`.
 ///
-/// There is none for a graph that such a plan runs itself, and for a graph from a caller that is not a
+/// There is none for a graph that a plan of primitives runs itself, and for a graph from a caller that is not a
 /// runtime.
 ///
 /// # Errors
@@ -92,8 +92,9 @@ pub fn kept<B: Backend + ?Sized>(
 
 /// Writes the operations and `execute` for a backend that runs whole graphs.
 ///
-/// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations,
-/// `execute`, a `compile` that passes on whole graphs, and [`runs_whole_graphs`](crate::Backend::runs_whole_graphs). The function has the signature
+/// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations, `execute`, a
+/// `compile` that passes on whole graphs, and [`runs_whole_graphs`](crate::Backend::runs_whole_graphs). The function
+/// has the signature
 ///
 /// ```text
 /// fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, attrs: bb::BackendAttrs<'_>)

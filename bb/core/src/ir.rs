@@ -1,4 +1,4 @@
-//! What backends, components and tools need of the crate `bb-ir`, by name.
+//! The items of the crate `bb-ir` that backends, components and tools use, by name.
 //!
 //! Kernels use [`infer`] for shapes, [`memory`] for results, and [`convert`] for casts. Backends for whole graphs read
 //! [`proto`]. Code that looks at a model reads [`graph`] and [`opset`]. The types that every user meets are at the root of
@@ -24,8 +24,9 @@ pub mod graph {
     };
 }
 
-/// What comes out of each primitive: the rules for shapes and element types that all backends share. [`Step`](infer::Step)
-/// resolves the options of windows, [`windows`](infer::windows) counts them, and [`Padding`](infer::Padding) reads ONNX's `auto_pad`.
+/// The results of each primitive: the rules for shapes and element types that all backends share. [`Step`](infer::Step)
+/// resolves the options of windows, [`windows`](infer::windows) counts them, and [`Padding`](infer::Padding) reads
+/// ONNX's `auto_pad`.
 pub mod infer {
     pub use bb_ir::infer::{
         Extent, Extents, Joined, MatMul, Outputs, Padding, Reduction, SliceDim, Sliced, Step, Transposed,
@@ -41,8 +42,7 @@ pub mod memory {
     };
 }
 
-/// How loops find out that nobody waits for them any more. Kernels hand the function over by
-/// [`RunOptions::paced`](crate::RunOptions::paced).
+/// Cancellation checks in loops. Kernels run their loops within [`RunOptions::paced`](crate::RunOptions::paced).
 pub mod pace {
     pub use bb_ir::pace::{Pace, STRETCH, ask, asked};
 }
@@ -54,7 +54,7 @@ pub mod op {
     };
 }
 
-/// What ONNX's schemas say of operators and their versions.
+/// ONNX's schemas of operators and their versions.
 pub mod opset {
     pub use bb_ir::opset::{
         NEWEST, OperatorVersion, Presence, domain_name, history, names, presence, since, supported_opsets,

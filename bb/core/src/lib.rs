@@ -1,8 +1,8 @@
-//! The core of `bb`: what a backend is, families of operations, tracing, plans and the runtime.
+//! The core of `bb`: the trait of backends, families of operations, tracing, plans and the runtime.
 //!
-//! Users depend on `bb`, which has the names of this crate that carry a promise. Backends of this repository depend on this crate, so
-//! that they are compiled beside ONNX's operators. The modules and items that are hidden in the documentation are for `bb`,
-//! `bb-onnx` and `bb-conformance`.
+//! Users depend on `bb`, which has the names of this crate that carry a promise. Backends of this repository depend on
+//! this crate, so that they are compiled in parallel with ONNX's operators. The modules and items that are hidden in
+//! the documentation are for `bb`, `bb-onnx` and `bb-conformance`.
 //!
 //! Nothing here knows an operator of ONNX by name: `operator` says how they are found.
 #![forbid(unsafe_code)]

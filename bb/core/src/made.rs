@@ -1,11 +1,11 @@
-//! Things that are made on demand: one thread makes them, and the others that miss them wait for it.
+//! Values that are made on demand: one thread makes a value, and the other threads that need it wait.
 
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::PoisonError;
 
 /// Values that have been made, and a lock that a thread holds while it makes more.
 ///
-/// Who finds what it looks for never waits for a thread that makes something.
+/// A lookup that finds its value never waits for a thread that makes something.
 #[derive(Debug, Default)]
 pub(crate) struct Made<K> {
     known: RwLock<K>,
@@ -24,7 +24,7 @@ impl<K> Made<K> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what `find` finds. If it finds nothing, calls `make`, which adds what it makes.
+    /// Returns the result of `find`. If it finds nothing, calls `make`, which adds the value that it makes.
     ///
     /// One thread makes at a time, and the others look again after it, so nothing is made twice. If `make` fails or panics,
     /// the next thread calls its own. Both functions get `state`.
@@ -67,7 +67,7 @@ mod model {
     }
 
     impl Counted {
-        /// Returns `wanted` from the list; `make` is told how often something was made before.
+        /// Returns `wanted` from the list; `make` gets the number of earlier constructions.
         fn get(&self, wanted: u32, make: impl FnOnce(usize) -> Result<(), ()>) -> Result<u32, ()> {
             let find = |_: &mut ()| Ok(self.made.read().iter().copied().find(|known| *known == wanted));
             self.made.find_or_make(&mut (), find, |_| {

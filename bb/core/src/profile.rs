@@ -1,4 +1,4 @@
-//! What a run costs: counted before it ([`Estimate`]), or measured in it ([`Profile`]).
+//! The cost of a run: counted before it ([`Estimate`]), or measured in it ([`Profile`]).
 //!
 //! [`Module::estimate`](crate::Module::estimate) makes an estimate. [`ErasedExecutable::run_profiled`] and
 //! [`Executable::run_profiled`] add a run to a profile.

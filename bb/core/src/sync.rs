@@ -1,8 +1,8 @@
-//! Locks, atomic numbers and threads for the parts of `bb` in which several threads meet.
+//! Locks, atomic numbers and threads for the parts of `bb` where several threads meet.
 //!
-//! They are those of `std`. In tests that are compiled with `--cfg bb_model`, they are those of `shuttle`, which runs a test under many
-//! orders of its threads. `shuttle` was chosen over `loom` here, because these parts are larger than what `loom` can search
-//! in full, and because they rely on the total order of `SeqCst`, which `loom` does not know.
+//! They come from `std`. In tests that are compiled with `--cfg bb_model`, they come from `shuttle`, which runs a test
+//! under many orders of its threads. `shuttle` was chosen over `loom` here, because these parts are larger than what
+//! `loom` can search in full, and because they rely on the total order of `SeqCst`, which `loom` does not know.
 //!
 //! Only tests with `model::` in their names can run in such a build; `CONTRIBUTING.md` has the command.
 
@@ -21,7 +21,7 @@ pub(crate) use std::{
 
 /// Lets other threads run.
 ///
-/// A model has no time: who sleeps there until something happens would else be run for ever.
+/// A model has no time: a thread that sleeps until something happens would otherwise be scheduled for ever.
 #[cfg(all(test, bb_model))]
 pub(crate) fn sleep(_: std::time::Duration) {
     thread::yield_now();

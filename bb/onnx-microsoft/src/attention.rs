@@ -78,7 +78,7 @@ fn attend<B: Ops + ?Sized>(
     let (&[batch, _, s, _], &[_, _, t, _]) = (h.q.shape(), h.k.shape()) else {
         return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
-    // What is masked stays finite, so that a row of nothing else is an average all the same.
+    // Masked products stay finite, so that a fully masked row is still an average.
     let filter = call.float_or("mask_filter_value", -10000.0)?;
     let mut bias = match mask {
         Some(mask) => {
@@ -240,7 +240,7 @@ pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(smallvec![Some(y), present])
 }
 
-/// `Attention` with a cache that has room for more, of which as much is in use as operand 6 says.
+/// `Attention` with a preallocated cache; operand 6 gives the number of used positions.
 fn shared_attention<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -398,7 +398,7 @@ fn rotated_size<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
     Ok(Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0))
 }
 
-/// Operand 0 by heads, as large as the table of cosines tells.
+/// Operand 0 by heads; the size of a head follows from the table of cosines.
 pub(super) fn to_rotate<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

@@ -25,11 +25,11 @@ fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     size.ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number")))
 }
 
-/// The `accuracy_level` of products that may round their left operand to 8 bits. Those of 1 to 3 ask for floats of 32 and 16 bits, which
+/// The `accuracy_level` of products that may round their left operand to 8 bits. The levels 1 to 3 request floats of 32 and 16 bits, which
 /// are computed with 32 bits, as without the attribute.
 const INTEGERS: i64 = 4;
 
-/// The product of a matrix of few bits: as wide as the attribute `N` says.
+/// The product of a matrix of few bits: the attribute `N` gives the number of columns.
 fn matmul_n_bits_types(at: At<'_>) -> Option<Types> {
     let columns = rule::extent(at.int("N", -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
@@ -90,7 +90,7 @@ fn gather_block_quantized_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range. Entries are gathered before they are
-/// unpacked, so that a call does as much work as the entries need.
+/// unpacked, so that the work of a call is proportional to the number of entries.
 pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["bits", "block_size", "gather_axis", "quantize_axis"])?;
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
@@ -136,13 +136,13 @@ pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     } else {
         entries(data, &indices)?
     };
-    // Scales and zero points: those of the entries, one for each block of them.
+    // The scales and zero points of the entries, one for each block of an entry.
     let spread = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
         if along == across {
             let size = on.host(&[], &[i64::try_from(block).unwrap_or(i64::MAX)])?;
             return entries(x, &on.div(&indices, &size)?);
         }
-        // One for all entries, where there is but one.
+        // A single one is used for all entries.
         let single = x.shape().get(along) == Some(&1);
         let x = entries(x, &if single { on.mul(&indices, &zero)? } else { indices.clone() })?;
         let at = if across < along { across } else { across + indices.rank() - 1 };
@@ -176,7 +176,7 @@ pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     Ok(one(math::to(on, &y, scales.dtype())?))
 }
 
-/// The numbers that four bits stand for, which are floats of four bits or quantiles of the normal distribution.
+/// The numbers that four bits represent: floats of four bits, or quantiles of the normal distribution.
 ///
 /// Source: Dettmers and others: QLoRA, 2023; bitsandbytes.
 const FOUR_BITS: [[f32; 16]; 2] = [
@@ -218,7 +218,7 @@ const FOUR_BITS: [[f32; 16]; 2] = [
     ],
 ];
 
-/// `MatMulBnb4`: as wide as `N` says, or as `K` if the matrix is not transposed.
+/// `MatMulBnb4`: `N` gives the number of columns, or `K` if the matrix is not transposed.
 fn matmul_bnb4_types(at: At<'_>) -> Option<Types> {
     let columns = rule::extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());

@@ -1,5 +1,5 @@
-//! Operators whose channels are the last dimension: of `com.microsoft`, and of the domain to which ONNX Runtime moves those of
-//! ONNX if a device prefers this order.
+//! Operators whose channels are the last dimension, in `com.microsoft` and in the domain that ONNX Runtime uses for ONNX's
+//! operators if a device prefers this order.
 
 use super::fused::{CONV, by_list};
 use super::{only, plus};
@@ -44,7 +44,7 @@ fn to_second<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     on.transpose(x, &to)
 }
 
-/// What `f` makes of the extents with the channels second, which are last before and after.
+/// Applies `f` to the extents with the channels second; in the argument and in the result they are last.
 pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
     let [n, spatial @ .., c] = x else { return None };
     let y = f(&[&[n.clone(), c.clone()], spatial].concat())?;
@@ -52,13 +52,13 @@ pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Opt
     Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
 }
 
-/// What `f` makes of the extents, the channels of which may be last.
+/// Applies `f` to the extents of the operand, whose channels may be last.
 pub(super) fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
     let x = at.dims(0)?;
     if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
 }
 
-/// A convolution whose channels are last, but for those of the filters.
+/// A convolution whose channels are last, except in the filters.
 fn conv_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
 }

@@ -1,4 +1,4 @@
-//! `CropAndResize`: regions of images, all made of one size.
+//! `CropAndResize`: regions of images, all resized to one size.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -15,7 +15,7 @@ operators! {
     }
 }
 
-/// Where the crops' rows or columns lie in an image.
+/// The positions of the crops' rows or columns in an image.
 struct Places<T> {
     /// The element before each, and the one after.
     around: [T; 2],

@@ -1,4 +1,4 @@
-//! What decoders do with tokens between two runs of a model, and with the weights of attention after the last.
+//! Steps of decoders between two runs of a model, and the use of attention weights after the last run.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -65,7 +65,7 @@ fn vector<'a>(call: &Call<'a, TensorData>, index: usize) -> Result<&'a [i64], Er
     Ok(x.as_slice()?)
 }
 
-/// A vector whose extent the elements tell, and the second result, of one element.
+/// A vector whose extent depends on the elements, and the second result, of one element.
 fn bifurcation_types(at: At<'_>) -> Option<Types> {
     Some(vec![
         rule::tensor(at.dtype(1), Some(vec![Dim::Unknown])),
@@ -111,7 +111,7 @@ pub(crate) fn bifurcation_detector(call: &Call<'_, TensorData>) -> Result<OpOutp
     Ok(smallvec![Some(TensorData::new(&[tokens.len()], &tokens)?), Some(TensorData::new(shape, &[place])?)])
 }
 
-/// The place behind the only match of the last tokens in the source. As long as there are several matches, more tokens are
+/// The position after the only match of the last tokens in the source. As long as there are several matches, more tokens are
 /// matched.
 fn matched(source: &[i64], tokens: &[i64], sizes: std::ops::RangeInclusive<usize>) -> Option<usize> {
     let mut pace = Pace::new();

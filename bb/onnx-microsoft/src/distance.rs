@@ -114,7 +114,7 @@ fn by_features<B: Ops + ?Sized>(
             "canberra" => {
                 let sizes = on.add(&on.abs(a)?, &on.abs(b)?)?;
                 let parts = on.div(&on.abs(&difference)?, &sizes)?;
-                // Of two zeros there is no difference.
+                // The difference of two zeros is 0.
                 sum(&on.r#where(&on.equal(&sizes, &zero)?, &zero, &parts)?)
             }
             // `braycurtis`.

@@ -21,7 +21,7 @@ operators! {
     }
 }
 
-/// Applies the function called `name`; parameters that are not given are those of the operator of that name.
+/// Applies the function called `name`; parameters that are not given default to the values of the operator of that name.
 fn activated<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -48,7 +48,7 @@ fn activated<B: Ops + ?Sized>(
     })
 }
 
-/// Applies the function that the attributes `activation` and `activation_…` say, if there is one.
+/// Applies the function given by the attributes `activation` and `activation_…`, if there is one.
 fn by_attributes<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -68,7 +68,7 @@ fn fused_conv_types(at: At<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
-/// `FusedConv`: a convolution, what is added to it, and a function of the sum.
+/// `FusedConv`: a convolution, an addition, and a function of the sum.
 pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &CONV)?;
     let y = window::plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?;
@@ -80,7 +80,7 @@ pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 pub(super) const CONV: [&str; 8] =
     ["activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
 
-/// Applies the function that `activation` says, if there is one, with the parameters that are a list.
+/// Applies the function given by `activation`, if there is one, with a list of parameters.
 pub(super) fn by_list<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -133,7 +133,7 @@ impl Moved {
         ])
     }
 
-    /// Moves what there is of each dimension.
+    /// Permutes the dimensions.
     fn apply<D>(self, dims: &mut [D]) {
         if let (true, [first @ .., _]) = (self.batched && dims.len() > 2, &mut *dims) {
             first.rotate_left(1);
@@ -165,7 +165,7 @@ pub(crate) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(one(product(on, call)?))
 }
 
-/// `TransposeMatMul`: likewise, but for batches.
+/// `TransposeMatMul`: likewise, except that batch dimensions are not transposed.
 pub(crate) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "alpha"])?;
     Ok(one(product(on, call)?))
@@ -209,7 +209,7 @@ fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Ten
     if alpha == 1.0 {
         return on.matmul(&a, &b);
     }
-    // 16-bit floats are rounded once, behind both factors.
+    // 16-bit floats are rounded once, after both factors.
     types::alike::<B>(&b, &a)?;
     let product = on.matmul(&math::accumulated(on, &a)?, &math::accumulated(on, &b)?)?;
     math::narrowed(on, on.mul(&product, &on.scalar_like(&product, alpha)?)?, a.dtype())

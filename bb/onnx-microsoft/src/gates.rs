@@ -51,7 +51,7 @@ fn epsilon<T>(call: &Call<'_, T>) -> Result<f64, Error> {
     call.float_or("epsilon", f64::from(1e-5f32))
 }
 
-/// `GatedAdd`: what is added has a factor for each row.
+/// `GatedAdd`: the added tensor has a factor for each row.
 pub(crate) fn gated_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     none_from(call, 3)?;
@@ -206,7 +206,7 @@ pub(crate) fn pre_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     narrow(on, call, math::times(on, &sum, call.float_or("reduction_scale", 1.0)?)?)
 }
 
-/// `HyperConnectionPostMix`: mixed streams, to each of which a multiple of another tensor is added.
+/// `HyperConnectionPostMix`: mixed streams; a multiple of another tensor is added to each.
 pub(crate) fn post_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_branches"])?;
     let streams = streams(on, call)?;
@@ -227,7 +227,7 @@ pub(crate) fn post_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     narrow(on, call, on.reshape_to(&y, &extents)?)
 }
 
-/// `LinearAttentionGate`: two results like the operands of which they are made.
+/// `LinearAttentionGate`: two results with the types of the operands that they are computed from.
 fn linear_attention_gate_types(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(3).clone()])
 }

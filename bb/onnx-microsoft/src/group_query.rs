@@ -31,7 +31,7 @@ pub(super) struct Extents {
     pub(super) total: usize,
 }
 
-/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
+/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for new positions.
 pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
@@ -118,7 +118,7 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     };
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            // A cache may have another type of floats. The new positions are rounded to it behind the attention, as in ONNX Runtime.
+            // A cache may have another type of floats. The new positions are rounded to it after the attention, as in ONNX Runtime.
             let put = |at: usize, old: &B::Tensor, new: &B::Tensor| {
                 if !old.dtype().is_float() {
                     let problem = format!("has the element type {}, expected floats", old.dtype());
@@ -183,7 +183,7 @@ fn normal<B: Ops + ?Sized>(
     Ok([one(&q, 14, of_q, "q_norm_epsilon")?, one(&k, 15, of_k, "k_norm_epsilon")?])
 }
 
-/// What each head's softmax counts beside its products, `[1, heads, 1, 1]`.
+/// An additional logit of each head's softmax, `[1, heads, 1, 1]`.
 fn sink<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -281,7 +281,7 @@ pub(super) fn rotated<B: Ops + ?Sized>(
     on.rotate(x, &chosen(cos)?, &chosen(sin)?, options)
 }
 
-/// Puts the new positions into the cache, each sequence's after those that it has. The operand at `at` tells how many there are.
+/// Writes the new positions into the cache, each sequence's after its existing ones. The operand at `at` gives their number.
 pub(super) fn cached<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -303,7 +303,7 @@ pub(super) fn cached<B: Ops + ?Sized>(
             false => on.concat(&[&part(0, first)?, new], 2),
         };
     }
-    // Each place is one of the cache, or of the new ones that stand behind it.
+    // Each place refers to the cache, or to the new positions appended to it.
     let both = on.transpose(&on.concat(&[old, new], 2)?, &[0, 2, 1, 3])?;
     let extent = e.room.max(e.total);
     let place = counted(on, &[extent], 1)?;
@@ -316,7 +316,7 @@ pub(super) fn cached<B: Ops + ?Sized>(
     on.transpose(&on.gather_nd(&both, &index, 1)?, &[0, 2, 1, 3])
 }
 
-/// What is added to the products: minus infinity where a query does not reach, and what the call adds.
+/// Returns the bias of the products: minus infinity where a query does not reach, plus the bias of the call.
 fn bias<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

@@ -1,4 +1,4 @@
-//! `MurmurHash3`: hashes of elements, by which features are put into columns.
+//! `MurmurHash3`: hashes of elements, which map features to columns.
 
 use super::only;
 use bb_core::ext::{HostKernel, Ops};

@@ -30,7 +30,7 @@ pub(crate) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
         let places = counted(on, &[rows, 1], 1)?;
         let diagonal = on.equal(&places, &on.transpose(&places, &[1, 0])?)?;
         let unit = on.add(&on.zeros(x.shape(), x.dtype())?, &math::to(on, &diagonal, x.dtype())?)?;
-        // What makes the matrix the unit makes the unit the inverse.
+        // The row operations that reduce the matrix to the unit matrix turn the unit matrix into the inverse.
         let mut both = on.concat(&[x, &unit], -1)?;
         for column in 0..order {
             both = reduced(on, &both, &places, column)?;
@@ -41,7 +41,7 @@ pub(crate) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// Brings the row with the greatest element of a column, among those from `column` on, to that place, and takes multiples
-/// of it from the others, so that the column is that of the unit.
+/// of it from the others, so that the column becomes a column of the unit matrix.
 fn reduced<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

@@ -1,11 +1,11 @@
 //! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime carry, and of two domains that ONNX Runtime makes
 //! itself.
 //!
-//! A program that runs such models links this crate, and names nothing of it but for tests: `use bb_onnx_microsoft as _;`. The feature
-//! `microsoft` of `bb`, which is enabled by default, does the same.
+//! A program that runs such models links this crate and uses none of its names, except in tests: `use bb_onnx_microsoft as _;`. The
+//! feature `microsoft` of `bb`, which is enabled by default, does the same.
 //!
-//! Nobody has checked their attributes before, so each function names those that it knows and refuses others.
-//! Operands that ask for what is not served here, such as caches shared between calls, are refused too.
+//! Their attributes are not checked before, so each function names the attributes that it supports and refuses others.
+//! Operands for features that are not supported, for example caches shared between calls, are refused too.
 //!
 //! Source: the schemas of ONNX Runtime 1.32.
 
@@ -47,7 +47,7 @@ pub use table::{linked, lookup};
 use bb_core::ext::Ops;
 use bb_onnx::shared::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 
-/// `x`, and what is added to it if it is given.
+/// Returns `x` plus the bias, if it is given.
 fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
     bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
 }

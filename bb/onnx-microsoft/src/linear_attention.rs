@@ -98,7 +98,7 @@ pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     Ok(smallvec![Some(last(&c.y)?), Some(state)])
 }
 
-/// Reads how many of the last states there are, each behind another step; 0 stands for the last alone, without a dimension of
+/// Reads the number of last states to return, one for each of the last steps; 0 means only the last state, without a dimension of
 /// its own.
 fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     let window = call.int_or("state_window", 0)?;

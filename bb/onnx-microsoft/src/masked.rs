@@ -1,10 +1,10 @@
 //! Attention of one new position to a cache that has room for more, as decoders use it.
 //!
-//! Where a search follows several sequences, the caches of all stay where they are, and a table says for each sequence and position in
-//! which of the caches of its element of the batch the position lies.
+//! In beam search, the cache of each beam stays in place, and a table gives for each beam and position the beam of the same batch
+//! element whose cache holds the position.
 //!
-//! `DecoderMaskedMultiHeadAttention` has its cache in the order of the extents, as ONNX Runtime's CPU kernel.
-//! `DecoderMaskedSelfAttention`, for which there is none, has keys in the order that the schema describes.
+//! The cache of `DecoderMaskedMultiHeadAttention` has the order of the extents, as in ONNX Runtime's CPU kernel.
+//! `DecoderMaskedSelfAttention`, which has no CPU kernel there, has keys in the order that the schema describes.
 
 use super::attention::{cut, heads, join_heads, split_heads};
 use super::{none_from, only, plus};
@@ -112,7 +112,7 @@ fn seen<B: Ops + ?Sized>(
     on.transpose(&on.gather_nd(&by_position, &index, 0)?, &[0, 2, 1, 3])
 }
 
-/// What is added to the products: the filter value where the mask is 0, and what the call adds.
+/// Returns the bias of the products: the filter value where the mask is 0, plus the bias of the call.
 fn bias<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

@@ -2,8 +2,8 @@
 //!
 //! A tensor of this domain has the shape `[n, c, h, w]`, but in memory it is `[n, c / block, h, w, block]`: the channels come
 //! in blocks, and the elements of a block are next to each other. Channels that are missing for a whole block are zeros.
-//! Operators of other domains, such as `Relu` and `Concat`, work on such tensors without knowing it. So each function here
-//! puts the channels in order, computes, and makes blocks of the result. Passes cancel what lies between two of them.
+//! Operators of other domains, like `Relu` and `Concat`, work on blocked tensors unchanged. So each function here
+//! puts the channels in order, computes, and converts the result to blocks. Passes remove inverse conversions between two of them.
 //!
 //! Filters are in blocks, too: `[o / block, i / block, h, w, block of i, block of o]`, or without blocks of `i` if each filter
 //! has one channel of its own, or if the operand is in no blocks because it has fewer channels than a block.
@@ -36,7 +36,7 @@ operators! {
     }
 }
 
-/// The extents of an operand, of which there must be four.
+/// Returns the extents of an operand, which must be four.
 fn extents<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor) -> Result<[Extent; 4], Error> {
     <[Extent; 4]>::try_from(on.extents(x).into_vec()).map_err(|extents| {
         let problem = format!("of rank {} came, expected 4", extents.len());
@@ -99,7 +99,7 @@ fn ordered<B: Ops + ?Sized>(
     Ok(one(in_blocks(on, call, &y)?))
 }
 
-/// `ReorderInput`: the channels second, and as many as whole blocks have, of a size that the graph tells or the processor.
+/// `ReorderInput`: the channels second, rounded up to whole blocks of the size that the graph implies or the processor has.
 fn reorder_input_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, rest @ ..] = at.dims(0)? else { return None };
@@ -111,7 +111,7 @@ fn reorder_input_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `ReorderInput`: makes blocks, the last of which zeros fill up.
+/// `ReorderInput`: converts channels to blocks; the last block is padded with zeros.
 pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["channels_last"])?;
     let x = call.input(0)?;
@@ -127,7 +127,7 @@ pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
     Ok(one(in_blocks(on, call, &x)?))
 }
 
-/// `ReorderOutput`: as many channels as are told.
+/// `ReorderOutput`: the number of channels is an attribute.
 fn reorder_output_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, h, w] = at.dims(0)? else { return None };
@@ -155,7 +155,7 @@ pub(crate) fn reorder_output<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     Ok(one(if last { on.transpose(&x, &[0, 2, 3, 1])? } else { x }))
 }
 
-/// Puts filters in ONNX's order. `has_blocks` tells whether the channels of each are in blocks, too.
+/// Puts filters in ONNX's order. `has_blocks` says whether the channels of each are in blocks, too.
 fn filters<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -182,7 +182,7 @@ fn conv_types(at: At<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
-/// `Conv`: a convolution, what is added to it, and a function of the sum.
+/// `Conv`: a convolution, an addition, and a function of the sum.
 pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &CONV)?;
     let (x, w, block) = (call.input(0)?, call.input(1)?, block(call)?);
@@ -237,7 +237,7 @@ pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     ordered(on, call, |x| on.reduce_mean(x, &[2, 3], true))
 }
 
-/// `Upsample` of blocks of channels: each extent so many times.
+/// `Upsample` of blocks of channels: each extent times its scale.
 fn upsample_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let scales = at.ints("scales")?;

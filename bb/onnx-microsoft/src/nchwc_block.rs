@@ -1,10 +1,10 @@
-//! How many channels a block has in a graph whose tensors are in blocks of channels (`nchwc.rs`).
+//! The number of channels of a block in a graph whose tensors are in blocks of channels (`nchwc.rs`).
 //!
-//! ONNX Runtime does not write it down: it is 16 or 8, as the processor has it on which the graph was optimised. What the
-//! graph tells is taken: a number of channels that no multiple of 16 is; fewer channels than blocks of 16 have, and not in
-//! blocks; filters of which the last 8 or more are zeros, because they fill up a block of 16. Where the filters fit both, they
-//! are taken to be from a processor like this one, as ONNX Runtime takes them. A graph without filters holds nothing in blocks,
-//! and has those of 8 on every processor.
+//! ONNX Runtime does not store it: it is 16 or 8, depending on the processor that the graph was optimised on. It is derived from
+//! the graph where possible: from a number of channels that is not a multiple of 16; from fewer than 16 channels that are not in
+//! blocks; from filters whose last 8 or more are zeros, because they pad a block of 16. If the filters fit both sizes, the graph
+//! is assumed to be from a processor like this one, as ONNX Runtime assumes. A graph without filters has no data in blocks,
+//! and uses blocks of 8 on every processor.
 
 use bb_core::Error;
 use bb_core::operator::Call;
@@ -14,7 +14,7 @@ use bb_ir::{DataType, TensorData};
 
 const DOMAIN: &str = "com.microsoft.nchwc";
 
-/// The attribute by which the operators are told the size of a block.
+/// The attribute that gives operators the size of a block.
 pub(crate) const BLOCK: &str = "__block";
 
 /// The sizes of blocks that there are.
@@ -40,7 +40,7 @@ fn of_processor() -> usize {
     LARGE
 }
 
-/// Tells each operator of the domain, in subgraphs too, the size of the graph's blocks.
+/// Sets the size of the graph's blocks as an attribute of each operator of the domain, also in subgraphs.
 pub(crate) fn prepare(graph: &mut Graph) {
     if has_any(graph) {
         let size = told(graph).unwrap_or_else(|| if has_filters(graph) { of_processor() } else { SMALL });
@@ -93,7 +93,7 @@ fn tell(graph: &mut Graph, size: i64) {
     }
 }
 
-/// What the graph tells of the size of its blocks, if it tells it.
+/// Returns the size of blocks that the graph implies, if it implies one.
 fn told(graph: &Graph) -> Option<usize> {
     let facts = Facts::of(graph);
     graph.nodes.iter().find_map(|node| match (node.domain.as_str(), node.op_type.as_str()) {
@@ -103,7 +103,7 @@ fn told(graph: &Graph) -> Option<usize> {
     })
 }
 
-/// What is known of the values of a graph.
+/// The known facts of the values of a graph.
 struct Facts<'g> {
     graph: &'g Graph,
     /// The node that makes a value.
@@ -168,7 +168,7 @@ impl<'g> Facts<'g> {
         }
     }
 
-    /// What it takes away is less than a block.
+    /// The operator removes less than a block of channels.
     fn of_reorder(&self, node: &Node) -> Option<usize> {
         let all = self.channels(node.inputs.first().copied().flatten())?;
         let left = usize::try_from(node.attributes.int("channels").ok()??).ok()?;

@@ -1,4 +1,4 @@
-//! `NGramHashMapping`: hashes of the n-grams that end with each token, by which tables of embeddings are read.
+//! `NGramHashMapping`: hashes of the n-grams that end with each token, used as indices into embedding tables.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -100,7 +100,7 @@ impl Hashing<'_> {
         pace: &mut Pace,
     ) {
         let history = self.size - 1;
-        // The place from which tokens count for those behind them.
+        // The first position whose token counts in the n-grams of later positions.
         let mut from = 0;
         for (place, &token) in tokens.iter().enumerate() {
             let at = place.wrapping_sub(history);

@@ -1,4 +1,4 @@
-//! Normalisation and GELU, some with what goes before them.
+//! Normalisation and GELU, some fused with the operations before them.
 
 use super::{alike, only, plus};
 use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
@@ -60,7 +60,7 @@ pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     n::layer_normalization(on, call)
 }
 
-/// Normalisation by the mean square: what is normal, and one over its root.
+/// Normalisation by the mean square: the normalised tensor, and the inverse root of the mean square.
 fn simplified_layer_normalization_types(at: At<'_>) -> Option<Types> {
     let [_, moments, _] = <[_; 3]>::try_from(layer_normalization_types(at)?).ok()?;
     let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
@@ -97,7 +97,7 @@ fn inverse_root<B: Ops + ?Sized>(
     on.reciprocal(&on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
 }
 
-/// Normalisation of a sum over the last dimension: what is normal, the mean, one over the deviation, and the sum.
+/// Normalisation of a sum over the last dimension: the normalised tensor, the mean, the inverse deviation, and the sum.
 fn skip_layer_normalization_types(at: At<'_>) -> Option<Types> {
     let shape = at.broadcast_of(&[0, 1]);
     let moments = shape.clone().and_then(|mut dims| {
@@ -185,7 +185,7 @@ pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(
     embedded(on, call, rows, (&gamma, &beta), None, DataType::F32)
 }
 
-/// Normalises the sum of what `rows` takes of the tables, which are the operands 2 to 4.
+/// Normalises the sum of the rows that `rows` takes from the tables, which are the operands 2 to 4.
 fn embedded<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

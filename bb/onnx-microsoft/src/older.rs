@@ -123,7 +123,7 @@ fn unique_types(at: At<'_>) -> Option<Types> {
     ])
 }
 
-/// `Unique`: the elements of a vector in the order in which they come first, which each is, and how often it occurs.
+/// `Unique`: the distinct elements of a vector in order of first occurrence, the index of each element among them, and their counts.
 pub(crate) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     only(call, &[])?;
     let x = call.input(0)?;

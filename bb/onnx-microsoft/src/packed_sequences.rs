@@ -49,7 +49,7 @@ fn varlen_causal_conv_types(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(4).clone(), rule::tensor(at.dtype(0), updates())])
 }
 
-/// `VarlenCausalConvWithState`: each sequence is convolved with what came before it.
+/// `VarlenCausalConvWithState`: each sequence is convolved with its past state.
 pub(crate) fn varlen_causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["activation", "delta_offset", "dilation", "group_size", "state_update_capacity"])?;
     none_from(call, 6)?;

@@ -1,4 +1,4 @@
-//! `PagedAttention`: attention of new tokens of several sequences, whose pasts lie in blocks of one cache.
+//! `PagedAttention`: attention of new tokens of several sequences whose past is stored in blocks of one cache.
 
 use super::group_query::count;
 use super::{no_results_from, none_from, only, only_int, only_text};
@@ -97,7 +97,7 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     }
     let [k_scale, v_scale] = SCALES.map(|at| call.optional(at));
     if k_scale.is_some() || v_scale.is_some() {
-        // What is written would have to be rounded, which needs results for the new scales.
+        // Written values would have to be rounded, which needs results for the new scales.
         no_results_from(call, 1)?;
     }
     let (rotates, writes) = (call.flag("do_rotary", false)?, call.wants(1) || call.wants(2));

@@ -1,4 +1,4 @@
-//! Operators on quantised tensors: integers that stand for multiples of a scale.
+//! Operators on quantised tensors: integers that represent multiples of a scale.
 
 use super::channels_last::{last_or_second, second};
 use super::only;
@@ -36,7 +36,7 @@ operators! {
     }
 }
 
-/// The numbers that operand `index` stands for, by the scale and zero point after it, which have one element.
+/// Dequantises operand `index` by the scale and zero point after it, which have one element.
 fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
     let scale = on.reshape(call.input(index + 1)?, &[])?;
     let zero = call.optional(index + 2).map(|zero| on.reshape(zero, &[])).transpose()?;
@@ -72,10 +72,10 @@ fn quantized<B: Ops + ?Sized>(
     Ok(one(quant::quantized(on, y, call.input(index)?, &zero)?))
 }
 
-/// Replaces the elements of operand `index` by what `f` makes of their numbers, quantised to the scale and zero point at
+/// Applies `f` to the numbers of operand `index`, and quantises the results to the scale and zero point at
 /// `to`.
 ///
-/// There are few different elements of eight bits, so `f` is computed for each of them once, and the results are looked
+/// Eight bits have only 256 different values, so `f` is computed once for each of them, and the results are looked
 /// up.
 fn mapped<B: Ops + ?Sized>(
     on: &B,
@@ -142,7 +142,7 @@ fn of_two<B: Ops + ?Sized>(
     Ok(one(f([a, a_scale, &a_zero, b, b_scale, &b_zero, y_scale, &y_zero])?))
 }
 
-/// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
+/// The elements of two quantised tensors, each with a scale and a zero point.
 fn element_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
 }
@@ -232,7 +232,7 @@ pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     pooled(on, call, |x| window::over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true)))
 }
 
-/// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
+/// The joined operands of `QLinearConcat`, each with a scale and a zero point.
 fn concat_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
@@ -274,7 +274,7 @@ fn lstm_types(at: At<'_>) -> Option<Types> {
     recurrent::recurrent_types(at)
 }
 
-/// `DynamicQuantizeLSTM`: what the weights multiply is quantised by its own range.
+/// `DynamicQuantizeLSTM`: the operands of the weights' products are quantised by their own range.
 pub(crate) fn dynamic_quantize_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
         call,
@@ -355,7 +355,7 @@ fn q_gemm_types(at: At<'_>) -> Option<Types> {
     at.one(dtype, normalize::gemm_shape(at, 3))
 }
 
-/// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
+/// `QGemm`: the result is quantised, or floats if it has no scale.
 pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "alpha"])?;
     let side = |index: usize, transposed: bool| -> Result<B::Tensor, B::Error> {

@@ -15,7 +15,7 @@ operators! {
     }
 }
 
-/// Reads a number of experts or groups, of which there are `most`.
+/// Checks a number of experts or groups; at most `most` are valid.
 fn count<T>(call: &Call<'_, T>, name: &str, value: i64, most: usize) -> Result<usize, Error> {
     usize::try_from(value)
         .ok()
@@ -23,7 +23,7 @@ fn count<T>(call: &Call<'_, T>, name: &str, value: i64, most: usize) -> Result<u
         .ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number, at most {most}")))
 }
 
-/// Tells for each of the `count` places of the last dimension whether it is among the `k` greatest.
+/// Returns for each of the `count` places of the last dimension whether it is among the `k` greatest.
 fn among_greatest<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

@@ -26,16 +26,16 @@ operators! {
 enum Rule {
     /// Into its characters.
     Characters,
-    /// By what matches one of the patterns, which is left out; each pattern divides what the ones before it left.
+    /// Splits at matches of the patterns, which are dropped; each pattern splits the parts that the previous ones left.
     Between(Vec<Box<dyn Pattern>>),
-    /// Into what matches.
+    /// Takes the matches of a pattern.
     Matches(Box<dyn Pattern>),
 }
 
 /// The first and the last token of a text, where they are marked.
 const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
 
-/// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
+/// `Tokenizer`: the maximum number of tokens of a text, unless there are no texts.
 fn tokenizer_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         match x {
@@ -65,7 +65,7 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
         .ok_or_else(|| call.wrong("pad_value", "is missing; the operator needs it"))?;
     let mark = call.int("mark")? != 0;
     let mut rule = rule(call, least)?;
-    // There is no new dimension where there are no texts to take apart.
+    // Without texts, no new dimension is added.
     match *x.shape() {
         [0] => return Ok(one(x.clone())),
         [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
@@ -91,7 +91,7 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
     Ok(one(filled(x.shape(), &rows, filler)?))
 }
 
-/// Reads the attributes that say what a token is; `separators` count where both are given.
+/// Reads the attributes that define tokens; `separators` take precedence if both are given.
 fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
     let compiled =
         |name: &str, text: &str| pattern::compiled(text).map_err(|problem| call.wrong(name, problem));
@@ -145,7 +145,7 @@ fn is_long(token: &str, least: usize) -> bool {
     token.chars().take(least).count() == least
 }
 
-/// What is between matches; a match of nothing takes the character that follows.
+/// Returns the texts between matches. After an empty match, the search continues after the next character.
 fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = found(text, pattern, from)? {
@@ -157,7 +157,7 @@ fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result
     Ok(tokens)
 }
 
-/// What matches; where that is too short, the next match starts one character later.
+/// Returns the matches; if one is too short, the next match starts one character later.
 fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = found(text, pattern, from)? {

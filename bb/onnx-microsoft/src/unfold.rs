@@ -1,4 +1,4 @@
-//! `UnfoldTensor`: windows of an axis; and the copy by which ONNX Runtime tests itself.
+//! `UnfoldTensor`: windows of an axis; and the copy operator that ONNX Runtime uses in its tests.
 
 use super::only;
 use bb_core::Tensor;

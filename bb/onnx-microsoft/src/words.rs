@@ -20,7 +20,7 @@ fn word_conv_embedding_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(1), shape())
 }
 
-/// `WordConvEmbedding`: letters `[words, length]`, of which 0 ends a word, to `[words, filters]`: the greatest of each filter's
+/// `WordConvEmbedding`: letters `[words, length]`, where 0 ends a word, to `[words, filters]`: the maximum of each filter's
 /// results in the word. A word without letters has zeros.
 pub(crate) fn word_conv_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["char_embedding_size", "conv_window_size", "embedding_size"])?;

@@ -66,7 +66,7 @@ impl Aggregate {
         }
     }
 
-    /// What no weight changes: the least or greatest finite number, 0 for sums.
+    /// The neutral element of the aggregation: the greatest or least finite number for minima and maxima, 0 for sums.
     fn start(self, dtype: DataType) -> f64 {
         let most = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };
         match self {
@@ -85,7 +85,7 @@ impl Aggregate {
     }
 }
 
-/// What leaves give to targets: leaf, target, weight.
+/// The weights that leaves add to targets: leaf, target, weight.
 type Votes = Vec<(usize, usize, f64)>;
 
 /// Makes numbers in the type of the features.
@@ -137,7 +137,7 @@ fn features<B: Ops + ?Sized>(
     }
 }
 
-/// The scores of rows of features: what the leaves give to `targets` targets, aggregated: `[n, targets]`.
+/// The scores of rows of features: the weights of the leaves for `targets` targets, aggregated: `[n, targets]`.
 fn aggregated<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -195,7 +195,7 @@ fn walked<B: Ops + ?Sized>(
     on.tree_ensemble(x, &nodes, &thresholds, &roots, weights, sets.as_ref(), depth, options)
 }
 
-/// Reads what leaves that are named by tree and node give, and whether weights are doubles.
+/// Reads the weights of leaves that are named by tree and node, and whether they are doubles.
 fn votes<T>(
     call: &Call<'_, T>,
     forest: &Forest,
@@ -281,7 +281,7 @@ fn classifier_types(at: At<'_>) -> Option<Types> {
     classes_types(at, "classlabels_int64s", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
-/// `TreeEnsembleClassifier`: of two classes, leaves may give to one alone, whose score then is the other's too.
+/// `TreeEnsembleClassifier`: with two classes, leaves may have weights for only one, and the other score follows from that class's score.
 pub(crate) fn tree_ensemble_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let labels = Labels::of(call, "classlabels_int64s", "classlabels_strings")?;
     let transform = Transform::named(call)?;
@@ -309,7 +309,7 @@ pub(crate) fn tree_ensemble_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
         vote.1 = 0;
     }
     let positive = aggregated(on, call, &forest, &x, (&votes, 1, Aggregate::Sum))?;
-    // Of base values for both classes, that of the class that leaves give to counts.
+    // If there are base values for both classes, only the base value of the class with weights counts.
     let base = base.get(first..=first).filter(|_| base.len() == 2).unwrap_or(&base);
     let positive = with_base(on, call, &positive, base, 1)?;
     let other = if matches!(transform, Transform::None | Transform::Probit) {

@@ -1,4 +1,4 @@
-//! What prepares features: scaling, filling in, choosing, encoding.
+//! Feature preparation: scaling, filling in, choosing, encoding.
 
 use super::linear::numbers;
 use super::wide;
@@ -83,7 +83,7 @@ pub(crate) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 /// `Binarizer`: 1 above a threshold, 0 elsewhere.
 pub(crate) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    // A threshold between integers is one for integers too; `f64` holds it and those of 32 bits.
+    // A threshold between integers also separates integers; `f64` holds it and 32-bit integers exactly.
     let value = math::to(on, x, if x.dtype() == DataType::F32 { DataType::F32 } else { DataType::F64 })?;
     let above = on.greater(&value, &on.scalar_like(&value, call.float_or("threshold", 0.0)?)?)?;
     Ok(one(math::to(on, &above, x.dtype())?))
@@ -109,7 +109,7 @@ pub(crate) fn array_feature_extractor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(on.gather(&x, &on.reshape(columns, &[count])?, -1)?))
 }
 
-/// `Imputer`: other values for those that stand for none.
+/// `Imputer`: replaces values that mean "missing".
 pub(crate) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if x.dtype().is_float() {
@@ -182,7 +182,7 @@ fn one_hot_encoder_types(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::F32), at.dims(0).map(|x| [x, &[count]].concat()))
 }
 
-/// `OneHotEncoder`: another dimension, in which a 1 marks the category.
+/// `OneHotEncoder`: adds a dimension with a 1 at the category.
 pub(crate) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (x, categories) = if x.dtype() == DataType::String {

@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) children: [usize; 2],
     /// The leaf's number, if it is one.
     pub(crate) leaf: Option<usize>,
-    /// What a feature may be a member of.
+    /// The set of values for a membership test of the feature.
     pub(crate) members: Vec<f64>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn doubles(tensor: &TensorData) -> Result<(Vec<f64>, bool), Error> {
     Ok((wide.as_slice::<f64>()?.to_vec(), tensor.dtype() == bb_ir::DataType::F64))
 }
 
-/// Reads integers, of which there must be `count`.
+/// Reads exactly `count` integers.
 fn integers<'a, T>(call: &Call<'a, T>, name: &str, count: usize) -> Result<&'a [i64], Error> {
     let list = call.ints(name)?.unwrap_or_default();
     if list.len() != count {
@@ -100,12 +100,12 @@ fn index<T>(call: &Call<'_, T>, name: &str, i: i64) -> Result<usize, Error> {
     usize::try_from(i).map_err(|_| call.wrong(name, format!("has {i}, expected no negative number")))
 }
 
-/// Reads indices, of which there must be `count`.
+/// Reads exactly `count` indices.
 fn indices<T>(call: &Call<'_, T>, name: &str, count: usize) -> Result<Vec<usize>, Error> {
     integers(call, name, count)?.iter().map(|&i| index(call, name, i)).collect()
 }
 
-/// Reads truth values, of which there must be `count`, or none, which are all false.
+/// Reads exactly `count` truth values; if the attribute is absent or empty, all are false.
 fn flags<T>(call: &Call<'_, T>, name: &str, count: usize) -> Result<Vec<bool>, Error> {
     match call.ints(name)?.unwrap_or_default() {
         [] => Ok(vec![false; count]),
@@ -166,7 +166,7 @@ impl Forest {
             } else {
                 [child(yes)?, child(no)?]
             };
-            // Whatever a leaf says of features is not looked at.
+            // The feature of a leaf is ignored.
             let feature = if leaf.is_some() { 0 } else { index(call, "nodes_featureids", feature)? };
             let mode = named(call, mode)?;
             nodes.push(Node { feature, threshold, mode, missing, children, leaf, members: Vec::new() });
@@ -251,7 +251,7 @@ impl Forest {
         Ok(forest)
     }
 
-    /// Lists the nodes that are no leaves.
+    /// Lists the inner nodes.
     pub(crate) fn inner(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.leaf.is_none())
     }
@@ -294,11 +294,11 @@ impl Forest {
 
     /// Measures the most steps from a root to a leaf.
     fn measure<T>(&self, call: &Call<'_, T>) -> Result<usize, Error> {
-        /// What is known of a node.
+        /// The height of a node, as far as it is known.
         #[derive(Clone, Copy)]
         enum Height {
             Unknown,
-            /// Being measured: to meet it again is to go around in a circle.
+            /// Being measured: meeting it again means that there is a cycle.
             Open,
             Known(usize),
         }
@@ -348,7 +348,7 @@ impl Forest {
     }
 }
 
-/// Reads a mode's word; that of a leaf compares nothing.
+/// Parses a mode; the mode of a leaf is not used for a comparison.
 fn named<T>(call: &Call<'_, T>, word: &str) -> Result<Mode, Error> {
     Ok(match word {
         "BRANCH_LEQ" | "LEAF" => Mode::LessOrEqual,

@@ -22,10 +22,10 @@ operators! {
     }
 }
 
-/// What is found, and what else.
+/// The keys of a lookup and their values.
 struct Lookup {
     keys: TensorData,
-    /// One value for each key, and at the end that of what is no key.
+    /// One value for each key, followed by the value for unknown keys.
     values: TensorData,
 }
 
@@ -259,14 +259,14 @@ impl Keys {
     }
 }
 
-/// The bytes of each element that is no string.
+/// The bytes of each element of a tensor that has no strings.
 fn elements_of(x: &TensorData) -> Result<impl Iterator<Item = &[u8]>, Error> {
     Ok(x.bytes()?.chunks((x.dtype().bits() / 8).max(1)))
 }
 
 /// Integers, with their positions in a list; of equal ones the last.
 enum IntPlaces {
-    /// The place of each integer from the least one on, where they lie close together.
+    /// The position of each integer from the least one on, for integers that are close together.
     Table { least: i64, places: Vec<usize>, len: usize },
     /// In order, and the length of the list.
     Sorted { sorted: Vec<(i64, usize)>, len: usize },
@@ -288,7 +288,7 @@ impl IntPlaces {
             return Ok(IntPlaces::Table { least, places, len });
         }
         let mut sorted: Vec<(i64, usize)> = memory::collected("look_up", keys.iter().copied().zip(0..len))?;
-        // Of equal keys the later goes first, and is the one that is kept.
+        // Of equal keys the later sorts first, and is kept.
         let mut pace = Pace::new();
         sorted.sort_unstable_by(|a, b| {
             pace.step(1);
@@ -303,7 +303,7 @@ impl IntPlaces {
     fn of(&self, key: i64) -> usize {
         match self {
             IntPlaces::Table { least, places, len } => {
-                // A lesser key becomes a great number, at which there is no place.
+                // A smaller key becomes a large number, which has no entry.
                 let at = usize::try_from(key.wrapping_sub(*least).cast_unsigned());
                 at.ok().and_then(|at| places.get(at)).copied().unwrap_or(*len)
             }
@@ -331,7 +331,7 @@ fn comparable(x: &TensorData) -> Result<TensorData, Error> {
 mod tests {
     use super::*;
 
-    /// Keys that lie close together and keys that do not, and some twice: the later counts.
+    /// Dense keys and sparse keys, with repeated ones: the later counts.
     #[test]
     fn integers_are_found_at_their_last_position() {
         for (count, apart) in [(0i64, 1), (1, 1), (5, 1_000_003), (40, 1_000_003), (40, 3), (40, 1 << 59)] {

@@ -1,6 +1,6 @@
 //! Operators of the domain `ai.onnx.ml`: models of classical machine learning.
 //!
-//! A program that runs such models links this crate, and names nothing of it but for tests: `use bb_onnx_ml as _;`. The feature `ml`
+//! A program that runs such models links this crate and uses none of its names, except in tests: `use bb_onnx_ml as _;`. The feature `ml`
 //! of `bb`, which is enabled by default, does the same.
 //!
 //! ONNX leaves much of this domain to its reference evaluator. Where that and ONNX Runtime differ, a function follows
@@ -22,7 +22,7 @@ pub use table::lookup;
 
 use bb_core::DataType;
 
-/// The type that scores are computed in: `f64` for what comes as such, else `f32`.
+/// The type that scores are computed in: `f64` for features in `f64`, else `f32`.
 fn wide(dtype: DataType) -> DataType {
     if dtype == DataType::F64 { DataType::F64 } else { DataType::F32 }
 }

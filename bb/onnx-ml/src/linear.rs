@@ -43,7 +43,7 @@ pub(crate) fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Resul
     }
 }
 
-/// The products of rows of features with rows of coefficients, and what is added to them; with their number.
+/// Returns the products of rows of features with rows of coefficients, plus the intercepts, and the number of rows of coefficients.
 fn products<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -95,7 +95,7 @@ fn linear_classifier_types(at: At<'_>) -> Option<Types> {
     classes_types(at, "classlabels_ints", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
-/// `LinearClassifier`: the score of the second of two classes may be the only one that coefficients give.
+/// `LinearClassifier`: with two classes, coefficients may give only the score of the second.
 pub(crate) fn linear_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;

@@ -83,7 +83,7 @@ pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<
     Ok(one(OnnxValue::Sequence((0..rows as i64).map(row).collect::<Result<_, _>>()?)))
 }
 
-/// The values of a map in another order: `places` has the position of each, `None` for what is missing.
+/// The values of a map in another order: `places` has the position of each, `None` for a missing value.
 fn arranged<B: Ops + ?Sized>(
     on: &B,
     values: &B::Tensor,
@@ -106,8 +106,8 @@ fn dict_vectorizer_types(at: At<'_>) -> Option<Types> {
     at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
 }
 
-/// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map has not; a vector, as ONNX's text
-/// has it, where ONNX Runtime makes a row.
+/// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map lacks; a vector, as in ONNX's text;
+/// ONNX Runtime makes a row.
 pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let (keys, values) = map(call)?;
     let words: Vec<Key> = match (call.texts("string_vocabulary")?, call.ints("int64_vocabulary")?) {
@@ -174,7 +174,7 @@ pub(crate) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items
             return Err(call.wrong("cast_to", problem).into());
         }
     };
-    // What is missing is zero of the type that comes out, an empty string among strings.
+    // A missing value is zero of the result's type, or an empty string.
     let y = arranged(on, &math::to(on, values, to)?, &places)?;
     Ok(one(OnnxValue::Tensor(on.unsqueeze(&y, &[0])?)))
 }

@@ -1,4 +1,4 @@
-//! What becomes of the scores of a model: transforms at the end, and the label of the best.
+//! Final steps of a model's scores: transforms, and the label of the best score.
 
 use bb_core::ext::{Ops, math};
 use bb_core::operator::Call;
@@ -7,7 +7,7 @@ use bb_ir::TensorData;
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, At, Types};
 
-/// What is done to rows of scores at the end.
+/// The final transform of rows of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transform {
     None,
@@ -57,7 +57,7 @@ impl Transform {
     }
 }
 
-/// The softmax in which a score of 0 weighs nothing.
+/// The softmax that ignores scores of 0.
 fn softmax_zero<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let number = |value| on.scalar_like(x, value);
     let most = on.reduce_max(x, &[-1], true)?;
@@ -97,7 +97,7 @@ pub(crate) enum Labels {
 }
 
 impl Labels {
-    /// Reads the labels from one of two attributes, of which only one may list any.
+    /// Reads the labels from one of two attributes; only one of them may list labels.
     pub(crate) fn of<T>(call: &Call<'_, T>, ints: &str, strings: &str) -> Result<Labels, Error> {
         let texts = call.texts(strings)?.unwrap_or_default();
         match call.ints(ints)? {
@@ -121,7 +121,7 @@ impl Labels {
         }
     }
 
-    /// Returns the labels, and at the end the one of no class: 0, or an empty string.
+    /// Returns the labels, followed by the label of no class: 0, or an empty string.
     fn table(&self) -> Result<TensorData, Error> {
         let count = [self.len() + 1];
         Ok(match self {
@@ -177,7 +177,7 @@ pub(crate) fn targets_types(at: At<'_>, dtype: Option<DataType>, targets: i64) -
     at.one(dtype, row_count(at).map(|rows| vec![rows, columns]))
 }
 
-/// The types of a classifier's results: a label for each row of features, and its scores, of which `columns` makes the number of
+/// The types of a classifier's results: a label for each row of features, and its scores; `columns` computes the number of scores from
 /// the number of classes.
 pub(crate) fn classes_types(
     at: At<'_>,

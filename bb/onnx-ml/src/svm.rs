@@ -319,7 +319,7 @@ static COUPLE: bb_core::ext::HostKernel = bb_core::ext::HostKernel {
     },
 };
 
-/// The probabilities of `k` classes from those of the first of each pair.
+/// The probabilities of `k` classes, from the probabilities that the first class of each pair wins.
 #[expect(clippy::indexing_slicing, reason = "indices are below `k`, the extent of all lists")]
 fn coupled(wins: &[f64], k: usize, pace: &mut Pace) -> Vec<f64> {
     let mut r = vec![vec![0.0; k]; k];

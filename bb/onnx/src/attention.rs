@@ -68,7 +68,7 @@ pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
     }
 }
 
-/// What is new after what the operand `cache` holds already, if it is given.
+/// Returns the dimensions of the new keys or values appended to the operand `cache`, if it is given.
 pub fn with_cached(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
     let [batch, heads, length, size] = new?;
     let total = if at.has(cache) { rule::sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
@@ -135,11 +135,11 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(smallvec![Some(y), Some(k), Some(v), products])
 }
 
-/// What is added to the products.
+/// The bias that is added to the products.
 struct Mask<T> {
     bias: Option<T>,
-    /// Whether minus infinity there excludes a key, whatever its product is: a truth value says that an element takes part or not,
-    /// where a number is added.
+    /// Whether minus infinity in the bias excludes a key, whatever its product is. Truth values exclude keys; an added number does
+    /// not.
     excludes: bool,
 }
 

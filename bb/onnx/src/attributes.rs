@@ -1,7 +1,7 @@
-//! Reading the attributes of a node: once, for its function and for the rule that tells the types of its results.
+//! Reading the attributes of a node: once, for its function and for the rule that infers the types of its results.
 //!
-//! A function reads the attributes of a [`Call`], a rule those of an [`At`]. What both need is a struct that is made of any
-//! [`Attributes`], so that the names and the defaults stand in one place.
+//! A function reads the attributes of a [`Call`], a rule the attributes of an [`At`]. Attributes that both need are read into a struct
+//! from any [`Attributes`], so that the names and the defaults are defined in one place.
 
 use bb_core::Error;
 use bb_core::operator::Call;
@@ -9,7 +9,7 @@ use bb_ir::infer::rule::At;
 
 /// Where the attributes of a node can be read.
 pub trait Attributes<'a> {
-    /// Says that an attribute is of another kind.
+    /// The error for an attribute of another kind.
     type Error;
 
     /// Returns an integer, or `default` if it is left out.

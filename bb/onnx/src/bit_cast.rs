@@ -17,7 +17,7 @@ fn bit_cast_types(at: At<'_>) -> Option<Types> {
     at.one(at.type_attribute("to", None), at.same())
 }
 
-/// `BitCast`, between types of as many bits.
+/// `BitCast`, between types with the same number of bits.
 pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;

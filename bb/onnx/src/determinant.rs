@@ -43,8 +43,8 @@ pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     Ok(one(y))
 }
 
-/// The greatest element of the first column of `x: [..., order, order]`, with the sign that exchanging its row with
-/// the first brings, `[..., 1, 1]`; and what is left of the others when their first elements are eliminated.
+/// Returns the greatest element of the first column of `x: [..., order, order]`, with the sign change of swapping its row with
+/// the first one, `[..., 1, 1]`; and the remainder of the other rows after their first elements are eliminated.
 fn eliminated<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

@@ -60,7 +60,7 @@ pub(super) fn parametric_softplus<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     Ok(one(math::times(on, &on.softplus(&math::times(on, call.input(0)?, beta)?)?, alpha)?))
 }
 
-/// `ImageScaler`: a factor for all pixels, and for each channel what is added.
+/// `ImageScaler`: multiplies all pixels by a factor and adds a bias to each channel.
 pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["bias", "scale"])?;
     let x = call.input(0)?;
@@ -77,7 +77,7 @@ pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(one(on.add(&y, &math::to(on, &on.host(&shape, bias)?, x.dtype())?)?))
 }
 
-/// `Crop`: without the borders, or of the size that is asked for.
+/// `Crop`: without the borders, or of the requested size.
 fn crop_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, height, width], [left, top, right, bottom]) = (at.dims(0)?, at.ints("border")?) else {
@@ -133,7 +133,7 @@ pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.slice_to(x, &starts, &ends, &[2, 3], &[])?))
 }
 
-/// `DynamicSlice`: as much of each axis as the bounds tell, if they are known.
+/// `DynamicSlice`: the extents that the bounds give, if they are known.
 fn dynamic_slice_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let lists = (at.list("starts", 1), at.list("ends", 2), at.list("axes", 3));
@@ -146,7 +146,7 @@ fn dynamic_slice_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `DynamicSlice`: `Slice`, whose bounds were operands before those of `Slice` were.
+/// `DynamicSlice`: an early `Slice` whose bounds are operands.
 pub(super) fn dynamic_slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     movement::slice(on, call)
@@ -158,8 +158,8 @@ pub(super) fn copy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.identity(call.input(0)?)?))
 }
 
-/// The extents that `GivenTensorFill` and `ConstantFill` fill: the attribute's, those of the operand, or those that the operand
-/// holds; and more behind them.
+/// The extents that `GivenTensorFill` and `ConstantFill` fill: the attribute's, the operand's, or the ones that the operand
+/// holds as elements; then `extra_shape`.
 fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Extent>, B::Error> {
     let mut shape = match call.optional(0) {
         Some(x) if call.flag("input_as_shape", false)? => on.extents_of(x)?,
@@ -178,7 +178,7 @@ fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Ext
     }
 }
 
-/// `GivenTensorFill`: the graph alone tells whether the elements are other floats than `f32`.
+/// `GivenTensorFill`: only the graph shows whether the elements are floats other than `f32`.
 fn given_tensor_fill_types(at: At<'_>) -> Option<Types> {
     at.one(None, filled_shape(at))
 }

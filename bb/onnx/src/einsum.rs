@@ -1,7 +1,7 @@
 //! `Einsum`: sums of products by a formula of labelled dimensions.
 //!
-//! Operands are contracted from left to right, each pair by one product of matrices; a label is summed as soon as no
-//! later operand and not the result has it.
+//! Operands are contracted from left to right, each pair by one product of matrices; a label is summed as soon as neither a
+//! later operand nor the result has it.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -113,7 +113,7 @@ fn summed<B: Ops + ?Sized>(
     Ok(Labelled { x: on.reduce_sum(&operand.x, &axes, false)?, labels })
 }
 
-/// Transposes to the order of `labels`, of which those that the tensor lacks become dimensions of extent 1.
+/// Transposes to the order of `labels`; labels that the tensor lacks become dimensions of extent 1.
 fn permuted<B: Ops + ?Sized>(
     on: &B,
     operand: &Labelled<B::Tensor>,
@@ -182,7 +182,7 @@ fn contract<B: Ops + ?Sized>(
     Ok(Labelled { x, labels })
 }
 
-/// Enlarges dimensions of extent 1 to what the other operand has under the same label.
+/// Enlarges dimensions of extent 1 to the extent of the other operand's dimension with the same label.
 fn broadcast<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -194,7 +194,7 @@ fn broadcast<B: Ops + ?Sized>(
     for (extent, label) in shape.iter_mut().zip(&operand.labels) {
         let at = other.labels.iter().position(|l| l == label);
         let Some(wanted) = at.and_then(|at| wanted.get(at)) else { continue };
-        // What holds for all extents is asked first, so that a plan is made for more of them.
+        // Conditions that hold for all extents are checked first, so that a plan holds for more of them.
         if extent.is_same(wanted) || (wanted.is_fixed() && wanted.is(1)) {
             continue;
         }

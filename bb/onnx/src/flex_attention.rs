@@ -46,7 +46,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         true => call.float("scale")?,
         false => 1.0 / (width as f64).sqrt(),
     };
-    // Half of the factor on each side, as in the function by which ONNX defines attention. Halves are computed in `f32`.
+    // Half of the factor on each side, as in the function that defines the operator in ONNX. Halves are computed in `f32`.
     let scaled = |x: &B::Tensor, factor: f64| {
         let x = math::accumulated(on, x)?;
         on.mul(&x, &on.scalar_like(&x, factor)?)

@@ -1,6 +1,6 @@
 //! A hash of labels and words that is faster than the standard library's.
 //!
-//! The seed is another one in each process, so that no model can bring keys that all meet in one place.
+//! The seed differs in each process, so that no model can choose keys that all collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ impl BuildHasher for Folded {
     }
 }
 
-/// The hash of what was written until now.
+/// The hash of the bytes written so far.
 #[derive(Debug)]
 pub struct Folder(u64);
 
@@ -46,7 +46,7 @@ impl Hasher for Folder {
         words.iter().for_each(|word| self.fold(u64::from_le_bytes(*word)));
         let mut last = [0; 8];
         last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        // The length tells zeros at the end from nothing.
+        // The length distinguishes zeros at the end from missing bytes.
         self.fold(u64::from_le_bytes(last) ^ (bytes.len() as u64).rotate_right(8));
     }
 

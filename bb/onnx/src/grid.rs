@@ -99,7 +99,7 @@ fn deform_conv_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
 
-/// `DeformConv`: a convolution that reads each place of each window where offsets say.
+/// `DeformConv`: a convolution that reads the elements of each window at positions shifted by offsets.
 pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let rank = x.rank().saturating_sub(2);

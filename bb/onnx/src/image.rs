@@ -50,7 +50,7 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     let mut pads = vec![0; 2 * x.rank()];
     for (&axis, &to) in axes.iter().zip(&wanted) {
         let from = x.shape().get(axis).copied().unwrap_or(0);
-        // What is uneven is one more at the end.
+        // If the difference is odd, the end gets one more.
         let (before, after) = if to < from {
             let cut = (from - to) as i64;
             (-(cut / 2), cut / 2 - cut)
@@ -83,7 +83,7 @@ fn col2im_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
+/// `Col2Im`: each element of the image is the sum of the block elements that cover it, one axis at a time.
 pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
@@ -104,7 +104,7 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         return Err(call.wrong(NodePart::Operand(0), problem).into());
     };
     let channels = depth / places;
-    // Sums of what the reduction does not take are formed in what it does, and wrap when they are narrowed.
+    // Types that the reduction lacks are summed in a wider type; the sums wrap when they are narrowed.
     let summed = match x.dtype() {
         DataType::Bool | DataType::U8 | DataType::U16 => DataType::U32,
         DataType::I8 | DataType::I16 => DataType::I32,
@@ -117,7 +117,7 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
 }
 
-/// `MaxUnpool`: the extents that are an operand, or those of which pooling makes the operand's.
+/// `MaxUnpool`: the extents given as an operand, or the extents that pooling would reduce to the operand's.
 fn max_unpool_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let x = at.dims(0)?;
@@ -142,7 +142,7 @@ fn max_unpool_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
+/// `MaxUnpool`: indices refer to the extents that the kernel gives; `output_shape` adds zeros after them.
 pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;

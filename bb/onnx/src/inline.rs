@@ -6,7 +6,7 @@ use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpOutputs};
 use bb_ir::graph::{Graph, ValueId};
 
-/// Runs `graph`, an attribute of a node, and returns its outputs; `wrong` says of which node a problem is.
+/// Runs `graph`, an attribute of a node, and returns its outputs; `wrong` adds the node to a problem.
 ///
 /// # Errors
 ///

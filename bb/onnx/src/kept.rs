@@ -1,17 +1,17 @@
-//! Tables that operators make of their parameters, kept for the next run.
+//! A cache of tables that operators build from their parameters.
 //!
-//! An operator on the host is a function of its operands and parameters, and a table of many words takes longer to make than
-//! a row of them to look up. So some tables are kept, those that were used last; they know what they were made of.
+//! An operator on the host is a function of its operands and parameters, and building a table of many words takes longer than
+//! looking up a row of them. So the most recently used tables are cached together with the parameters that they were built from.
 
 use bb_ir::TensorData;
 use std::sync::{Arc, Mutex};
 
 /// The most tables of one kind that are kept.
 const TABLES: usize = 8;
-/// The most bytes of parameters of which a table is kept.
+/// The maximum size of the parameters of a cached table, in bytes.
 pub(super) const BYTES: usize = 16 << 20;
 
-/// Tables of one kind, of which the last was used last.
+/// Tables of one kind, the most recently used last.
 #[derive(Debug)]
 pub struct Kept<T>(Mutex<Vec<Arc<T>>>);
 
@@ -27,7 +27,8 @@ impl<T> Kept<T> {
         Kept(Mutex::new(Vec::new()))
     }
 
-    /// Returns the table that `fits`, or makes one, and keeps it if its parameters have so many bytes or fewer.
+    /// Returns the cached table that `fits`, or makes one. The new table is cached if its parameters, of `bytes` bytes, are small
+    /// enough.
     pub fn get<E>(
         &self,
         bytes: usize,
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(made.get(), TABLES + 1);
         get(1, 0);
         assert_eq!(made.get(), TABLES + 2);
-        // What is too large is made each time.
+        // A table that is too large is made each time.
         get(99, BYTES + 1);
         get(99, BYTES + 1);
         assert_eq!(made.get(), TABLES + 4);

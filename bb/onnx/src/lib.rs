@@ -1,15 +1,15 @@
-//! ONNX's operators as functions over any backend: those of ONNX's own domain, and `ai.onnx.preview`.
+//! ONNX's operators as functions over any backend, for ONNX's own domain and `ai.onnx.preview`.
 //!
 //! The crate submits its table to `inventory`, as other crates of operators do, and plans find it when the crate is linked. These crates
-//! build on what is in `shared`. [`lookup`] finds the function of this crate that serves an operator of an opset. A function reads its
-//! [`Call`]'s attributes and tensor parameters, resolves what ONNX moved between the two across opsets, and calls primitives and extension
-//! methods. Run on a backend's tensors it computes; run on a [`Tracer`](bb_core::trace::Tracer) it records what it calls, which is how
+//! build on the module `shared`. [`lookup`] finds the function of this crate that serves an operator of an opset. A function reads its
+//! [`Call`]'s attributes and tensor parameters, accepts a value in the form that its opset uses, and calls primitives and extension
+//! methods. Run on a backend's tensors it computes; run on a [`Tracer`](bb_core::trace::Tracer) it records its calls, and this is how
 //! operators are lowered.
 //!
 //! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
 //!
-//! What depends on data, or is no number, is a function on host tensors; sequences, optionals and maps are taken apart
+//! Operators whose results depend on data or are not numeric are functions on host tensors; sequences, optionals and maps are taken apart
 //! by functions on [`OnnxValue`]s.
 
 #![forbid(unsafe_code)]

@@ -17,7 +17,7 @@ operators! {
     }
 }
 
-/// `CausalConvWithState`: as long as the operand, and as much of its end as the next call needs.
+/// `CausalConvWithState`: a result as long as the operand, and the end of the sequence that the next call needs as state.
 fn causal_conv_types(at: At<'_>) -> Option<Types> {
     let state = || {
         let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -26,14 +26,14 @@ fn causal_conv_types(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
 }
 
-/// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
+/// `CausalConvWithState`: convolves each channel with its own filter, over the past state and the sequence.
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let c = convolved(on, call, PLACES, call.input(0)?, call.optional(3), 1)?;
     let state = c.state(on, c.steps)?;
     Ok(smallvec![Some(c.y), Some(state)])
 }
 
-/// The last of the states that came.
+/// Returns the last of the past states.
 pub fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
     match window as i64 {
         0 => Ok(past.clone()),
@@ -61,29 +61,29 @@ pub fn windowed<B: Ops + ?Sized>(
     on.concat(&slots.iter().collect::<Vec<_>>(), 0)
 }
 
-/// A convolution over a sequence and what came before.
+/// A convolution over a past state and a sequence.
 pub struct Convolved<T> {
     /// The result.
     pub y: T,
-    /// What came before, and the sequence.
+    /// The past state, followed by the sequence.
     all: T,
-    /// How much of what came before each step reads.
+    /// The number of earlier elements that each step reads.
     before: usize,
     /// The number of steps of the sequence.
     pub steps: usize,
 }
 
 impl<T: Tensor> Convolved<T> {
-    /// What the next step needs behind so many steps.
+    /// Returns the state for the step after the first `steps` steps.
     pub fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
         on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
     }
 }
 
-/// The operands of `CausalConvWithState` that are the bias and what came before.
+/// The positions of the bias and the past state among the operands of `CausalConvWithState`.
 pub const PLACES: [usize; 2] = [2, 3];
 
-/// Convolves a sequence with what came before. The bias and what came before are operands at these places.
+/// Convolves a sequence with its past state. `[bias, before_at]` are the positions of the bias and of the past state.
 pub fn convolved<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -134,11 +134,11 @@ pub fn convolved<B: Ops + ?Sized>(
 struct Rule {
     /// Whether it decays.
     gated: bool,
-    /// Whether what it holds for a key is corrected rather than added to.
+    /// Whether the value stored for a key is corrected rather than added to.
     delta: bool,
 }
 
-/// The extents of several states, if the node asks for more than the last.
+/// Returns the extents of several states, if the node requests more than the last.
 pub fn several_states(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
     let window = at.int("state_window", 0)?;
     if window > 0 {

@@ -1,4 +1,4 @@
-//! Losses of classification: what log-probabilities say of the classes that labels name. `bb::ext::Train` computes them.
+//! Losses of classification: from log-probabilities, at the classes that labels name. `bb::ext::Train` computes them.
 
 use super::rows::operators;
 use bb_core::ext::normalize::log_softmax_over;
@@ -35,7 +35,7 @@ fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) ->
     on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
 }
 
-/// A loss, and for the one that computes it the logarithm of the softmax.
+/// The types of a loss, and for the operator that computes it, of the logarithm of the softmax.
 fn loss_types(at: At<'_>) -> Option<Types> {
     let shape = match at.text("reduction", "mean")? {
         "none" => at.dims(1).map(<[Dim]>::to_vec),
@@ -49,7 +49,7 @@ pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(loss(on, call, call.input(0)?)?))
 }
 
-/// `SoftmaxCrossEntropyLoss`, with the logarithms of the probabilities where they are wanted.
+/// `SoftmaxCrossEntropyLoss`, with the logarithms of the probabilities if requested.
 pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if !call.wants(1) {

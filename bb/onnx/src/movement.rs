@@ -20,7 +20,7 @@ operators! {
     }
 }
 
-/// `Reshape`: 0 copies an extent unless `allowzero`, -1 stands for what is left.
+/// `Reshape`: 0 copies an extent unless `allowzero`; -1 is computed from the remaining elements.
 pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let to = call.extents(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
@@ -86,7 +86,7 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
     Ok(on.split_to(x, axis, &sizes)?.into_iter().map(Some).collect())
 }
 
-/// Cuts an extent into parts that are equal but for the last.
+/// Cuts an extent into equal parts; the last may be smaller.
 fn even_parts<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -116,8 +116,8 @@ fn even_parts<B: Ops + ?Sized>(
 pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     match call.list(on, "axes", 1)? {
-        // An empty operand squeezes nothing, whereas the primitive's empty list squeezes all, and so does an empty attribute, as ONNX's
-        // evaluator and ONNX Runtime have it.
+        // An empty operand squeezes nothing, whereas the primitive's empty list squeezes all, and so does an empty attribute, as in ONNX's
+        // evaluator and ONNX Runtime.
         Some(axes) if axes.is_empty() && call.opset() >= 13 => Ok(one(on.identity(x)?)),
         Some(axes) if !axes.is_empty() => Ok(one(on.squeeze(x, &axes)?)),
         _ => {

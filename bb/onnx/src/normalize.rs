@@ -69,7 +69,7 @@ pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
 }
 
-/// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
+/// Normalisation over the dimensions from an axis on: the normalised tensor, the mean, and the inverse standard deviation.
 pub fn layer_normalization_types(at: At<'_>) -> Option<Types> {
     let moments = |x: &[Dim]| {
         let from = rule::axis(at.int("axis", -1)?, x.len())?;
@@ -81,7 +81,7 @@ pub fn layer_normalization_types(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), moments.clone(), moments])
 }
 
-/// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
+/// `LayerNormalization`, with the mean and the inverse deviation if requested.
 pub fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -99,7 +99,7 @@ pub fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(smallvec![Some(y), Some(m.mean), Some(m.inverse)])
 }
 
-/// Reads the type in which moments are computed.
+/// Reads the type that moments are computed in.
 fn stash<T>(call: &Call<'_, T>) -> Result<DataType, Error> {
     let number = call.int_or("stash_type", DataType::F32 as i64)?;
     let dtype = i32::try_from(number).ok().and_then(DataType::from_onnx).filter(|dtype| dtype.is_float());
@@ -116,7 +116,7 @@ fn in_stash<B: Ops + ?Sized>(
     if stash == DataType::F64 { math::widened(on, x, stash, f) } else { f(x) }
 }
 
-/// An operand beside `x`, for `wide`, which is `x` in another type or as it is.
+/// Converts an operand that is used with `x` to the type of `wide`, if that differs from the type of `x`.
 fn alike<B: Ops + ?Sized>(
     on: &B,
     operand: &B::Tensor,
@@ -290,7 +290,7 @@ pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
 pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let axis = [call.int_or("axis", -1)?];
     let p = call.int_or("p", 2)?;
-    // What both sides of the quotient are multiplied by keeps the norm in the range of the type.
+    // Both sides of the quotient are scaled by the same factor, which keeps the norm in the range of the type.
     let (x, _) = in_range(on, call.input(0)?, &axis)?;
     let norm = match p {
         1 => on.reduce_sum(&on.abs(&x)?, &axis, true)?,
@@ -316,9 +316,9 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
 }
 
-/// Sums each channel and its neighbours, `size` in all, as far as there are so many.
+/// Sums each channel and its neighbours, `size` in all, fewer at the borders.
 ///
-/// Sums of 1, 2, 4, ... channels are made of one another; those that `size` consists of make the whole.
+/// Sums of 1, 2, 4, ... channels are computed from one another; the sums that add up to `size` are combined.
 fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Tensor, B::Error> {
     let at = Axis::new(1, x.rank()).map_err(Error::from)?.get();
     let channels = x.shape().get(at).copied().unwrap_or(0) as i64;
@@ -360,7 +360,7 @@ pub fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error
     Ok([node.flag("transA", false)?, node.flag("transB", false)?])
 }
 
-/// The extents of the product of the operand 0 and another, either of which may be transposed.
+/// Returns the extents of the product of the operand 0 and another, either possibly transposed.
 pub fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
     let [left, right] = transposed(&at).ok()?;
@@ -378,7 +378,7 @@ pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(plain_gemm(on, call)?))
 }
 
-/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: the product alone is one
+/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: a plain product is one
 /// operation, any other result is computed in `f32`.
 pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);

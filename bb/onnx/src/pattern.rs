@@ -6,7 +6,7 @@
 pub(super) use bb_ir::pattern::Pattern;
 use bb_ir::pattern::{PatternEngine, engine};
 
-/// Compiles a pattern, or says what is wrong with it, or that no engine is linked.
+/// Compiles a pattern. The error says why the pattern is invalid, or that no engine is linked.
 pub fn compiled(text: &str) -> Result<Box<dyn Pattern>, String> {
     compiled_by(engine(), text)
 }

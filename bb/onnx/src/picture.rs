@@ -1,6 +1,6 @@
 //! `ImageDecoder`, on the host: the extents of a picture are in the file.
 //!
-//! What decodes are the decoders that are linked ([`bb_ir::picture`]); without one the operator is an error that says so.
+//! The linked decoders ([`bb_ir::picture`]) decode; without one the operator is an error that says so.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -17,13 +17,13 @@ operators! {
     }
 }
 
-/// Three channels, or one where the pixels are grey, of an image whose extents its bytes tell.
+/// Three channels, or one for grey pixels; the bytes of the picture determine its extents.
 fn image_decoder_types(at: At<'_>) -> Option<Types> {
     let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
     at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
 }
 
-/// `ImageDecoder`: what is no picture of a known format is decoded to one of no pixels, as ONNX has it.
+/// `ImageDecoder`: data in no known format decodes to an image without pixels, as ONNX defines.
 pub(super) fn image_decoder(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     decoded_by(decoders(), call)
 }
@@ -57,7 +57,7 @@ fn decoded_by(
     Ok(one(TensorData::new::<u8>(&[0, 0, pixels.channels()], &[])?))
 }
 
-/// What the run of a call allows.
+/// The limits of the run of a call.
 struct OfRun<'a>(&'a Call<'a, TensorData>);
 
 impl Allowance for OfRun<'_> {

@@ -1,4 +1,4 @@
-//! Quantisation: integers that stand for multiples of a scale.
+//! Quantisation: integers that represent multiples of a scale.
 
 use super::rows::operators;
 use super::window;
@@ -31,7 +31,7 @@ fn along<B: Ops + ?Sized>(
     bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
-/// `QuantizeLinear`: of the type that is asked for, or of the zero point's.
+/// `QuantizeLinear`: of the requested type, or of the zero point's.
 pub fn quantize_types(at: At<'_>) -> Option<Types> {
     // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
@@ -112,7 +112,7 @@ fn qlinear_matmul_types(at: At<'_>) -> Option<Types> {
 pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (a, b) = (call.input(0)?, call.input(3)?);
     let (a_zero, b_zero) = (call.input(2)?, call.input(5)?);
-    // Products of integers of 8 bits are exact in `i32`, those of floats in `f32`.
+    // Products of 8-bit integers are exact in `i32`, products of 8-bit floats in `f32`.
     let product = if bounds(a.dtype()).is_some() && bounds(b.dtype()).is_some() {
         on.matmul_integer(a, b, Some(a_zero), Some(b_zero))?
     } else {
@@ -139,7 +139,7 @@ pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
 }
 
-/// A convolution of a quantised operand in place of the call's first one.
+/// Convolves a quantised operand that replaces the call's first one.
 pub fn plain_qlinear_conv<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

@@ -29,7 +29,7 @@ operators! {
     }
 }
 
-/// Reads the seed: a float, of which the integral part counts, or an integer; NaN is none.
+/// Reads the seed: an integer, or a float whose integral part counts; NaN is no seed.
 fn seed<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
     use bb_ir::graph::Attribute;
     match call.attribute("seed") {
@@ -123,7 +123,7 @@ draws! {
     MULTINOMIAL = "multinomial", choices;
 }
 
-/// Draws on the host what an operand weighs.
+/// Draws on the host, weighted by the elements of an operand.
 fn drawn<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -143,7 +143,7 @@ fn drawn<B: Ops + ?Sized>(
     Ok(outputs.into_iter().map(Some).collect())
 }
 
-/// What a draw from an operand is given: the operand in `f64`, the generator, the type and the extents.
+/// Returns the arguments of a draw: the operand in `f64`, the generator, the type and the extents.
 fn given(
     inputs: &[Option<&TensorData>],
     params: &[Param<'_>],
@@ -222,7 +222,7 @@ fn dropout_types(at: At<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), at.same()), rule::tensor(mask, at.same())])
 }
 
-/// `Dropout`: at inference the operand itself, and a mask of what is kept, which is all.
+/// `Dropout`: at inference the operand itself, and a mask that keeps all elements.
 pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if call.opset() >= 12 {

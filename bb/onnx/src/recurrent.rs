@@ -1,6 +1,6 @@
 //! `RNN`, `GRU` and `LSTM`: a cell run over time, forwards, backwards or both.
 //!
-//! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
+//! One product projects the inputs of all steps; each step then only multiplies with the state.
 
 use crate::attributes::Attributes;
 use crate::rows::operators;
@@ -20,7 +20,7 @@ operators! {
     }
 }
 
-/// The order in which a network reads sequences, and in which the dimensions of its operands are.
+/// The order of reading sequences, and the order of the operands' dimensions.
 struct Order<'a> {
     direction: &'a str,
     batch_first: bool,
@@ -107,7 +107,7 @@ struct Extents {
     directions: usize,
 }
 
-/// What a direction has beside the state and the inputs.
+/// The parameters of a direction, without its state and inputs.
 struct Cells<T> {
     /// The recurrence weights, `[h, gates * h]`.
     weights: Weights<T>,
@@ -124,7 +124,7 @@ struct Cells<T> {
 enum Weights<T> {
     /// Of the type that steps compute in, `[k, n]`.
     Plain(T),
-    /// Integers, what one of them stands for, and their zero point. The other operand is quantised by its range.
+    /// Integers, their scale, and their zero point. The other operand is quantised by its range.
     Quantized { matrix: T, scale: T, zero: T },
 }
 
@@ -189,7 +189,7 @@ fn recurrent<B: Ops + ?Sized>(
     Ok(results)
 }
 
-/// Joins what the directions yield along a new dimension at `axis`.
+/// Joins the results of the directions along a new dimension at `axis`.
 fn joined<'t, B: Ops + ?Sized>(
     on: &B,
     parts: impl Iterator<Item = &'t B::Tensor>,
@@ -205,7 +205,7 @@ where
     }
 }
 
-/// Returns the operand at `index`, if it is given, of which the extents are known.
+/// Returns the operand at `index`, if it is given, after checking its extents.
 fn shaped<'a, B: Ops + ?Sized>(
     on: &B,
     call: &Call<'a, B::Tensor>,
@@ -234,7 +234,7 @@ struct Operands<'a, B: Ops + ?Sized> {
 }
 
 impl<B: Ops + ?Sized> Operands<'_, B> {
-    /// Reads the extents, and holds those of the weights against them.
+    /// Reads the extents, and checks the extents of the weights against them.
     fn extents(&self, kind: Kind, x: &B::Tensor, directions: usize) -> Result<Extents, Error> {
         let call = self.call;
         let extents = self.on.extents(x);
@@ -284,7 +284,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
     }
 
-    /// Reads what a direction has beside the state and the inputs.
+    /// Reads the parameters of a direction.
     fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells<B::Tensor>, B::Error> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
         let (mut bias, mut late_bias) = (None, None);
@@ -308,7 +308,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         Ok(Cells { weights: self.weights(2, at)?, bias, late_bias, peepholes })
     }
 
-    /// The state before the first step: what is given, or zeros.
+    /// Returns the state before the first step: the given one, or zeros.
     fn start(
         &self,
         kind: Kind,

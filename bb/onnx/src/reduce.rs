@@ -27,7 +27,7 @@ operators! {
     }
 }
 
-/// What a call reduces.
+/// The axes of a reduction, and whether they stay.
 struct Reduced {
     /// The axes; all if empty.
     axes: Vec<i64>,
@@ -44,7 +44,7 @@ fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option
 
 /// Declares reductions: what each element becomes before and each result after one primitive reduction.
 ///
-/// A reduction of no axes is of every element alone, so that what surrounds it still applies.
+/// A reduction of no axes treats each element as a group of its own, so that the expressions before and after still apply.
 macro_rules! reductions {
     ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
         pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
@@ -70,7 +70,7 @@ reductions! {
     sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
 }
 
-/// Applies a function of floats; to integers by way of `f64`, truncated.
+/// Applies a function of floats. Integers are converted to `f64`, and the results truncated.
 fn in_floats<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -79,7 +79,7 @@ fn in_floats<B: Ops + ?Sized>(
     if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
 }
 
-/// The reductions that are no primitives.
+/// Types of the reductions that are not primitives.
 fn reduce_types(at: At<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| at.reduced("reduce", x));
     at.one(at.dtype(0), shape)

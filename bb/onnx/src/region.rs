@@ -51,7 +51,7 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
 }
 
-/// An image with as many bins as there are for each region.
+/// The result of an operator with regions: for each region an image of this number of bins.
 fn region_types(at: At<'_>, bins: [i64; 2]) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, ..]) = (at.dims(0)?, at.dims(1)?) else { return None };

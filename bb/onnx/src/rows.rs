@@ -1,4 +1,4 @@
-//! The rows by which topics say what they serve: one per operator, beside its function.
+//! Rows that declare the operators of a topic: one per operator, next to its function.
 //!
 //! The macros name [`shared`](crate::shared), because other crates of operators expand them too.
 
@@ -6,27 +6,27 @@ use bb_core::operator::{Class, Halves};
 use bb_ir::infer::Rule;
 use bb_ir::op::OpSpec;
 
-/// What a topic says of an operator.
+/// The declaration of an operator by a topic.
 #[derive(Debug)]
 pub struct Row {
     /// The domain; empty for `ai.onnx`.
     pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
     pub name: &'static str,
-    /// The first version that each function serves, and what the function is made of. A function serves all versions until
-    /// the next function's; 0 stands for the operator's first version.
+    /// The first version that each function serves, and the class of the function. A function serves all versions until
+    /// the next function's; 0 is the operator's first version.
     pub functions: &'static [(i64, Class)],
-    /// What tells the types of the results.
+    /// The rule that infers the types of the results.
     pub rule: Rule,
     /// The operation that the operator becomes, if it becomes one.
     pub becomes: Option<&'static OpSpec>,
-    /// What the functions do with 16-bit floats.
+    /// How the functions treat 16-bit floats.
     pub halves: Halves,
     /// Attributes that the functions need not read, each with the reason.
     pub ignores: &'static [(&'static str, &'static str)],
 }
 
-/// Declares what a topic serves.
+/// Declares the operators of a topic.
 ///
 /// ```text
 /// operators! {
@@ -37,12 +37,13 @@ pub struct Row {
 /// }
 /// ```
 ///
-/// A number is the first version that a function serves; without one the function serves all. Which versions there are is
-/// what ONNX's schemas say (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], `becomes` the primitive or the operation of a family that the
-/// operator is, so that it counts as native where that is, `halves` one of [`Halves`],
-/// and `ignores` names the attributes that the function need not read. A function of items may name the [`SequenceStep`](bb_core::operator::SequenceStep)
-/// that a plan takes in its place, as in `Items(at; At)`. Without `halves`, 16-bit floats are widened: the function
-/// never sees them, and however many steps it takes, its results are rounded once.
+/// A number is the first version that a function serves; without one the function serves all. ONNX's schemas define the
+/// versions (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], and `halves` one of [`Halves`].
+/// `becomes` names the primitive or the operation of a family that the operator equals; the operator then counts as native
+/// wherever that operation is. `ignores` names the attributes that the function need not read. A function of items may name the
+/// [`SequenceStep`](bb_core::operator::SequenceStep) that a plan runs instead of it, as in `Items(at; At)`. Without
+/// `halves`, 16-bit floats are widened: the function never sees them, and its results are rounded once, even after
+/// many steps.
 ///
 /// The macro defines `ROWS`, and `body`, which returns a function of one of them.
 #[doc(hidden)]
@@ -101,7 +102,7 @@ macro_rules! __row_becomes {
     }};
 }
 
-/// What functions do with 16-bit floats; they are widened unless the row says otherwise.
+/// How functions treat 16-bit floats; they are widened unless the row says otherwise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_halves {
@@ -122,7 +123,7 @@ macro_rules! __row_bodies {
     };
 }
 
-/// What a plan does in place of the function with a sequence that it passes on as it is.
+/// The step that a plan runs instead of the function, on a sequence that it passes on unchanged.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_step {
@@ -134,7 +135,7 @@ macro_rules! __row_step {
     };
 }
 
-/// What a function of a class works on.
+/// The kind of values that a function of a class works on.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_body {

@@ -20,7 +20,7 @@ operators! {
     }
 }
 
-/// Tells of each element whether it is other than zero; of a string, whether it is not empty.
+/// Returns for each element whether it is not zero; for a string, whether it is not empty.
 fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
     let part = match x.dtype() {
         DataType::C64 => DataType::F32,
@@ -89,7 +89,7 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
 
-/// Reads the axis; without one, the elements are those of a vector.
+/// Reads the axis. Without one, the tensor is flattened to a vector.
 fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
     let x = call.input(0)?;
     if !call.has("axis") {
@@ -106,7 +106,7 @@ fn compress_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Compress`: entries for which a condition holds, which may end before the entries do.
+/// `Compress`: entries whose condition holds. The condition may be shorter than the axis.
 pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     let condition = call.input(1)?.to_bools()?;
@@ -121,7 +121,7 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     }
 }
 
-/// `Unique`: what there is, where it is first, what each element is, and how often each is there.
+/// `Unique`: the distinct entries, their first positions, the index of each entry among them, and their counts.
 fn unique_types(at: At<'_>) -> Option<Types> {
     let (along, all) = if at.node.attributes.get("axis").is_some() {
         let along = at.int("axis", 0)?;
@@ -183,7 +183,7 @@ fn complex(x: &TensorData, part: DataType, axis: usize, sorted: bool) -> Result<
     grouped(parts.as_chunks::<2>().0, x.shape(), axis, sorted, |_| 0, <[u64; 2]>::cmp)
 }
 
-/// Groups the entries along an axis. `size` tells how much work an element is to compare, beyond that of a number.
+/// Groups the entries along an axis. `size` returns the work of comparing an element, beyond the work of comparing a number.
 fn grouped<T: Copy>(
     elements: &[T],
     shape: &[usize],

@@ -148,7 +148,7 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     Ok(one(OnnxValue::Tensor(join(on, call, call.sequence(0)?)?)))
 }
 
-/// `SplitToSequence`: what is true of all parts.
+/// `SplitToSequence`: the type that all parts have in common.
 fn split_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = rule::axis(at.int("axis", 0)?, x.len())?;
@@ -191,12 +191,12 @@ fn optional_types(at: At<'_>) -> Option<Types> {
     Some(vec![ValueType::Optional(Box::new(of.clone()))])
 }
 
-/// `Optional`: what it is given, or nothing.
+/// `Optional`: the given value, or an absent one.
 pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     Ok(one(call.optional(0).cloned().unwrap_or(OnnxValue::Absent)))
 }
 
-/// `OptionalGetElement`; what is no optional is its own element.
+/// `OptionalGetElement`; a value that is not optional is its own element.
 fn get_element_types(at: At<'_>) -> Option<Types> {
     Some(vec![match at.ty(0) {
         ValueType::Optional(of) => (**of).clone(),

@@ -14,7 +14,7 @@ operators! {
     }
 }
 
-/// `ReverseSequence`: the first elements of each sequence, as many as its length, are turned round.
+/// `ReverseSequence`: reverses the first elements of each sequence; `sequence_lens` gives their number.
 pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let axis = |name: &str, default: i64| -> Result<usize, Error> {
@@ -53,7 +53,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))
 }
 
-/// `TensorScatter`: what is new is appended to the cache at its positions. Dimensions before and behind the axis become one each.
+/// `TensorScatter`: writes the update into the cache at its positions. Dimensions before and behind the axis are merged into one each.
 pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (past, update) = (call.input(0)?, call.input(1)?);
     let axis = Axis::new(call.int_or("axis", -2)?, past.rank()).map_err(Error::from)?.get();

@@ -1,4 +1,4 @@
-//! Refusing what a function does not serve, of operators whose attributes and operands no schema tells.
+//! Rejects attributes and operands that a function does not support, for operators without a schema.
 
 use bb_core::operator::Call;
 use bb_core::{Error, NodePart, Tensor};
@@ -50,7 +50,7 @@ fn no_result<T>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
     if call.is_read(index) { Err(call.wrong(NodePart::Output(index), "is not served")) } else { Ok(()) }
 }
 
-/// Refuses an operand whose elements are of another type than those of the first.
+/// Refuses an operand whose element type differs from the first operand's.
 pub fn alike<T: Tensor>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
     let expected = call.input(0)?.dtype();
     match call.optional(index).map(Tensor::dtype).filter(|&got| got != expected) {

@@ -1,6 +1,6 @@
-//! What crates of operators share: rows and tables, reading attributes, and functions and rules of several topics.
+//! Shared code of operator crates: rows and tables, reading attributes, and functions and rules of several topics.
 //!
-//! `bb-onnx-microsoft`, `bb-onnx-ml` and `bb-onnx-training` use it. It is no part of what this crate promises.
+//! `bb-onnx-microsoft`, `bb-onnx-ml` and `bb-onnx-training` use it. It is not part of this crate's stable API.
 
 pub use crate::attributes::Attributes;
 pub use crate::folded::Folded;
@@ -10,7 +10,7 @@ pub use crate::rows::{Row, operators};
 pub use crate::strings::texts;
 pub use crate::table::{FunctionPlace, Table, operator_table};
 
-/// Refusing what a function does not serve.
+/// Rejects attributes and operands that a function does not support.
 pub mod served {
     pub use crate::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 }
@@ -46,7 +46,7 @@ pub mod pattern {
     pub use bb_ir::pattern::Pattern;
 }
 
-/// Integers that stand for multiples of a scale.
+/// Integers that represent multiples of a scale.
 pub mod quant {
     pub use crate::quant::{dequantize, plain_qlinear_conv, product_shape, quantize, quantize_types};
 }
@@ -61,7 +61,7 @@ pub mod resize {
     pub use crate::resize::{repeated, stretched};
 }
 
-/// What is chosen by elements' values.
+/// Selections by elements' values.
 pub mod selection {
     pub use crate::selection::unique_by;
 }

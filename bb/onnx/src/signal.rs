@@ -22,7 +22,7 @@ operators! {
     }
 }
 
-/// The most elements of what is made on the host.
+/// The maximum number of elements of a tensor that the host computes.
 const MOST: i64 = 1 << 25;
 
 /// Reads the one integer that operand `index` holds.
@@ -53,7 +53,7 @@ fn extent<T>(call: &Call<'_, T>, what: &str, value: i64, least: i64) -> Result<u
     }
 }
 
-/// Checks that numbers are real or complex, which the last extent says.
+/// Checks that numbers are real or complex, according to the last extent.
 fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) -> Result<(), Error> {
     let parts = x.shape().last().copied().unwrap_or(0);
     if x.rank() < 2 || !(1..=2).contains(&parts) {
@@ -69,7 +69,7 @@ fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) ->
     }
 }
 
-/// What is known of a transform although its axis is not.
+/// The known facts of a transform whose axis is not known.
 fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
     let keeps = !at.has(1) && !onesided;
@@ -78,7 +78,7 @@ fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     Some(out)
 }
 
-/// `DFT`: of as many frequencies as it is long, or half of them, or back.
+/// `DFT`: one frequency per element of the signal, `length / 2 + 1` frequencies if `onesided`, or the signal for the inverse.
 fn dft_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = if at.node.opset < 20 {
@@ -216,7 +216,7 @@ fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, of_cosine: fn(f64
     made(on, &[size], &values, dtype)
 }
 
-/// Makes a tensor of what the host computed.
+/// Makes a tensor from numbers that the host computed.
 fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult<B> {
     let wide = TensorData::new(shape, values).map_err(Error::from)?;
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
@@ -263,7 +263,7 @@ pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     let corner = |i: usize| -> Result<usize, Error> {
         let hertz = 700.0 * (10f64.powf((i as f64 * step + lower) / 2595.0) - 1.0);
         let bin = ((length + 1) as f64 * hertz / rate as f64).floor();
-        // The last triangle may end right behind the last bin, where it weighs nothing.
+        // The last triangle may end right after the last bin, where its weight is 0.
         if (0.0..=bins as f64).contains(&bin) {
             Ok(bin as usize)
         } else {

@@ -124,9 +124,9 @@ fn normalizer_types(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.dims(0).and_then(shape))
 }
 
-/// `StringNormalizer`: removes stop words, and changes the case of what stays.
+/// `StringNormalizer`: removes stop words, and changes the case of the remaining words.
 ///
-/// Case changes as Unicode has it, whatever the locale.
+/// Case changes follow Unicode, whatever the locale.
 pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     const OP: &str = "StringNormalizer";
     let x = call.input(0)?;
@@ -181,7 +181,7 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
     Ok(one(kept.finish(shape)?))
 }
 
-/// What becomes of letters.
+/// The change of case of letters.
 #[derive(Debug, Clone, Copy)]
 enum Case {
     Lower,
@@ -243,7 +243,7 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
     }
     // Python counts the separators of ASCII among white space; Unicode does not.
     let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
-    // Where the part under way begins, and where its last character that is no white space ends.
+    // The beginning of the current part, and the end of its last character that is not white space.
     let (mut from, mut end, mut count) = (None, 0, 0);
     let mut take = |at: usize, after: usize, is_space: bool| {
         match from {
@@ -275,7 +275,7 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
     Ok(parts)
 }
 
-/// `StringSplit`: as many parts as the text with the most has, and how many each has.
+/// `StringSplit`: the maximum number of parts as the new dimension, and the number of parts of each text.
 fn split_types(at: At<'_>) -> Option<Types> {
     let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
     Some(vec![rule::tensor(Some(DataType::String), parts), rule::tensor(Some(DataType::I64), at.same())])
@@ -285,7 +285,7 @@ fn split_types(at: At<'_>) -> Option<Types> {
 pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let delimiter = call.text_or("delimiter", "")?;
-    // A negative number is no limit.
+    // A negative number means no limit.
     let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let mut pace = Pace::new();
     let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most, &mut pace));

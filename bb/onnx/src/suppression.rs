@@ -62,7 +62,7 @@ impl Bounds {
 
 const OP: &str = "NonMaxSuppression";
 
-/// Up to so many candidates, a box is compared with all that are kept.
+/// Up to this number of candidates, a box is compared with all kept boxes.
 const FEW: usize = 256;
 
 /// The most cells that a box is listed in.
@@ -79,7 +79,7 @@ struct Side {
 }
 
 impl Side {
-    /// Makes cells of about the size that boxes have, but at most so many.
+    /// Makes cells of about the average size of a box, but at most `most` cells.
     fn of(intervals: impl Iterator<Item = (f32, f32)>, most: usize) -> Side {
         let (mut least, mut greatest) = (f32::INFINITY, f32::NEG_INFINITY);
         let (mut lengths, mut count) = (0f64, 0f64);
@@ -92,13 +92,13 @@ impl Side {
         Side { origin: least, scale: cells as f32 / (greatest - least), cells }
     }
 
-    /// Returns the cell of a coordinate. What is no number, or outside the grid, is in one of the outermost.
+    /// Returns the cell of a coordinate. NaN and coordinates outside the grid are assigned to one of the outermost cells.
     fn cell(self, v: f32) -> usize {
         (((v - self.origin) * self.scale) as usize).min(self.cells - 1)
     }
 }
 
-/// The boxes that are kept, by the cells of a grid in which they lie, so that a box is compared with those near it.
+/// The kept boxes, listed by the cells of a grid that they cover, so that a box is compared only with boxes near it.
 ///
 /// Boxes that overlap share a cell, because the number of a cell never falls where a coordinate rises.
 struct KeptBoxes {
@@ -107,7 +107,7 @@ struct KeptBoxes {
     sides: Option<[Side; 2]>,
     /// The positions in `all` of the boxes in each cell, row by row.
     cells: Vec<Vec<u32>>,
-    /// The positions of boxes that lie in many cells, or without end.
+    /// The positions of boxes that cover many cells, or are not finite.
     wide: Vec<u32>,
 }
 
@@ -123,7 +123,7 @@ struct Near {
 }
 
 impl Near {
-    /// The extents of a box may be negative. It lies in no cell then, and overlaps nothing.
+    /// The extents of a box may be negative. Then it covers no cell and overlaps nothing.
     fn count(&self) -> usize {
         (self.right + 1).saturating_sub(self.left).saturating_mul((self.bottom + 1).saturating_sub(self.top))
     }
@@ -157,7 +157,7 @@ impl KeptBoxes {
         })
     }
 
-    /// Returns the cells in which a box lies, if there is a grid and the box has an end.
+    /// Returns the cells that a box covers, if there is a grid and the box is finite.
     fn near(&self, bounds: Bounds) -> Option<Near> {
         let [x, y] = self.sides.filter(|_| bounds.is_finite())?;
         let (left, right) = (x.cell(bounds.x.0), x.cell(bounds.x.1));
@@ -199,15 +199,15 @@ impl KeptBoxes {
     }
 }
 
-/// `NonMaxSuppression`: batch, class and box of what is kept.
+/// `NonMaxSuppression`: batch, class and index of each kept box.
 fn non_max_suppression_types(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
 }
 
 /// `NonMaxSuppression`: of boxes that overlap too much, the one with the greatest score.
 ///
-/// Of equal scores the first wins. A score must exceed the threshold, as in ONNX's reference, whose text says that
-/// lesser ones are removed. A score that is no number comes last.
+/// Of equal scores the first wins. A score must exceed the threshold, as in ONNX's reference; ONNX's text says that
+/// lesser ones are removed. A NaN score comes last.
 pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let (&[batch, count, 4], &[batches, classes, scored]) = (boxes.shape(), scores.shape()) else {

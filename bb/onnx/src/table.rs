@@ -93,7 +93,7 @@ impl Table {
         Some((&entry.operator, place))
     }
 
-    /// Returns what plans are told of an operator.
+    /// Returns the entry that plans use for an operator.
     pub fn find_for_plan(
         &'static self,
         body: fn(FunctionPlace) -> Option<Body<Tracer>>,
@@ -110,7 +110,7 @@ impl Table {
         })
     }
 
-    /// Lists the domains, operators and versions from which a function serves although no schema has such a version.
+    /// Lists domain, operator and first version of each function whose first version has no schema.
     pub fn unversioned(&self) -> Vec<(&'static str, &'static str, i64)> {
         let rows = self.topics.iter().flat_map(|rows| rows.iter());
         let functions =
@@ -122,7 +122,7 @@ impl Table {
 
 /// Lists the versions of an operator, and for each whether there is an operator or it was taken away.
 ///
-/// ONNX's schemas say which versions there are. A row may serve versions that no schema tells of: those of other domains,
+/// ONNX's schemas define the versions. A row may also serve versions without a schema: versions of other domains,
 /// and one that models had before ONNX did.
 fn versions(row: &Row) -> Vec<(i64, bool)> {
     let mut all: Vec<(i64, bool)> =

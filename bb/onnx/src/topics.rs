@@ -60,7 +60,7 @@ mod tests {
     use bb_ir::check::{CheckOptions, check};
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
-    /// These tests are linked with this crate's operators alone.
+    /// These tests are linked only with this crate's operators.
     #[test]
     fn without_the_crate_of_a_domain_the_error_says_what_to_write() {
         for (domain, feature) in

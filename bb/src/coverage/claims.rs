@@ -22,7 +22,7 @@ impl ClaimOptions {
         ClaimOptions { host, ..self }
     }
 
-    /// Returns the options with native nodes alone, or with all.
+    /// Returns the options with only native nodes claimed, or with all.
     #[must_use]
     pub fn with_native_only(self, native_only: bool) -> ClaimOptions {
         ClaimOptions { native_only, ..self }
@@ -56,9 +56,9 @@ pub struct ClaimedPart {
     pub outputs: Vec<ValueId>,
 }
 
-/// What a backend claims of a graph: parts as large as can be of nodes that it can run.
+/// The nodes of a graph that a backend claims: parts, as large as possible, of nodes that it can run.
 ///
-/// What is claimed does not depend on extents that are known later.
+/// The claims do not depend on extents that are known later.
 ///
 /// # Examples
 ///
@@ -75,12 +75,12 @@ pub struct ClaimedPart {
 pub struct Claims {
     /// Of each node of the graph, how it runs if it is claimed, and why it is not otherwise.
     pub nodes: Vec<Result<How, Declined>>,
-    /// The parts, in an order in which they can run.
+    /// The parts, in an order that can run.
     pub parts: Vec<ClaimedPart>,
 }
 
 impl Claims {
-    /// Finds out what a backend claims of a graph.
+    /// Determines the parts of a graph that a backend claims.
     pub fn of(module: &Module, on: &BackendHandle, options: ClaimOptions) -> Claims {
         let has_all = on.runtime().capabilities().types.is_all();
         let judge = |found: crate::look::Looked| match found.how {

@@ -1,4 +1,4 @@
-//! A matrix of every version of every operator and every element type. It tells what runs each of them on a backend.
+//! A matrix of every version of every operator and every element type, with how each runs on a backend.
 
 use super::How;
 use super::samples::Samples;
@@ -17,7 +17,7 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that introduced this version.
     pub since: i64,
-    /// What runs it. The number of operations to which it is lowered is that of the tried call.
+    /// How the version runs. The number of operations of a lowered operator is the number in the tried call.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
     /// for the operator, and for operators that take maps.
@@ -32,13 +32,13 @@ pub struct Row {
 pub struct Refused {
     /// The element type that was tried.
     pub dtype: DataType,
-    /// What refused it.
+    /// The side that refused it.
     pub by: RefusedBy,
     /// The message of the refusal.
     pub reason: String,
 }
 
-/// What refuses an element type.
+/// The side that refuses an element type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedBy {
@@ -57,10 +57,10 @@ pub enum RefusedBy {
     },
 }
 
-/// What runs every version of every operator on a backend.
+/// How every version of every operator runs on a backend.
 ///
-/// The element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The
-/// backend's own answer decides which of them it supports: for each version and type, a small call of the
+/// The element types come from [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). Trials decide
+/// which of them the backend supports: for each version and type, a small call of the
 /// operator runs, from the operands to the results on the host, with the backend's native operations and with
 /// everything that the operator is lowered to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use bb_core::error::name;
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
-/// A node and what runs it.
+/// A node and how it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeCoverage {
@@ -29,24 +29,23 @@ pub struct NodeCoverage {
     pub domain: String,
     /// The opset that the model imports.
     pub opset: i64,
-    /// The name of the backend that runs it: of the one that was asked, or, if that one is a [`FirstOf`], of the one of the
-    /// several.
+    /// The name of the backend that runs it. For a [`FirstOf`], this is the chosen one of its backends.
     pub backend: &'static str,
-    /// What runs it.
+    /// How the node runs.
     pub how: How,
     /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
     /// run.
     pub missing: Vec<Missing>,
-    /// Whether the element types of all operations to which it is lowered are known before inputs are given, and the
+    /// Whether the element types of all operations of the lowered node are known before inputs are given, and the
     /// backend supports them. If not, an unsupported element type is found only when the node runs.
     pub checked: bool,
-    /// The operations to which it is lowered whose results may leave the range of the type in which the backend holds
-    /// integers that it lacks. They are computed with the right results all the same: on the host where the elements do leave
-    /// the range, and with an error if they are too many for it.
+    /// The operations of the lowered node whose results may leave the range of the type that the backend uses for integers
+    /// that it lacks. Results are right in any case: if elements leave the range, the host computes them, or the run fails with an
+    /// error if they are too many for the host.
     pub exceeding: Vec<NarrowError>,
 }
 
-/// What runs each node of a graph on a backend.
+/// How each node of a graph runs on a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// The nodes whose results are used, in order.
@@ -54,9 +53,9 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Finds out what runs each node on a backend, with its element types.
+    /// Determines how each node runs on a backend, with its element types.
     ///
-    /// The backend's own answer decides which types it supports: each operation to which a node is lowered is tried on
+    /// Trials decide which types the backend supports: each operation of a lowered node is tried on
     /// one element, once per combination of element types. The operations of a node and their number are known if
     /// everything before the node is known. Unknown extents are made up to find the element types.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
@@ -120,7 +119,7 @@ impl std::fmt::Display for Coverage {
     }
 }
 
-/// Returns for each node the name of the backend that runs it, and what was found out.
+/// Returns for each node the name of the backend that runs it, and the analysis of the node.
 fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<(&'static str, Looked)> {
     let handle = BackendHandle::new(on.clone());
     let placed = FirstOf::of(&handle).map(|several| several.placed(module));

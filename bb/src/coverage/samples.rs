@@ -1,4 +1,4 @@
-//! Small calls of each version of each operator. They show for which element types a backend can run the operator.
+//! Small calls of each version of each operator. They show which element types a backend supports for the operator.
 //!
 //! `tests/cases/samples.py` writes them to `samples.bin`; it documents their origin and their format.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 static SAMPLES: &[u8] = include_bytes!("samples.bin");
 
-/// The calls by domain, operator, version and name of the element type; `*` stands for every type.
+/// The calls by domain, operator, version and name of the element type; `*` matches every type.
 pub(super) struct Samples(HashMap<(String, String, i64, String), ModelProto>);
 
 impl Samples {
@@ -83,11 +83,11 @@ impl Sample {
         Ok(Ready { module, operands })
     }
 
-    /// Runs the call. Returns the number of steps to which the operator is lowered, if that is known before running.
+    /// Runs the call. Returns the number of steps of the lowered operator, if that is known before running.
     ///
     /// # Errors
     ///
-    /// What refuses the call, with the message.
+    /// The side that refuses the call, with the message.
     pub(super) fn answer(
         &self,
         on: &Arc<dyn BackendRuntime>,
@@ -125,7 +125,7 @@ impl Sample {
         Ok(steps.max())
     }
 
-    /// Finds out what refuses a call that failed.
+    /// Determines the side that refuses a failed call.
     fn blame(&self, call: &Ready, missing: &[&Missing], error: &Error) -> (RefusedBy, String) {
         let refusals: Vec<&Refusal> = missing
             .iter()

@@ -1,4 +1,4 @@
-//! Collects what a deployment consists of: models, components, backends, and the rules by which nodes are assigned to
+//! Collects the parts of a deployment: models, components, backends, and the rules that assign nodes to
 //! backends.
 
 use super::component::Component;
@@ -140,7 +140,7 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Runs the nodes for which `chooses` returns true on the backend called `backend`. If several rules match a node,
+    /// Runs the nodes that `chooses` returns true for on the backend called `backend`. If several rules match a node,
     /// the first one counts.
     #[must_use]
     pub fn bind_where(
@@ -166,9 +166,9 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Accepts operations whose results may leave the range of the type in which a backend holds integers that it lacks.
+    /// Accepts operations whose results may leave the range of the type that a backend uses for integers that it lacks.
     ///
-    /// Without this, [`ready`](Self::ready) lists each of them. Results are right in either case: what leaves the range is
+    /// Without this, [`ready`](Self::ready) lists each of them. Results are right in either case: an operation that leaves the range is
     /// computed on the host, and is an error if it has too many elements for that.
     #[must_use]
     pub fn accept_narrowing(mut self) -> Self {

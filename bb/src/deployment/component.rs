@@ -3,7 +3,7 @@
 use crate::{Backends, BoxError, Value};
 use bb_ir::graph::{Attributes, Node};
 
-/// The context in which a component runs: the backends, and the node that called the component.
+/// The context of a running component: the backends, and the node that called the component.
 #[derive(Debug, Clone, Copy)]
 pub struct Ctx<'a> {
     /// The backends, the default first. An operation on values runs on the backend that owns them.

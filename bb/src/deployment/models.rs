@@ -33,7 +33,7 @@ impl Deployment {
         &self.backends
     }
 
-    /// Iterates over the names of the models, in the order in which they were bound.
+    /// Iterates over the names of the models, in the order of binding.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().map(|(name, _)| name.as_str())
     }
@@ -143,7 +143,7 @@ impl<'a> Model<'a> {
         &self.program.placement
     }
 
-    /// Iterates over the parts that are sent to backends as a whole, in the order in which they run.
+    /// Iterates over the parts that are sent to backends as a whole, in the order of execution.
     pub fn subgraphs(&self) -> impl Iterator<Item = &'a BackendSubgraph> {
         self.program.subgraphs()
     }

@@ -1,5 +1,5 @@
-//! Checks everything that was bound and makes a deployment of it. Reports what runs where, what would fail, and what
-//! would have no effect.
+//! Checks all bindings and builds a deployment from them. Reports where each node runs, and which bindings would fail or
+//! have no effect.
 
 use super::models::Deployment;
 use super::run::{Program, Step};
@@ -32,7 +32,7 @@ pub(super) struct Effects {
     pub(super) rules: Vec<(bool, bool)>,
     /// The names of the backends that run a part.
     pub(super) backends: BTreeSet<String>,
-    /// The carriers that ask for backends which are not bound, and the names of these.
+    /// The carriers that name backends which are not bound, with the names of these backends.
     pub(super) unbound: Vec<(String, String)>,
 }
 
@@ -42,13 +42,13 @@ impl DeploymentBuilder {
     /// Each operation that a node is lowered to is tried on its backend with one element, once for each combination of
     /// element types; a backend for whole graphs is not tried, because its declaration counts
     /// ([`Backend::runs_whole_graphs`](crate::Backend::runs_whole_graphs)). Some types are known only when the model runs;
-    /// [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) tells for which nodes everything was
+    /// [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) says for each node whether everything was
     /// checked.
     ///
     /// # Errors
     ///
     /// [`Error::NotReady`] with a list of all problems: models that are not valid; every node of every model that
-    /// cannot run, with the element types that its backend lacks; and what was bound but has no effect.
+    /// cannot run, with the element types that its backend lacks; and bindings that have no effect.
     /// [`Error::NoBackend`] if there is no backend at all, [`Error::Unavailable`] if no backend can start.
     pub fn ready(mut self) -> Result<Deployment, Error> {
         if self.backends.default_backend().is_err() {
@@ -211,7 +211,7 @@ impl DeploymentBuilder {
         Ok(Loaded { name: name.to_owned(), module, parts, placement })
     }
 
-    /// Finds what runs each node, and the nodes that rules bind to backends which are not bound.
+    /// Finds the target of each node, and the nodes that rules bind to backends which are not bound.
     fn targets(&self, graph: &Graph, effects: &mut Effects) -> (Vec<Target>, HashSet<usize>) {
         let mut open = HashSet::new();
         let mut targets = Vec::with_capacity(graph.nodes.len());
@@ -236,7 +236,7 @@ impl DeploymentBuilder {
                 }
             }
             if let (Target::Backend(at), true) = (target, carriers::body(node).is_some()) {
-                // What is bound here goes before what the model asks for.
+                // Bindings of the deployment take precedence over the backend that the model names.
                 let free = first && component.is_none();
                 let asked = carriers::backend(node).filter(|_| free).and_then(|name| {
                     let found = self.backends.iter().position(|backend| backend.name() == name);

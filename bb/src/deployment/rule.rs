@@ -1,4 +1,4 @@
-//! The rules by which nodes are assigned to backends.
+//! Rules that assign nodes to backends.
 
 use bb_ir::graph::{self, Graph};
 
@@ -8,7 +8,7 @@ pub(super) enum Chooses {
     Op(String),
     /// The node of this name.
     Node(String),
-    /// The nodes for which a function returns true.
+    /// The nodes that a function returns true for.
     Where(Box<dyn Fn(&graph::Node) -> bool + Send + Sync>),
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The backend subgraph or the component that runs one part.
 pub(super) enum Step {
     Subgraph(BackendSubgraph),
-    /// The body of a carrier, with what its inputs and outputs by name are outside.
+    /// The body of a carrier, with the outer values of its inputs and outputs by name.
     Carrier {
         subgraph: BackendSubgraph,
         inputs: Vec<(String, ValueId)>,

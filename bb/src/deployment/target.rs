@@ -1,4 +1,4 @@
-//! What runs a node of a deployment, by number.
+//! The target of a node of a deployment: a backend or a component, by number.
 
 /// The backend or the component that runs a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

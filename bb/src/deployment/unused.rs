@@ -1,4 +1,4 @@
-//! Finds bindings that have no effect, and suggests what was probably meant.
+//! Finds bindings that have no effect, and suggests the name that was probably meant.
 
 use super::DeploymentBuilder;
 use super::ready::{Effects, Loaded};

@@ -22,7 +22,7 @@ impl FirstOf {
         params: &[Param<'_>],
     ) -> Result<Outputs<PlacedTensor>, FirstOfError> {
         if let (Primitive::Constant, [Param::Data(data)]) = (op, params) {
-            // The first operation that reads it decides where it lies.
+            // The constant is stored on the backend of the first operation that reads it.
             return Ok(Outputs::from_buf([PlacedTensor::of_host(data.clone().into_owned())]));
         }
         self.call(op.spec(), inputs, params)

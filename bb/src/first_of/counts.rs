@@ -1,8 +1,8 @@
-//! Counts of what moves from one backend to another.
+//! Counts of transfers from one backend to another.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What moved from one backend to another so far.
+/// The transfers between backends so far.
 ///
 /// A tensor that comes from the host is not counted: each backend that reads it would have to get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,21 +1,21 @@
-//! Errors of what is made of several backends.
+//! Errors of a backend that combines several backends.
 
 use crate::{BackendHandle, Error};
 use std::fmt;
 
-/// An error of [`FirstOf`](crate::FirstOf): of one of its backends, or of `bb`. It says what that error says, and has its causes.
+/// An error of [`FirstOf`](crate::FirstOf): of one of its backends, or of `bb`. It has the message and the causes of the inner error.
 #[derive(Debug)]
 pub struct FirstOfError(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     error: Error,
-    /// The backend that failed, which knows what its own errors wrap.
+    /// The backend that failed; it can unwrap its own errors.
     on: Option<BackendHandle>,
 }
 
 impl FirstOfError {
-    /// Wraps the error of a backend, which knows what its own errors wrap.
+    /// Wraps the error of a backend, which can unwrap its own errors.
     pub fn of(on: &BackendHandle, error: Error) -> FirstOfError {
         FirstOfError(Box::new(Inner { error, on: Some(on.clone()) }))
     }
@@ -25,7 +25,7 @@ impl FirstOfError {
         &self.0.error
     }
 
-    /// Returns the innermost error of `bb`: that of the operands, if the backend's error wraps one.
+    /// Returns the innermost error of `bb`; for an error about operands this is the error that the backend's error wraps, if it wraps one.
     pub fn cause(&self) -> &Error {
         let wrapped = |error| self.0.on.as_ref().and_then(|on| on.runtime().wrapped(error));
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&self.0.error);

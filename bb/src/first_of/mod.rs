@@ -1,4 +1,4 @@
-//! A backend that is the first of several: each operation runs on the backend that has it.
+//! A backend that combines several: each operation runs on a backend that supports it.
 
 mod backend;
 mod counts;
@@ -43,19 +43,19 @@ pub fn first_of(backends: impl IntoIterator<Item = BackendHandle>) -> Result<Fir
     FirstOf::new(backends)
 }
 
-/// A backend that is made of several: each node of a graph runs on the one that suits it best.
+/// A backend that combines several: each node of a graph runs on the one that suits it best.
 ///
-/// Before anything runs, each node is placed on the first backend that has it natively with its element types; where none has, on the first
-/// that runs it at all. Each backend counts as twice as fast as the next one in the list. A part of a graph moves to another backend as a whole where
-/// that costs less than its transfers do, so that neighbours stay together. Weights go to the backend that reads them, once. Two
+/// Before anything runs, each node is placed on the first backend that has it natively with its element types; if none has, on the first
+/// that runs it at all. Each backend counts as twice as fast as the next one in the list. A part of a graph moves to another backend as a
+/// whole if that costs less than its transfers do, so that neighbours stay together. Weights go to the backend that reads them, once. Two
 /// parts that do not depend on each other run at the same time.
 ///
-/// Single operations run where most of their operands lie, if that backend supports them.
+/// Single operations run on the backend that holds most of their operands, if it supports them.
 ///
 /// By name, in the command line, Python and the service: `first_of(gpu, cpu)`, `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
 ///
-/// A layer on top that writes operations gets each of them alone, and nothing is placed beforehand: put such layers below,
-/// `first_of(metrics+gpu, metrics+cpu)`.
+/// A layer around it that implements operations receives each of them separately, and nothing is placed beforehand. Put it around
+/// each member instead: `first_of(metrics+gpu, metrics+cpu)`.
 #[derive(Debug, Clone)]
 pub struct FirstOf {
     settings: Arc<Settings>,
@@ -65,7 +65,7 @@ pub struct FirstOf {
 #[derive(Debug, Clone)]
 struct Settings {
     backends: Vec<BackendHandle>,
-    /// What each backend has natively, and its device.
+    /// The native operations of each backend, and its device.
     capabilities: Vec<Capabilities>,
     /// Names of nodes or operators, and the number of the backend that runs them.
     pins: Vec<(String, usize)>,
@@ -73,7 +73,7 @@ struct Settings {
     by_order: bool,
 }
 
-/// What happens if a backend fails in the middle of a graph.
+/// The reaction to a backend that fails in the middle of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Fallback {
@@ -111,8 +111,8 @@ impl FirstOf {
         Ok(FirstOf { settings: Arc::new(settings), counters })
     }
 
-    /// Returns the same with a node or all nodes of an operator on one of the backends. A node without a name is called like its first
-    /// result. What is given first counts.
+    /// Returns the same with a node, or all nodes of an operator, pinned to one of the backends. A node without a name has the name of its
+    /// first result. If several pins match, the first one counts.
     ///
     /// # Errors
     ///
@@ -130,14 +130,14 @@ impl FirstOf {
         Ok(self)
     }
 
-    /// Returns the same with what happens if a backend fails in the middle of a graph.
+    /// Returns the same with this reaction to a backend that fails in the middle of a graph.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Fallback) -> FirstOf {
         Arc::make_mut(&mut self.settings).fallback = fallback;
         self
     }
 
-    /// Returns the same with nodes placed by the order of the backends alone: each on the first that runs it, whatever the transfers cost.
+    /// Returns the same with nodes placed only by the order of the backends: each on the first that runs it, whatever the transfers cost.
     #[must_use]
     pub fn with_order(mut self) -> FirstOf {
         Arc::make_mut(&mut self.settings).by_order = true;
@@ -155,7 +155,7 @@ impl FirstOf {
         &self.settings.backends
     }
 
-    /// Returns what moved from one backend to another so far.
+    /// Returns the transfers between backends so far.
     pub fn transfers(&self) -> Transfers {
         self.counters.read()
     }
@@ -165,7 +165,7 @@ impl FirstOf {
         self.counters.parts()
     }
 
-    /// Returns how often another backend ran what failed.
+    /// Returns how often another backend reran a failed part.
     pub fn fallbacks(&self) -> u64 {
         self.counters.fallbacks()
     }
@@ -192,13 +192,13 @@ impl FirstOf {
         placement
     }
 
-    /// Returns for each node of a graph the name of the backend that would run it, and what was found out there.
+    /// Returns for each node of a graph the name of the backend that would run it, and the analysis of the node on that backend.
     pub(crate) fn placed(&self, module: &Module) -> Vec<(&'static str, Looked)> {
         let candidates = Candidates::of(module, self);
         let of = candidates.place(module.graph(), &Barred::none(self.backends().len()));
         let mut looked: Vec<_> = candidates.looked.into_iter().map(Vec::into_iter).collect();
         let placed = of.into_iter().filter_map(|backend| {
-            // What each backend makes of the node.
+            // The analysis of the node on each backend.
             let mut each: Vec<Looked> = looked.iter_mut().filter_map(Iterator::next).collect();
             let name = self.backend(backend)?.name();
             (backend < each.len()).then(|| (name, each.swap_remove(backend)))
@@ -206,7 +206,7 @@ impl FirstOf {
         placed.collect()
     }
 
-    /// Returns what each backend has natively, and its device.
+    /// Returns the native operations of each backend, and its device.
     fn capabilities(&self) -> &[Capabilities] {
         &self.settings.capabilities
     }
@@ -227,7 +227,7 @@ impl FirstOf {
         &self.counters
     }
 
-    /// Returns the backend to which a node is pinned.
+    /// Returns the backend that a node is pinned to.
     fn pin_of(&self, graph: &Graph, node: &Node) -> Option<usize> {
         let pins = &self.settings.pins;
         if pins.is_empty() {

@@ -1,7 +1,7 @@
-//! Finds out which backend runs each node of a graph.
+//! Chooses the backend that runs each node of a graph.
 //!
 //! Each node begins on the first backend that runs it at the least cost. Then parts move to another backend as a whole for as long as the
-//! transfers that they save cost more than what they lose: neighbours stay together.
+//! saved transfers cost more than the slower execution: neighbours stay together.
 
 use super::FirstOf;
 use super::weigh::Weights;
@@ -14,19 +14,19 @@ use std::collections::{HashMap, HashSet};
 /// How often parts are tried on other backends.
 const ROUNDS: usize = 8;
 
-/// A part gets a thread of its own beside the one after it if both run at least this long.
+/// A part gets its own thread, parallel to the part after it, if both run at least this long.
 ///
 /// Units: seconds.
 const OWN_THREAD: f64 = 2e-4;
 
-/// What is known of the nodes of a module on each backend.
+/// The known facts of the nodes of a module on each backend.
 pub(super) struct Candidates {
-    /// For each backend, what was found out of each node.
+    /// For each backend, the analysis of each node.
     pub(super) looked: Vec<Vec<Looked>>,
     weights: Weights,
     /// Whether costs do not count.
     by_order: bool,
-    /// For each node, the backend to which it is pinned.
+    /// For each node, the backend that it is pinned to.
     pinned: Vec<Option<usize>>,
     /// For each value, the node that makes it, and the nodes that read it.
     producer: HashMap<ValueId, usize>,
@@ -61,7 +61,7 @@ impl Candidates {
         self.pinned.get(node) == Some(&Some(backend))
     }
 
-    /// Places the nodes, none on a backend from which it is barred.
+    /// Places the nodes, excluding for each node the backends that it is barred from.
     pub(super) fn place(&self, graph: &Graph, barred: &Barred) -> Vec<usize> {
         let mut of: Vec<usize> = (0..graph.nodes.len()).map(|at| self.first(at, barred)).collect();
         if self.by_order {
@@ -85,7 +85,7 @@ impl Candidates {
         of
     }
 
-    /// Returns the backend to which a node is pinned, unless it is barred from it.
+    /// Returns the backend that a node is pinned to, unless the node is barred from it.
     fn pinned_or(&self, at: usize, barred: &Barred) -> Option<usize> {
         self.pinned.get(at).copied().flatten().filter(|backend| !barred.has(*backend, at))
     }

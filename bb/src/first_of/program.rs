@@ -50,7 +50,7 @@ struct Ready {
     other: Mutex<Option<Arc<Ready>>>,
 }
 
-/// What failed in a run.
+/// The failure of a run.
 struct Failed {
     /// The number of the part, unless it was not the part that failed.
     part: Option<usize>,
@@ -78,7 +78,7 @@ impl Program {
         Program::without(on, module, options, barred)
     }
 
-    /// Places and compiles a graph, no node on a backend from which it is barred.
+    /// Places and compiles a graph, excluding for each node the backends that it is barred from.
     fn without(
         on: &FirstOf,
         module: Module,
@@ -98,7 +98,7 @@ impl Program {
                 Err((at, error)) => {
                     let Some(part) = parts.get(at) else { return Err(error) };
                     let culprits = culprits(on, graph, part, &own);
-                    // What is pinned runs there or nowhere.
+                    // A pinned node runs on its backend or not at all.
                     let pinned = culprits.iter().any(|&node| candidates.is_pinned(node, part.target));
                     if pinned || !barred.bar(part.target, &culprits) {
                         return Err(error);
@@ -144,7 +144,7 @@ impl Program {
         }
     }
 
-    /// Returns the program that runs in place of this one, because a backend of this one is lost.
+    /// Returns the program that replaces this one if a backend of this one is lost.
     fn instead(&self) -> Option<Arc<Program>> {
         let lost = |part: &Ready| self.on.backend(part.backend).is_some_and(|on| on.runtime().is_lost());
         if self.on.fallback() == Fallback::Never || !self.parts.iter().any(lost) {
@@ -159,7 +159,7 @@ impl Program {
         matches!(kind, Some(ErrorKind::Cancelled | ErrorKind::WrongInput | ErrorKind::Limit))
     }
 
-    /// Returns the program without the backend of a part, if that one is lost; `None` if the error is that of the run.
+    /// Returns the program without the backend of a part, if that backend is lost; `None` if the error belongs to the run.
     fn after_failure(&self, part: usize, error: &FirstOfError) -> Option<Result<Arc<Program>, FirstOfError>> {
         let part = self.parts.get(part)?;
         let is_lost = self.on.backend(part.backend)?.runtime().is_lost();
@@ -314,7 +314,7 @@ impl Program {
         part.inputs.iter().map(operand).collect()
     }
 
-    /// Checks the inputs, of which those at the end may be left out.
+    /// Checks the inputs; trailing inputs may be omitted.
     fn checked<'a>(
         &self,
         inputs: &[Option<OnnxValue<&'a PlacedTensor>>],
@@ -421,7 +421,7 @@ fn compile(
     backend.compile(module, options).map_err(|error| FirstOfError::of(backend, error))
 }
 
-/// Finds the nodes because of which a part does not compile: those that do not compile alone, or all of the part.
+/// Finds the nodes that prevent a part from compiling: those that do not compile separately, or else all nodes of the part.
 fn culprits(on: &FirstOf, graph: &Graph, part: &Part<usize>, options: &CompileOptions) -> Vec<usize> {
     let constants: HashSet<ValueId> = graph.constants.iter().map(|(value, _)| *value).collect();
     let fails_alone = |at: &usize| {

@@ -7,8 +7,8 @@ use bb_core::runtime::Question;
 use bb_ir::op::{OpSpec, Param};
 
 impl FirstOf {
-    /// Calls an operation of any family, on the backend where most of its operands lie, if that one supports it; else on the first
-    /// that does.
+    /// Calls an operation of any family on a backend that supports it. Prefers backends that have it natively, then backends that hold
+    /// more bytes of its operands.
     pub(super) fn call(
         &self,
         op: &'static OpSpec,
@@ -39,7 +39,7 @@ impl FirstOf {
             .filter(|(on, _)| !on.runtime().is_lost())
             .map(|(on, has)| (has.is_native(op.family, op.index), bytes(on), on))
             .collect();
-        // Where they lie equally, the earlier one stays first.
+        // If backends hold equally many bytes, the earlier one stays first.
         ordered.sort_by_key(|&(native, bytes, _)| std::cmp::Reverse((native, bytes)));
         ordered.iter().map(|(.., on)| *on).find(supports).or_else(|| self.backends().last())
     }

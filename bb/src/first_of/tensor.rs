@@ -1,4 +1,4 @@
-//! Tensors that lie on one of several backends, or on several of them.
+//! Tensors that are stored on one or more of several backends.
 
 use super::counts::Counters;
 use crate::{BackendHandle, DataType, Error, Shape, TensorData, Value};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A tensor of [`FirstOf`](crate::FirstOf).
 ///
-/// It lies where it was made. When an operation on another backend reads it, it is copied there, once, and lies on both until it is
-/// dropped. What comes from the host stays there, too, so that it outlives a device.
+/// It is stored where it was computed. When an operation on another backend reads it, it is copied there, once, and stays on both until
+/// it is dropped. Elements that come from the host stay there, too, so that they survive the loss of a device.
 #[derive(Clone)]
 pub struct PlacedTensor(Arc<Places>);
 
@@ -18,7 +18,7 @@ struct Places {
     copies: Mutex<Copies>,
 }
 
-/// Where a tensor lies. At least one of the two is there.
+/// The copies of a tensor. At least one of the two is present.
 #[derive(Default)]
 struct Copies {
     host: Option<TensorData>,
@@ -55,7 +55,7 @@ impl PlacedTensor {
         PlacedTensor(Arc::new(Places { dtype, shape, copies: Mutex::new(copies) }))
     }
 
-    /// Returns the tensor on a backend, to which it is copied unless it lies there.
+    /// Returns the tensor on a backend, and copies it there first if necessary.
     ///
     /// # Errors
     ///

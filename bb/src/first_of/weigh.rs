@@ -1,7 +1,7 @@
-//! What nodes and transfers cost, as far as it can be told before anything runs.
+//! Estimates the costs of nodes and transfers before anything runs.
 //!
-//! Times are made of [`cost`](crate::cost), and of rates that any processor has within a factor of a few: what decides is that a
-//! product costs more than a transfer and a sum of two small tensors less.
+//! Times are computed from [`cost`](crate::cost), and from rates that hold for any processor within a factor of a few. The estimate
+//! must only show that a product costs more than a transfer, and a sum of two small tensors less.
 
 use super::FirstOf;
 use crate::look::Looked;
@@ -17,35 +17,35 @@ const FLOPS: f64 = 5e10;
 const BYTES: f64 = 1e10;
 /// The bytes that move to a device, or from it, in a second.
 const MOVED: f64 = 3e9;
-/// What a transfer to a device, or from it, costs, however small.
+/// The fixed cost of a transfer to a device, or from it.
 ///
 /// Units: seconds.
 const TRANSFER: f64 = 2e-5;
-/// What a transfer costs between backends in the memory of the host.
+/// The fixed cost of a transfer between backends in the memory of the host.
 ///
 /// Units: seconds.
 const COPY: f64 = 2e-6;
-/// What a node costs at least.
+/// The minimum cost of a node.
 ///
 /// Units: seconds.
 const LEAST: f64 = 1e-6;
-/// How much longer a node takes that is made of other operations than a native one.
+/// The cost of a lowered node, relative to a native one.
 const LOWERED: f64 = 3.0;
-/// What an extent is taken to be that inputs decide.
+/// The assumed value of an extent that depends on inputs.
 const EXTENT: i64 = 32;
 
-/// What each node costs on each backend, and what each value costs to move.
+/// The cost of each node on each backend, and the cost of moving each value.
 pub(super) struct Weights {
     /// For each backend, the seconds of each node; infinite where the backend does not run it.
     pub(super) nodes: Vec<Vec<f64>>,
     /// For each value, its bytes.
     values: Vec<f64>,
-    /// Of each backend, whether its memory is not that of the host.
+    /// For each backend, whether its memory is separate from the host's.
     remote: Vec<bool>,
 }
 
 impl Weights {
-    /// Weighs a graph; `looked` has what was found out for each backend.
+    /// Weighs a graph; `looked` has the analysis for each backend.
     pub(super) fn of(module: &Module, on: &FirstOf, looked: &[Vec<Looked>]) -> Weights {
         let graph = module.graph();
         let sizes: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
@@ -66,7 +66,7 @@ impl Weights {
                 match looked.how {
                     How::Native => own,
                     How::Lowered(_) => own * LOWERED,
-                    // What the host computes leaves the device and comes back.
+                    // A node that the host computes moves its operands off the device and its results back.
                     How::Host if remote => own * LOWERED + around(graph, at, &transfers),
                     How::Host => own * LOWERED,
                     How::Unsupported => f64::INFINITY,
@@ -130,7 +130,7 @@ fn own_costs(module: &Module, on: &FirstOf, sizes: &[f64]) -> Vec<f64> {
         at_of.insert(bb_core::error::name(graph, node), at);
     }
     let natives = on.capabilities().first().map_or(&[][..], |first| first.families.as_slice());
-    // What is not known of a model costs what its operands weigh.
+    // A node without an estimate costs the time to read its operands and write its results.
     let Ok(estimate) = module.estimate(&shapes(graph), natives) else { return costs };
     let mut counted: HashMap<usize, f64> = HashMap::new();
     for node in &estimate.nodes {
@@ -147,7 +147,7 @@ fn own_costs(module: &Module, on: &FirstOf, sizes: &[f64]) -> Vec<f64> {
     costs
 }
 
-/// Finds the node of the outermost graph in a path of names, which are separated by `/` and may have it in them.
+/// Finds the node of the outermost graph in a path of names. The names are separated by `/` and may contain it.
 fn outermost(path: &str, at_of: &HashMap<String, usize>) -> Option<usize> {
     let mut name = path;
     loop {
@@ -177,7 +177,7 @@ fn extent(dim: &Dim) -> usize {
     usize::try_from(known.unwrap_or(EXTENT)).unwrap_or(0)
 }
 
-/// Returns the bytes of a value, as far as its type tells.
+/// Returns the bytes of a value, as far as they follow from its type.
 fn bytes(ty: &ValueType) -> f64 {
     match ty {
         ValueType::Tensor { dtype, shape } => {

@@ -51,7 +51,7 @@ pub(super) fn results(
     for (at, value) in values.iter().enumerate() {
         let item = match traced.structure.as_ref().and_then(|items| items.get(at)) {
             Some(Form::Parts(item)) => item.clone(),
-            // What is looked at passes no sequence on.
+            // The analysed values pass no sequence on.
             Some(Form::Held) | None => OnnxValue::Tensor(()),
         };
         let mut own = Vec::new();

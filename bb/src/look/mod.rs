@@ -1,4 +1,4 @@
-//! Looks at a graph for a backend before anything runs: what each node becomes, and what the backend refuses of it.
+//! Analyses a graph for a backend before anything runs: how each node runs, and which nodes the backend refuses.
 
 mod begin;
 mod traced;
@@ -20,7 +20,7 @@ pub(crate) struct Looked {
     pub(crate) exceeding: Vec<NarrowError>,
 }
 
-/// Finds out what runs each node of a part of a graph on a backend.
+/// Determines how each node of a part of a graph runs on a backend.
 pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
     let natives = on.capabilities().families;
     let seen = traced::look(&module.shared(), part, &**on);
@@ -44,7 +44,7 @@ pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime
     looked.collect()
 }
 
-/// Finds out what runs the body of a carrier, which is looked at on its own.
+/// Determines how the body of a carrier runs; the body is analysed separately.
 fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
     let module = Module::of_part(carriers::standalone(body));
     let graph = module.graph();

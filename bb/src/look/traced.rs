@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) wrong: Vec<Missing>,
     /// Whether some of its element types are unknown before inputs are given.
     pub(crate) unchecked: bool,
-    /// The operations whose results may leave the range of the type in which the backend holds them.
+    /// The operations whose results may leave the range of the integer type that the backend uses for them.
     pub(crate) exceeding: Vec<NarrowError>,
 }
 
@@ -129,7 +129,7 @@ impl Look<'_> {
         self.segments(resolved, begin);
     }
 
-    /// Adds a value of which only the type is known; does nothing if even the type is unknown.
+    /// Adds a value with a known type but unknown contents; does nothing if even the type is unknown.
     fn declared(&mut self, graph: &Graph, value: ValueId, begin: &mut Begin) {
         let ty = graph.values.get(value.index()).map_or(&ValueType::Unknown, |info| &info.ty);
         let mut tensors = Vec::new();
@@ -242,7 +242,7 @@ impl Look<'_> {
         }
     }
 
-    /// Finds the operations that may leave the range of the type in which the backend holds integers.
+    /// Finds the operations that may leave the range of the integer type that the backend uses for them.
     fn exceeding(&mut self, traced: &SegmentTrace, liveness: &Liveness<TraceValue, StepId>) {
         let weight = |source| match source {
             ValueSource::Weight(id) => traced.weights().get(id).ok(),
@@ -306,7 +306,7 @@ impl Look<'_> {
         self.refused(resolved, node, refusal);
     }
 
-    /// Asks the backend about constants for each output that is a constant, because such an output is made from host
+    /// Checks for each constant output that the backend accepts constants of its type, because the output is created from host
     /// elements.
     fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace, values: &[ValueId]) {
         let nodes = resolved.graph.nodes.iter().enumerate();
@@ -434,7 +434,7 @@ impl Look<'_> {
         }
     }
 
-    /// Records what is wrong with a node.
+    /// Records a problem of a node.
     fn wrong(&mut self, resolved: &Arc<Resolved>, at: usize, why: Why) {
         let Some(node) = resolved.graph.nodes.get(at) else { return };
         let node = NodeInfo::of(&resolved.graph, node);

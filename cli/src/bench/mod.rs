@@ -48,7 +48,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let amount = options.seconds.map_or(Amount::Runs(options.runs as usize), Amount::Seconds);
     let before = processor_time();
     let runs = repeat(&amount, || run(&session, &values))?;
-    // Shorter times are less than the unit in which they are known allows to tell.
+    // Shorter times are too close to the unit of the measurement.
     let spent =
         before.zip(processor_time()).map(|(from, to)| to - from).filter(|spent| *spent >= 10.0 * TICK);
     let processors = spent.map(|spent| spent / runs.len() as f64);
@@ -158,7 +158,7 @@ fn profiled_runs(
 /// The number of items in a run.
 struct Batch {
     items: usize,
-    /// The name of what is counted.
+    /// The description of the batch extent, for messages.
     of: String,
 }
 
@@ -186,7 +186,7 @@ fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch
     batch
 }
 
-/// The unit in which Linux tells times of processors, in seconds.
+/// The unit of Linux's processor times, in seconds.
 const TICK: f64 = 0.01;
 
 /// Returns the seconds that all threads of this process have spent on processors so far; `None` if the system does not report it.
@@ -198,8 +198,8 @@ fn processor_time() -> Option<f64> {
     Some((user? + system?) as f64 * TICK)
 }
 
-/// Returns an amount of memory of this process in bytes: `VmRSS:` for what it has now, `VmHWM:` for the most that it had. `None`
-/// if the system does not report it.
+/// Returns an amount of memory of this process in bytes: `VmRSS:` for the present amount, `VmHWM:` for the peak. `None` if the system does
+/// not report it.
 fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

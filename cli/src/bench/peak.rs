@@ -1,10 +1,10 @@
-//! Measures what a backend can do at most: arithmetic, and bytes from memory and from caches.
+//! Measures the peak performance of a backend: arithmetic, and bytes from memory and from caches.
 
 use crate::error::Result;
 use bb::{BackendHandle, Value};
 use std::time::Instant;
 
-/// The most that was measured of a backend, in units per second.
+/// The peak performance of a backend, in units per second.
 pub(super) struct Peaks {
     /// Operations on `f32`, in products of square matrices.
     pub(super) flops: f64,
@@ -37,7 +37,7 @@ impl Peaks {
             let x = backend.tensor_from_fn(&[elements], |at| at.first().map_or(0.0, |i| (i % 7) as f32))?;
             let y = backend.tensor_from_fn(&[elements], |_| 1.0f32)?;
             let seconds = least(|| Ok(x.add(&y)?))?;
-            // The last size that is measured stands for memory.
+            // The last measured size is taken as the bandwidth of memory.
             peaks.memory = 12.0 * elements as f64 / seconds;
             peaks.cache = peaks.cache.max(peaks.memory);
             if 4.0 * seconds > SECONDS {

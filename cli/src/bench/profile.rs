@@ -126,7 +126,7 @@ impl Summary {
     }
 }
 
-/// Returns the instructions of which operations and bytes are known, for a roofline.
+/// Returns the instructions with known operations and bytes, for a roofline.
 pub(super) fn kernels(profile: &Profile, summary: &Summary) -> Vec<Kernel> {
     let rows = profile.rows().iter().filter(|row| row.activity == Activity::Operation && row.calls > 0);
     let kernel = |row: &ProfileRow| {

@@ -52,7 +52,7 @@ input{font:inherit;padding:4px 8px;border:1px solid #aab;border-radius:4px;margi
 .wide{overflow:auto;border:1px solid #dde0e8;border-radius:6px;max-height:85vh}svg{max-width:none}.roof svg{width:100%;height:auto}\
 .key{margin-right:14px;white-space:nowrap}.key span{display:inline-block;width:11px;height:11px;border-radius:6px;margin-right:5px}";
 
-/// What a page says of a run beyond the profile.
+/// The contents of a page besides the profile.
 pub(super) struct About<'a> {
     pub(super) model: &'a str,
     /// Names and values, as in `backend` and `cpu`.
@@ -85,7 +85,7 @@ fn page(about: &About<'_>, summary: &Summary, kernels: &[Kernel], peaks: &Peaks)
     });
     let legend = roofline::legend(kernels);
     let (operators, nodes, graph) = (operators(summary), nodes(summary, peaks), &about.graph);
-    // The content security policy only allows the script below, whatever the names in the model are.
+    // The content security policy only allows the script below, for any names in the model.
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

@@ -1,12 +1,12 @@
-//! Draws a roofline: what each kernel reaches, beside what the backend can do at most (Williams, Waterman, Patterson 2009).
+//! Draws a roofline: the performance of each kernel, and the peak performance of the backend (Williams, Waterman, Patterson 2009).
 
 use super::peak::Peaks;
 use crate::graph::escaped;
 use std::fmt::Write;
 
-/// A kernel of a model, with what it did in all its calls together.
+/// A kernel of a model, with the totals of all its calls.
 pub(super) struct Kernel {
-    /// What the picture says under the pointer.
+    /// The tooltip of the kernel.
     pub(super) name: String,
     pub(super) operation: &'static str,
     pub(super) flops: f64,
@@ -84,7 +84,7 @@ impl Axis {
     }
 }
 
-/// Draws the kernels of which operations and bytes are known; `None` if there are none.
+/// Draws the kernels with known operations and bytes; `None` if there are none.
 pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
     let kernels: Vec<&Kernel> =
         kernels.iter().filter(|k| k.flops > 0.0 && k.bytes > 0.0 && k.seconds > 0.0).collect();
@@ -97,7 +97,7 @@ pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
         LEFT,
         WIDTH - RIGHT,
     );
-    // What takes next to no time may be very slow; it is drawn at the bottom.
+    // Kernels that take next to no time may be very slow; they are drawn at the bottom.
     let floor = peaks.flops / 1e5;
     let y = Axis::around(
         least(Kernel::rate)?.max(floor),
@@ -207,7 +207,7 @@ fn roof(text: &mut String, x: &Axis, y: &Axis, flops: f64, bytes: f64, class: &s
 
 /// Returns a colour for an operation: the same one each time.
 fn colour(operation: &str) -> String {
-    // FNV-1a, of which the hue is made; neighbours in the alphabet get distant hues.
+    // FNV-1a, whose result gives the hue; neighbours in the alphabet get distant hues.
     let hash = operation
         .bytes()
         .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

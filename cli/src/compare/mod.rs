@@ -75,7 +75,7 @@ fn all(names: &[String]) -> String {
     }
 }
 
-/// Says how each backend differs from the first, and which one it is, if there are more than two.
+/// Describes how each backend differs from the first, and names it if there are more than two.
 fn differences(result: &NodeComparison, backends: &[String]) -> Vec<String> {
     let said = |(at, difference): (usize, &Difference)| match backends.get(at) {
         Some(backend) if backends.len() > 2 => format!("{backend}: {}", render::chain(difference)),

@@ -164,8 +164,7 @@ fn run_here(
     jobs.into_iter().map(one).collect()
 }
 
-/// Runs a case. One that needs an element type which the backend lacks is skipped, because no backend can hold what it does not
-/// have.
+/// Runs a case. A case with an element type that the backend lacks is skipped.
 fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {

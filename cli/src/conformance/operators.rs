@@ -1,4 +1,4 @@
-//! What a backend ran, declined and got wrong, and how long it took, by operator.
+//! Counts and times of the cases that a backend ran, declined or failed, by operator.
 
 use super::perf::{Means, Seconds};
 use super::pool::{Outcome, Verdict};
@@ -58,7 +58,7 @@ const COUNTED: [&str; 4] = ["passed", "declined", "failed", "skipped"];
 /// The headings of [`Counts::time_cells`].
 const TIMED: [&str; 3] = ["microseconds", "other", "ratio"];
 
-/// What cases of an operator have in common.
+/// The key of cases of an operator.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     domain: String,
@@ -69,7 +69,7 @@ struct Row {
     types: String,
 }
 
-/// What became of the cases that have one operator each, and of those of several together.
+/// The counts of the cases with one operator, by operator, and of the cases with several.
 pub(super) struct Operators {
     rows: BTreeMap<Row, Counts>,
     several: Counts,
@@ -77,7 +77,7 @@ pub(super) struct Operators {
 }
 
 impl Operators {
-    /// Counts cases below a folder. One that cannot be read belongs to those of several operators.
+    /// Counts cases below a folder. A case that cannot be read counts as one with several operators.
     pub(super) fn count(
         dir: &Path,
         outcomes: &[Outcome],
@@ -128,7 +128,7 @@ impl Operators {
         counts.cells().into_iter().chain(self.timed.then(|| counts.time_cells()).into_iter().flatten())
     }
 
-    /// Says how much of the other backend's time all cases took, if they were measured.
+    /// Returns the time of all cases relative to the other backend, if it was measured.
     pub(super) fn in_all(&self) -> Option<String> {
         let mut all = self.several.times;
         self.rows.values().for_each(|counts| all.join(&counts.times));
@@ -157,7 +157,7 @@ impl Operators {
     }
 }
 
-/// Quotes a name of a model as comma-separated values have it.
+/// Quotes a name of a model for comma-separated values.
 fn quoted(name: &str) -> std::borrow::Cow<'_, str> {
     if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\"")).into()

@@ -1,4 +1,4 @@
-//! How long cases take on a backend, beside another one.
+//! The times of cases on a backend, compared with another one.
 
 use super::pool::{Outcome, Verdict};
 use crate::error::Result;

@@ -1,9 +1,9 @@
-//! Providers of ONNX Runtime from libraries, on which cases run alone.
+//! Providers of ONNX Runtime from libraries, which must run whole cases.
 
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// The reason for which a case is skipped whose nodes a provider leaves to others.
+/// The reason for skipping a case if a provider declines some of its nodes.
 pub(super) const DECLINED: &str = "the provider declines nodes of the case";
 
 /// The backend that runs models on a provider.

@@ -1,10 +1,10 @@
-//! Places the boxes of a picture, those of a frame together.
+//! Places the boxes of a picture, and keeps the boxes of a frame together.
 
 use super::layout::{Anchor, HEIGHT, Layout, Point, Problem, Size, place};
 use super::{Picture, svg};
 use std::collections::HashMap;
 
-/// The distance between a frame and what is in it.
+/// The distance between a frame and its content.
 const PAD: f64 = 14.0;
 /// The height of the title of a frame.
 pub(super) const TITLE: f64 = 22.0;
@@ -32,9 +32,9 @@ pub(super) struct Area {
 /// The inside of a frame.
 struct Inside {
     layout: Layout,
-    /// By source outside of the frame: the box that stands for it at the top.
+    /// By source outside of the frame: the box that represents it at the top.
     entries: HashMap<usize, usize>,
-    /// By source inside of the frame: the box that stands at the bottom for all that read it outside.
+    /// By source inside of the frame: the box that represents all its outside readers at the bottom.
     exits: HashMap<usize, usize>,
     /// By edge of the picture: the edge inside.
     edges: HashMap<usize, usize>,
@@ -153,8 +153,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
     Arranged { edges, frames: frames.collect(), width: layout.width, height: layout.height, boxes }
 }
 
-/// Places what is in a frame, with a point at the top for each source outside, and one at the bottom for each box that is
-/// read outside.
+/// Places the content of a frame, with a point at the top for each source outside, and one at the bottom for each box that is read outside.
 fn inside(picture: &Picture, number: usize) -> Inside {
     let Some(frame) = picture.frames.get(number) else {
         let layout = place(&Problem { boxes: Vec::new(), edges: Vec::new() });

@@ -35,7 +35,7 @@ struct Folding<'a> {
 }
 
 impl Folding<'_> {
-    /// Returns the box that stands for a box: for a node of a repeated block, the same node of its first copy.
+    /// Returns the box that represents a box: for a node of a repeated block, the same node of its first copy.
     fn stand_in(&self, at: usize) -> usize {
         let found = self.repeats.iter().find_map(|repeat| Some(repeat.start + repeat.place(at)?.1));
         found.unwrap_or(at)
@@ -45,8 +45,7 @@ impl Folding<'_> {
         self.whole.boxes.get(at).is_some_and(|drawn| matches!(drawn.kind, Kind::Input | Kind::Output))
     }
 
-    /// Finds the inputs and outputs that only later copies have, and the input or output of the first copy that stands for
-    /// each.
+    /// Finds the inputs and outputs that only later copies have, and for each the input or output of the first copy that represents it.
     fn ports(&self) -> HashMap<usize, usize> {
         let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut outputs: HashMap<usize, usize> = HashMap::new();
@@ -119,13 +118,13 @@ impl Folding<'_> {
         let mut seen = HashSet::new();
         let mut edges = Vec::new();
         for edge in &self.whole.edges {
-            // What a later copy reads is drawn for the first.
+            // Operands of later copies are drawn for the first copy.
             let port = self.is_port(edge.to);
             let Some(&to) = places.get(&edge.to).filter(|_| port || stand_in(edge.to) == edge.to) else {
                 continue;
             };
             let Some(&from) = places.get(&stand_in(edge.from)) else { continue };
-            // A copy that reads what it makes itself would be drawn in a circle.
+            // A copy that reads its own results would be drawn in a circle.
             if from < to && seen.insert((from, to, edge.details.clone())) {
                 edges.push(Edge { from, to, details: edge.details.clone() });
             }

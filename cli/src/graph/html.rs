@@ -124,7 +124,7 @@ pub(super) fn text(whole: &Picture, folded: Option<&Picture>) -> String {
             r#"<button id="colours" data-first="colour by what runs it" data-second="colour by time">colour by what runs it</button>"#,
         );
     }
-    // The content security policy only allows the script below, whatever the names in the model are.
+    // The content security policy only allows the script below, for any names in the model.
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

@@ -5,7 +5,7 @@
 //! within a rank follows the mean positions of the neighbours (Sugiyama, Tagawa, Toda 1981). The coordinates
 //! are as near to these means as the order and the widths allow (isotonic regression).
 
-/// The input: boxes in an order in which all edges go forwards.
+/// The input: boxes in a topological order, so that all edges go forwards.
 pub(super) struct Problem {
     pub(super) boxes: Vec<Size>,
     /// The source and the target of each edge, as indices of boxes.
@@ -106,7 +106,7 @@ pub(super) fn place(problem: &Problem) -> Layout {
     let right = items.iter().map(|item| item.x + item.width / 2.0).fold(f64::NEG_INFINITY, f64::max);
     let (heights, tops) = heights(&items, layers.len());
     let point = |item: &Item, drop: f64| Point { x: item.x - left, y: at(&tops, item.rank) + drop };
-    // An edge goes straight down beside boxes that are higher than the usual.
+    // An edge passes boxes that are higher than usual in a straight vertical line.
     let through_rank = |item: &Item| match at(&heights, item.rank) {
         height if height > HEIGHT => vec![point(item, 0.0), point(item, height)],
         height => vec![point(item, height / 2.0)],
@@ -122,7 +122,7 @@ pub(super) fn place(problem: &Problem) -> Layout {
     }
 }
 
-/// Returns the height of each rank, which is that of its highest box, and its top.
+/// Returns the height of each rank, which is the height of its highest box, and its top.
 fn heights(items: &[Item], ranks: usize) -> (Vec<f64>, Vec<f64>) {
     let mut heights = vec![0.0f64; ranks];
     for item in items {

@@ -1,6 +1,6 @@
-//! Draws a model's graph, with its nodes coloured by what runs them, or by how long they take.
+//! Draws a model's graph, with its nodes coloured by how they run, or by how long they take.
 //!
-//! Blocks of nodes that follow one another several times, such as the layers of a transformer, are drawn once, in a frame.
+//! Consecutive repeated blocks of nodes, for example the layers of a transformer, are drawn once, in a frame.
 
 mod arrange;
 mod dot;
@@ -20,7 +20,7 @@ use bb::coverage::Coverage;
 use std::ops::Range;
 use std::path::Path;
 
-/// What a picture shows beyond the graph.
+/// The additions of a picture to the graph.
 #[derive(Default)]
 pub(crate) struct Options {
     /// How long the nodes take, which colours them.
@@ -94,7 +94,7 @@ struct Edge {
     details: String,
 }
 
-/// A block of boxes that stands for several, one after the other.
+/// A block of boxes that represents several consecutive copies.
 struct Frame {
     boxes: Range<usize>,
     copies: usize,
@@ -113,7 +113,7 @@ struct Picture {
     boxes: Vec<Drawn>,
     edges: Vec<Edge>,
     frames: Vec<Frame>,
-    /// The seconds of a run, if times are shown.
+    /// The time of a run in seconds, if the picture has times.
     run: Option<f64>,
 }
 

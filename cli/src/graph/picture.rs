@@ -102,8 +102,8 @@ fn type_of(graph: &Graph, value: ValueId) -> String {
     graph.values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.ty))
 }
 
-/// Summarises what a node looks like: what runs it, its operator, its attributes, the types of its results. Extents that
-/// are not known look alike, whatever they are called.
+/// Hashes the kind, operator and attributes of a node, and the types of its results. Symbolic dimensions hash alike, regardless of their
+/// names.
 fn looks(graph: &Graph, node: &Node, kind: Kind) -> u64 {
     let mut hasher = DefaultHasher::new();
     (kind.name(), &node.op_type, &node.domain, node.opset, node.inputs.len()).hash(&mut hasher);

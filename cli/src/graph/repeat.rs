@@ -1,4 +1,4 @@
-//! Finds blocks of nodes that follow one another several times, such as the layers of a transformer.
+//! Finds consecutive repeated blocks of nodes, for example the layers of a transformer.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use std::ops::Range;
 const LONGEST: usize = 2048;
 /// The least number of nodes that a picture must save by drawing a block once.
 const LEAST: usize = 4;
-/// How many nodes the search may look at, so that no graph takes long to draw. Comparing what they read counts more.
+/// The greatest number of nodes that the search visits, so that no graph takes long to draw. Comparing operands counts more.
 const BUDGET: usize = 1 << 26;
-/// How much more.
+/// The weight of comparing the operands of a node.
 const COMPARED: usize = 16;
 
-/// A row of nodes of which the search knows what they are and what they read.
+/// A sequence of nodes with their hashes and operands.
 pub(super) struct Row<'a> {
-    /// Equal numbers stand for nodes that look the same, apart from what they read.
+    /// Nodes with equal numbers look the same, apart from their operands.
     pub(super) looks: &'a [u64],
     /// The boxes that each box reads, in ascending order.
     pub(super) reads: &'a [Vec<usize>],
@@ -101,7 +101,7 @@ fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usi
 }
 
 /// Returns whether a copy has the same operands as the copy before it: its own nodes, nodes of the copy before, or boxes from before all
-/// copies that look the same, such as its own weights. What the first copy reads from before itself may be anything.
+/// copies that look the same, for example its own weights. The first copy's operands from before itself may be anything.
 fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
     let (this, before) = (first + copy * length, first + (copy - 1) * length);
     (0..length).all(|place| {

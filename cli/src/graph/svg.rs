@@ -72,7 +72,7 @@ pub(super) fn text(picture: &Picture) -> String {
 
 fn all_frames(text: &mut String, arranged: &Arranged) -> std::fmt::Result {
     for area in &arranged.frames {
-        // Two edges behind the frame show that there are more of it.
+        // Two edges behind the frame indicate further copies.
         for back in [8.0, 4.0, 0.0] {
             writeln!(
                 text,
@@ -192,8 +192,8 @@ fn scale(text: &mut String) -> std::fmt::Result {
     writeln!(text, r#"<text class="l" x="{:.1}" y="{}">of a run</text>"#, MARGIN + 305.0, y + 11.0)
 }
 
-/// Returns the colour of a share of the time, from white over yellow to red. The eye tells small shares apart too, because the
-/// colour follows their logarithm.
+/// Returns the colour of a share of the time, from white over yellow to red. The colour follows the logarithm of the share, so that small
+/// shares are visible too.
 pub(super) fn heat(share: f64) -> String {
     let depth = (1.0 + (share.max(1e-9) / 0.3).log10() / 2.5).clamp(0.0, 1.0);
     let stops = [(255.0, 255.0, 255.0), (255.0, 237.0, 160.0), (252.0, 166.0, 84.0), (240.0, 100.0, 75.0)];
@@ -238,7 +238,7 @@ pub(super) fn escaped(text: &str) -> String {
             '\t' | '\n' | '\r' => escaped.push(' '),
             // XML 1.0, section 2.2.
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            // Characters that people cannot see could make a name look like another, so they are replaced.
+            // Invisible characters could make a name look like another, so they are replaced.
             c if is_hidden(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

@@ -13,7 +13,7 @@ pub(crate) struct Times {
     rows: Vec<Row>,
 }
 
-/// What one node takes, or several from the first to the last.
+/// The time of one node, or of several from the first to the last.
 struct Row {
     first: String,
     last: Option<String>,
@@ -78,12 +78,12 @@ impl Times {
     }
 }
 
-/// Returns the share of a time in that of a run.
+/// Returns the fraction `seconds / run`, at most 1; 0 if the run took no time.
 pub(super) fn share(seconds: f64, run: f64) -> f64 {
     if run > 0.0 { (seconds / run).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// Writes a time and its share in that of a run.
+/// Writes a time and its percentage of a run.
 pub(super) fn shown(seconds: f64, run: f64) -> String {
     format!("{}, {:.1} % of a run", render::duration(seconds), 100.0 * share(seconds, run))
 }

@@ -116,8 +116,8 @@ impl Extents {
         Ok(())
     }
 
-    /// Notes the extent of a given input. If the model gives its name to another extent as well, that is a false claim of the
-    /// model, unless the user said what the name stands for.
+    /// Records the extent of a given input. If the model gives its name to another extent as well, the model's claim is false, unless the
+    /// user set the name's extent.
     fn meet(&mut self, open: Open, extent: usize, said: &str) -> Result<()> {
         match self.known.get(&open) {
             Some((before, by)) if *before != extent && !self.strict && !by.starts_with("--dim ") => {
@@ -167,7 +167,7 @@ impl Extents {
                 second: format!("{extent} by {said}"),
             }),
             _ => {
-                // What was said first counts, because options come before files.
+                // The first source counts, because options come before files.
                 self.known.entry(open).or_insert((extent, said));
                 Ok(())
             }
@@ -232,7 +232,7 @@ impl Extents {
     }
 }
 
-/// Returns what is open in an extent; `None` if it is a number.
+/// Returns the open part of an extent; `None` if it is a number.
 fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
     match dim {
         Dim::Known(_) => None,

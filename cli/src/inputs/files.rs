@@ -99,7 +99,7 @@ fn after(text: &OsStr, at: usize) -> Option<OsString> {
 /// The greatest size of a file for an input, in bytes. It ends the reading of a pipe or device that has no end.
 const FILE_BYTES: u64 = 16 << 30;
 
-/// Reads all bytes, of which there may be [`FILE_BYTES`].
+/// Reads all bytes; more than [`FILE_BYTES`] are an error.
 fn whole(from: impl Read) -> std::io::Result<Bytes> {
     let mut bytes = Vec::new();
     if from.take(FILE_BYTES + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES {

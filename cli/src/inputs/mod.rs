@@ -21,7 +21,7 @@ use solve::Solution;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-/// What happens to inputs that are not given.
+/// The treatment of inputs that are not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
     /// They are an error, unless `--random` is set.
@@ -97,7 +97,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Makes the missing inputs, with extents for which the model runs.
+    /// Makes the missing inputs, with extents that let the model run.
     fn complete(self, extents: &Extents) -> Result<Given> {
         if !extents.misses_rank() && extents.open().is_empty() {
             let items = self.items(extents, &|_| 1)?;
@@ -125,7 +125,7 @@ impl Maker<'_> {
                 self.ports.iter().map(of_one).fold(0, usize::saturating_add)
             };
             let solution = Solution::new(&self.session.module, &extents);
-            // What a node demands that does not run is in the way of other extents.
+            // The demands of a node that does not run would exclude valid extents, so the search then goes on without them.
             for solution in [solution, Solution::default()] {
                 match search::search(&extents, &solution, infers, works, elements, is_final, until) {
                     Ok((choice, (items, outputs))) => {
@@ -211,8 +211,8 @@ fn open_names(extents: &Extents) -> Vec<String> {
     extents.open().iter().map(Open::to_string).collect()
 }
 
-/// Returns the shapes of a model's inputs by name, for tracing without running. Extents that the options
-/// leave open are chosen such that inference succeeds, and are printed to standard error.
+/// Returns the shapes of a model's inputs by name, for tracing without running. Extents that the options leave open are chosen so that
+/// inference succeeds, and are printed to standard error.
 pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
     let extents = Extents::new(declared(module), options, false)?.with_rank(2);

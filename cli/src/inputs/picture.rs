@@ -18,7 +18,7 @@ const MOST_ELEMENTS: usize = 1 << 28;
 struct Plan {
     layout: Layout,
     channels: usize,
-    /// Rows and columns; 0 stands for those of the picture.
+    /// Rows and columns; 0 for the picture's own.
     size: [usize; 2],
     /// Whether the input has a batch axis.
     batch: bool,

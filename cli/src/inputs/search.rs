@@ -113,9 +113,9 @@ pub(super) struct Failed<E> {
     pub(super) first: Option<Box<E>>,
 }
 
-/// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. What `solution` determines
-/// is not searched for, and what it does not admit is not tried. An error for which `is_final` returns true ends the search,
-/// because no other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, nothing but a first choice is tried.
+/// Searches a choice that lets `infers` and `works` succeed; returns it and the result of `works`. Extents that `solution` determines are
+/// not searched for, and choices that it excludes are not tried. An error for which `is_final` returns true ends the search, because no
+/// other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, only a first choice is tried.
 pub(super) fn search<T, E>(
     extents: &Extents,
     solution: &Solution,

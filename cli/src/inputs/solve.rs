@@ -1,4 +1,4 @@
-//! Extents that follow from what operators demand: numbers, and extents that others determine.
+//! Extents that follow from the demands of operators: numbers, and extents that others determine.
 
 use super::demands::{Demand, demands};
 use super::extents::{Extents, Open};
@@ -7,13 +7,13 @@ use bb::Module;
 use bb_ir::graph::{Dim, DimExpr, Postfix};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most times that a graph is inferred, each time with what is known by then.
+/// The most times that a graph is inferred, each time with the extents known by then.
 const MOST_ROUNDS: usize = 12;
 
 /// The greatest extent that is tried where an equation is not linear.
 const MOST_SCANNED: i64 = 8192;
 
-/// The most extents that are solved for. Each that is determined is put into all others.
+/// The most extents that are solved for. Each determined one is substituted into all others.
 const MOST_OPEN: usize = 512;
 
 /// The most equations that are not linear and that are solved.
@@ -22,19 +22,19 @@ const MOST_SCANS: usize = 64;
 /// An equation with more solutions determines nothing.
 const MOST_SOLUTIONS: usize = 16;
 
-/// What follows for extents that the model and the options leave open.
+/// The consequences for extents that the model and the options leave open.
 #[derive(Debug, Default)]
 pub(super) struct Solution {
     /// Extents as expressions of extents that stay open.
     determined: BTreeMap<String, DimExpr>,
-    /// What else the extents must fulfil.
+    /// The remaining demands on the extents.
     demands: Vec<Demand>,
     /// How many equations that are not linear were solved.
     scans: usize,
 }
 
 impl Solution {
-    /// Solves what the nodes of a model demand, as far as it has one solution.
+    /// Solves the demands of a model's nodes for all extents with a unique solution.
     pub(super) fn new(module: &Module, extents: &Extents) -> Solution {
         let mut solution = Solution::default();
         let open: BTreeSet<String> = extents.open().iter().map(Open::to_string).collect();
@@ -44,7 +44,7 @@ impl Solution {
         for _ in 0..MOST_ROUNDS {
             let Some(demands) = solution.infer(module, extents) else { break };
             solution.demands = demands;
-            // What may also be 1 counts only after what must be equal.
+            // Broadcasts, which also allow 1, are used only after equalities.
             if !solution.step(&open, false) && !solution.step(&open, true) {
                 break;
             }
@@ -52,7 +52,7 @@ impl Solution {
         solution
     }
 
-    /// Returns what the nodes demand with what is known now.
+    /// Returns the demands of the nodes with the extents determined so far.
     fn infer(&self, module: &Module, extents: &Extents) -> Option<Vec<Demand>> {
         let graph = module.graph();
         let dim = |open: &Open| {
@@ -91,7 +91,7 @@ impl Solution {
         found
     }
 
-    /// Notes that a name stands for an expression, in which no determined name occurs.
+    /// Replaces a name by an expression, which contains no determined name.
     fn determine(&mut self, name: String, value: DimExpr) -> bool {
         let one = BTreeMap::from([(name.clone(), value.clone())]);
         let replaced: Option<BTreeMap<String, DimExpr>> = self
@@ -145,7 +145,7 @@ impl Solution {
     }
 }
 
-/// Returns a name and what it must be so that two expressions are equal, if that is clear.
+/// Returns a name and the value that makes two expressions equal, if it is unique.
 fn determined(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<(String, DimExpr)> {
     let names = |expr: &DimExpr| {
         let mut names = BTreeSet::new();

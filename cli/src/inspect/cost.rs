@@ -7,7 +7,7 @@ use bb::profile::{Estimate, NodeCost};
 use bb::{BackendHandle, Module};
 use serde_json::json;
 
-/// The cost of a run, as far as it is known without running.
+/// The cost of a run, computed without running if possible.
 pub(super) enum RunCost {
     /// It was computed, for extents that are given or fixed.
     Counted(Box<Estimate>),

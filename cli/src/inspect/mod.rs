@@ -1,4 +1,4 @@
-//! `bb inspect`: prints a model's inputs, outputs and contents, and what runs each node.
+//! `bb inspect`: prints a model's inputs, outputs and contents, and how each node runs.
 
 mod cost;
 mod model;
@@ -84,7 +84,7 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Counts the nodes of each operator by what runs them; if the backend is made of several, also by backend.
+/// Counts the nodes of each operator by how they run; if the backend combines several, also by backend.
 fn operators(coverage: &Coverage, handle: &BackendHandle) -> render::Table {
     let mut operators: BTreeMap<(&str, &str, i64, &str, String), usize> = BTreeMap::new();
     for node in &coverage.nodes {
@@ -106,7 +106,7 @@ fn operators(coverage: &Coverage, handle: &BackendHandle) -> render::Table {
     table
 }
 
-/// Lists the parts of a model that several backends run, and what each reads of the others.
+/// Lists the parts of a model that several backends run, and the values that each reads from the others.
 fn parts(placement: &Placement) -> render::Table {
     let mut table = render::table(["PART", "BACKEND", "NODES", "FROM", "TO", "READS FROM OTHERS"]);
     for (at, part) in placement.parts.iter().enumerate() {
@@ -130,10 +130,10 @@ fn parts(placement: &Placement) -> render::Table {
     table
 }
 
-/// The numbers of rows for which independence is proven.
+/// The greatest number of rows that the proof of independence covers.
 const ROWS: usize = 64;
 
-/// Says whether rows are independent, if the inputs have an open first dimension in common.
+/// Returns whether rows are independent, if the inputs share an open first dimension.
 fn rows(module: &Module, shapes: &HashMap<String, Vec<usize>>) -> Option<String> {
     let inputs = module.row_inputs(shapes)?;
     let proof = module.prove_rows(&inputs, ROWS);

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The facts of a model file, beside its graph.
+/// The facts of a model file, except its graph.
 #[derive(Default)]
 pub(super) struct Facts {
     ir_version: i64,

@@ -40,7 +40,7 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
         let path = path.to_owned();
         move |source| Error::Write { path, source }
     };
-    // A folder that has something in it is somebody's work.
+    // A folder with content is not overwritten.
     let taken = std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
     if taken || folder.is_file() {
         return Err(Error::FolderTaken { path: folder });
@@ -74,7 +74,7 @@ fn refuse_taken(name: &str) -> Result<()> {
 
 /// Returns the sources of `bb` and `bb-cli` as a manifest has them: a checkout or a git repository.
 ///
-/// There is no default: `bb` is not in the registry, where a crate of another author has its name.
+/// There is no default, because the registry has a crate `bb` of another author.
 fn dependency(checkout: Option<&Path>, git: Option<&str>) -> Result<[String; 2]> {
     match (checkout, git) {
         (Some(checkout), _) => in_checkout(checkout),

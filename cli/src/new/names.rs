@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// What a backend is called in different places.
+/// The names of a backend in different places.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Names {
     /// The crate, as in `my-chip`.
@@ -52,7 +52,7 @@ fn uses(code: &str, word: &str) -> bool {
     lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).any(|found| found == word)
 }
 
-/// Words that are no names for a crate, and why.
+/// Words that cannot name a crate, with the reasons.
 const RESERVED: &[(&[&str], &str)] = &[
     (
         &[

@@ -18,7 +18,7 @@ fn written(kind: &str) -> &str {
 }
 
 fn stub(method: &str, arguments: &[(&str, &str)], output: &str) -> String {
-    // What the crate has from the start.
+    // The template of the crate has this method.
     if method == "constant" {
         return String::new();
     }

@@ -1,5 +1,5 @@
-//! Backends as libraries with a C interface: [`export_backend!`] makes a library of a backend in Rust, [`load_backend`] makes a backend out
-//! of a library, in whatever language, and [`header()`] is the interface as C reads it (`include/bb.h`).
+//! Backends as libraries with a C interface: [`export_backend!`] makes a library from a backend in Rust, [`load_backend`] makes a backend
+//! from a library in any language, and [`header()`] is the interface for C (`include/bb.h`).
 //!
 //! Users reach this by the feature `loaded` of `bb`. The page `c.md` of its guide says how a backend is written in C.
 #![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]

@@ -1,4 +1,4 @@
-//! Allocators: that of this library, and those of programs.
+//! Allocators: the library's own, and the programs' own.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, object};
@@ -39,7 +39,7 @@ static OWN: Own = Own {
     optional: [None; 3],
 };
 
-/// Before a block lies its size, in as many bytes as keep the block aligned.
+/// The size of the header before a block, which holds the size of the block. It keeps the block aligned.
 const FRONT: usize = 64;
 
 fn layout(size: usize) -> Option<Layout> {
@@ -79,7 +79,7 @@ unsafe extern "system" fn host(_: *const OrtAllocator) -> *const OrtMemoryInfo {
 
 /// Returns the allocator of this library.
 pub(crate) fn own() -> *mut OrtAllocator {
-    // Nobody writes to it: it has no state.
+    // The allocator has no state, so the pointer is never written through.
     std::ptr::from_ref(&OWN).cast_mut().cast()
 }
 
@@ -96,7 +96,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Safety
     ///
-    /// The pointer is null or to an allocator whose functions do what the header says, and which lives for `'a`.
+    /// The pointer is null or to an allocator that lives for `'a`, and whose functions conform to the header.
     pub(crate) unsafe fn of(pointer: *const OrtAllocator) -> Result<Allocator<'a>> {
         // SAFETY: the caller says so.
         unsafe { object(pointer, "an allocator") }.map(Allocator)
@@ -122,7 +122,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Safety
     ///
-    /// The allocator made the block, and nobody uses it any more.
+    /// The allocator made the block, and the block is not used any more.
     pub(crate) unsafe fn free(self, block: *mut c_void) {
         if let Some(free) = self.0.free {
             // SAFETY: the caller says so.
@@ -142,7 +142,7 @@ impl<'a> Allocator<'a> {
         Ok(block.as_ptr())
     }
 
-    /// Copies a text into a block, with a zero behind it.
+    /// Copies a text into a block, with a terminating zero.
     ///
     /// # Errors
     ///
@@ -182,5 +182,5 @@ functions! {
     }
 }
 
-/// Releases an allocator that `CreateAllocator` returned. It is that of this library, and stays.
+/// Releases an allocator that `CreateAllocator` returned. This is the library's own allocator, which stays.
 pub(crate) unsafe extern "system" fn ReleaseAllocator(_: *mut OrtAllocator) {}

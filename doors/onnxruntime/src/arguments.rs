@@ -58,7 +58,7 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_char, what: &'static str) -> Re
 ///
 /// # Safety
 ///
-/// The pointer is null or to as many items, which live for `'a` and are not written meanwhile.
+/// The pointer is null or to `count` items, which live for `'a` and are not written meanwhile.
 pub(crate) unsafe fn list<'a, T>(first: *const T, count: usize, what: &'static str) -> Result<&'a [T]> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&[]),
@@ -68,7 +68,7 @@ pub(crate) unsafe fn list<'a, T>(first: *const T, count: usize, what: &'static s
     }
 }
 
-/// A place to which a call writes a result. It may not be initialized.
+/// The place of a result of a call. It may be uninitialized.
 #[derive(Debug)]
 pub(crate) struct OutPlace<T>(NonNull<T>);
 
@@ -81,7 +81,7 @@ impl<T> OutPlace<T> {
     ///
     /// # Safety
     ///
-    /// The pointer is null or to memory for a `T` that nobody else uses during the call.
+    /// The pointer is null or to memory for a `T` that no other code uses during the call.
     pub(crate) unsafe fn at(pointer: *mut T, what: &'static str) -> Result<OutPlace<T>> {
         NonNull::new(pointer).map(OutPlace).ok_or(CallError::Null { what })
     }

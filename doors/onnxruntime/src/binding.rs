@@ -1,4 +1,4 @@
-//! Bindings: what a session reads, and where it leaves its results, from run to run.
+//! Bindings: the inputs of a session and the places of its results, kept from run to run.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
@@ -19,7 +19,7 @@ pub(crate) struct OrtIoBinding {
     bound: Mutex<Bound>,
 }
 
-/// What is bound, in the order in which it was.
+/// The bound inputs and outputs, in the order of binding.
 #[derive(Debug, Default)]
 struct Bound {
     inputs: Vec<(String, Arc<HeldValue>)>,
@@ -34,7 +34,7 @@ impl OrtIoBinding {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for an output, in place of what was asked for by this name.
+    /// Binds an output, and replaces an earlier binding of this name.
     fn ask(&self, name: &str, value: Option<Arc<HeldValue>>) -> Result<()> {
         let known = self.session.outputs();
         if !known.iter().any(|port| port.name == name) {
@@ -99,7 +99,7 @@ functions! {
         of(binding)?.ask(text(name, "the name of an output")?, None)
     }
 
-    /// Runs the model of a session on what is bound.
+    /// Runs the model of a session on the bound values.
     RunWithBinding(session: *mut OrtSession, options: *const OrtRunOptions, binding: *const OrtIoBinding) {
         let (session, binding) = (object(session, "a session")?, of(binding)?);
         if !Arc::ptr_eq(&session.shared, &binding.session) {
@@ -119,7 +119,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the names of the outputs that are asked for, one behind the other, and their lengths.
+    /// Returns the names of the bound outputs, concatenated, and their lengths.
     GetBoundOutputNames(
         binding: *const OrtIoBinding, allocator: *mut OrtAllocator, names: *mut *mut c_char, lengths: *mut *mut usize,
         count: *mut usize,
@@ -142,7 +142,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the results of the last run, in the order in which they were asked for.
+    /// Returns the results of the last run, in the order of binding.
     GetBoundOutputValues(
         binding: *const OrtIoBinding, allocator: *mut OrtAllocator, values: *mut *mut *mut OrtValue, count: *mut usize,
     ) {

@@ -1,4 +1,4 @@
-//! Environments, what all sessions share, and what the library is.
+//! Environments, which hold the state that all sessions share, and information about the library.
 //!
 //! An environment holds the number of threads that sessions share, and the function of the program that takes
 //! messages.
@@ -20,11 +20,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// `OrtEnv`.
 #[derive(Debug)]
 pub(crate) struct OrtEnv {
-    /// How many threads compute in sessions that share them; `None` for as many as there are processors.
+    /// How many threads compute in sessions that share them; `None` for the number of processors.
     pub(crate) threads: Option<NonZeroUsize>,
     /// How the program makes these threads.
     pub(crate) functions: ThreadFunctions,
-    /// What takes messages.
+    /// The receiver of messages.
     pub(crate) logger: Option<Logger>,
     /// The least severity of messages.
     pub(crate) severity: AtomicI32,
@@ -35,7 +35,7 @@ pub(crate) struct OrtEnv {
 /// `OrtThreadingOptions`: threads that sessions share.
 #[derive(Debug, Default)]
 pub(crate) struct OrtThreadingOptions {
-    /// 0 stands for as many as there are processors.
+    /// 0 means the number of processors.
     threads: AtomicUsize,
     functions: Mutex<ThreadFunctions>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct OrtEnvCreationOptions {
     entries: *const c_void,
 }
 
-/// Reads a number of threads: 0 stands for as many as there are processors.
+/// Reads a number of threads: 0 means the number of processors.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub(crate) fn threads(number: c_int) -> Result<Option<NonZeroUsize>> {
 ///
 /// # Safety
 ///
-/// The pointers are null or what the header says.
+/// The pointers are null or conform to the header.
 unsafe fn give(
     (function, parameter): (Option<Function>, *mut c_void),
     severity: c_int,
@@ -185,7 +185,7 @@ functions! {
         threads(number).map(drop)
     }
 
-    /// Sets the program's function for creating threads. Each session on the CPU backend creates threads of its own.
+    /// Sets the program's function for creating threads. Each session on the CPU backend creates its own threads.
     SetGlobalCustomCreateThreadFn(options: *mut OrtThreadingOptions, create: Option<Create>) {
         object(options, "options of threads")?.functions().set_create(create);
         Ok(())
@@ -208,7 +208,7 @@ functions! {
         object(options, "options of threads").map(drop)
     }
 
-    /// Does nothing but to check the memory: bb allocates with a pool of its own.
+    /// Only checks the memory: bb allocates with its own pool.
     CreateAndRegisterAllocator(env: *mut OrtEnv, info: *const OrtMemoryInfo, _arena: *const OrtArenaCfg) {
         object(env, "an environment")?;
         object(info, "a kind of memory")?.check_host()
@@ -226,7 +226,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the names of the execution providers: that of the CPU, by which programs know what is always there.
+    /// Returns the names of the execution providers: only the CPU provider, which programs expect to be always there.
     GetAvailableProviders(out: *mut *mut *mut c_char, count: *mut c_int) {
         let (out, count) = (OutPlace::at(out, "a place for names")?, OutPlace::at(count, "a place for a count")?);
         let allocator = Allocator::of(own())?;
@@ -247,7 +247,7 @@ functions! {
     }
 }
 
-/// Returns what the library is.
+/// Returns a description of the library.
 pub(crate) extern "system" fn GetBuildInfoString() -> *const c_char {
     const TEXT: &str = concat!("bb ", env!("CARGO_PKG_VERSION"), ", in the place of ONNX Runtime\0");
     TEXT.as_ptr().cast()

@@ -17,20 +17,20 @@ pub(crate) enum Code {
     ModelLoadCanceled = 12,
 }
 
-/// Why the library does not do what a program asks.
+/// The reason why the library refuses a call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// A pointer is null that the header does not allow to be.
     #[error("expected {what}, got null")]
     Null {
-        /// What the argument is.
+        /// The name of the argument.
         what: &'static str,
     },
 
     /// A text is not UTF-8.
     #[error("expected {what} in UTF-8, got other bytes")]
     Utf8 {
-        /// What the text is.
+        /// The name of the text.
         what: &'static str,
     },
 
@@ -48,7 +48,7 @@ pub(crate) enum CallError {
         what: &'static str,
     },
 
-    /// A program asks for an execution provider that there is not.
+    /// A program selects an execution provider that does not exist.
     #[error(
         "there is no execution provider `{name}`; expected `CPUExecutionProvider`; `bb.backend` names a backend of bb"
     )]
@@ -81,16 +81,16 @@ pub(crate) enum CallError {
     /// A number is not one that an argument takes.
     #[error("expected {expected}, got {got}")]
     Number {
-        /// What the argument takes.
+        /// The expected argument.
         expected: &'static str,
-        /// What came.
+        /// The given number.
         got: i64,
     },
 
     /// Memory of the program is too small.
     #[error("{what} needs {needed} bytes, got {got}")]
     Room {
-        /// What goes there.
+        /// The contents of the memory.
         what: &'static str,
         /// The bytes that it takes.
         needed: usize,
@@ -123,9 +123,9 @@ pub(crate) enum CallError {
     /// A value is of another kind.
     #[error("expected {expected}, got {got}")]
     Kind {
-        /// What was expected.
+        /// The expected kind.
         expected: &'static str,
-        /// What came.
+        /// The given kind.
         got: &'static str,
     },
 
@@ -139,7 +139,7 @@ pub(crate) enum CallError {
     /// An allocator gave no memory.
     #[error("no memory for {bytes} bytes")]
     Memory {
-        /// How many were asked for.
+        /// The requested number of bytes.
         bytes: usize,
     },
 
@@ -168,7 +168,7 @@ pub(crate) enum CallError {
     Setting {
         /// The setting.
         setting: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: &'static str,
         /// The value.
         got: String,
@@ -193,7 +193,7 @@ pub(crate) enum CallError {
     /// A run failed.
     #[error("{source}")]
     Run {
-        /// The kind of the error, as the backend tells it.
+        /// The kind of the error, as the backend reports it.
         kind: ErrorKind,
         /// The error.
         source: bb::Error,
@@ -245,9 +245,9 @@ impl CallError {
     }
 }
 
-/// Returns the number of an error of loading: what is no file and what is no protobuf has one of its own.
+/// Returns the code of a loading error. A missing file and an invalid protobuf have codes of their own.
 fn of_load(error: &bb::Error) -> Code {
-    // The variant is transparent, so that its source is that of the error within.
+    // The variant is transparent: its source is the source of the inner error.
     let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
         bb::Error::Ir(error) => Some(error),
         other => Some(other),

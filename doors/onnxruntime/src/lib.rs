@@ -1,7 +1,7 @@
-//! bb as a library in the place of ONNX Runtime's: programs in C, C++, Rust, JavaScript and others that load `libonnxruntime` run on bb.
+//! bb as a replacement of ONNX Runtime's library: programs in C, C++, Rust, JavaScript and others that load `libonnxruntime` run on bb.
 //!
-//! The library exports `OrtGetApiBase`, whose table of functions has what programs call to open models and to run them. A function that it
-//! does not have returns the status "not implemented" with its name. `bb/docs/drop-in.md` says how it is used.
+//! The library exports `OrtGetApiBase`, whose table of functions has the functions for opening and running models. A function that is not
+//! implemented returns the status "not implemented" with its name. `bb/docs/drop-in.md` describes the use of the library.
 //!
 //! A Rust program on the crate `ort` names this crate instead, in one line:
 //!
@@ -9,8 +9,8 @@
 //! ort::set_api(bb_onnxruntime::api());
 //! ```
 //!
-//! The feature `ort` has that function, for one version of `ort`; [`api_as`] is for any. The crate knows ONNX Runtime by its public C
-//! interface of version 1.31.
+//! The feature `ort` has that function, for one version of `ort`; [`api_as`] is for any. The crate implements the public C interface of
+//! ONNX Runtime 1.31.
 #![expect(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
 mod allocator;
@@ -62,7 +62,7 @@ extern "system" fn get_version() -> *const c_char {
     c"1.31.0".as_ptr()
 }
 
-/// Returns the functions from which programs get all others.
+/// Returns the base table, which gives programs all other functions.
 #[unsafe(no_mangle)]
 pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     static BASE: OrtApiBase = OrtApiBase { get_api, get_version };
@@ -86,7 +86,7 @@ pub fn api() -> ort_sys::OrtApi {
 ///
 /// # Panics
 ///
-/// If the structure is larger than the table, which is that of version [`API_VERSION`].
+/// If the structure is larger than the table of version [`API_VERSION`].
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Messages to functions of programs: where the nodes of a model run, and what the model says that is not so. Without such a function,
+//! Messages to the log functions of programs: the placement of a model's nodes, and the model's false claims. Without a log function,
 //! nothing is written.
 
 use std::ffi::{CString, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! Kinds of memory. Values are in the host's memory, whatever backend runs a model.
+//! Kinds of memory. Values are in the host's memory with every backend.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, bytes, object};

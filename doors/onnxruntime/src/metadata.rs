@@ -1,4 +1,4 @@
-//! What a model says of itself.
+//! The metadata of a model.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
@@ -9,7 +9,7 @@ use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What a model says of itself. A compiled model says nothing.
+/// The metadata of a model. A compiled model has none.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     producer: String,
@@ -22,7 +22,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Reads what a model says.
+    /// Reads the metadata of a model.
     pub(crate) fn of(model: &ModelProto) -> Facts {
         let graph = model.graph.as_ref();
         let entries = model.metadata_props.iter();
@@ -89,7 +89,7 @@ functions! {
         give(metadata, allocator, out, |facts| &facts.graph_description)
     }
 
-    /// Returns an entry by its key; null if there is none.
+    /// Returns an entry by its key; null if it does not exist.
     ModelMetadataLookupCustomMetadataMap(
         metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, key: *const c_char, out: *mut *mut c_char,
     ) {

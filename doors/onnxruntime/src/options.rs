@@ -30,30 +30,30 @@ pub(crate) struct OrtSessionOptions {
     stop: Mutex<CancelToken>,
 }
 
-/// What a program set.
+/// The settings of a program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// How many threads compute; `None` for as many as there are processors.
+    /// How many threads compute; `None` for the number of processors.
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Whether the threads are those of the environment.
+    /// Whether the environment's threads are used.
     pub(crate) shares_threads: bool,
     /// How the program makes threads.
     pub(crate) functions: ThreadFunctions,
     /// Extents by the name of a symbolic dimension.
     pub(crate) dims: Vec<(String, usize)>,
-    /// Extents by what a dimension stands for, as in `DATA_BATCH`.
+    /// Extents by the denotation of a dimension, for example `DATA_BATCH`.
     pub(crate) denotations: Vec<(String, usize)>,
     /// Settings by name. ONNX Runtime's own change nothing here.
     entries: BTreeMap<CString, CString>,
-    /// Tensors in place of constants of the model, by name.
+    /// Tensors that replace constants of the model, by name.
     pub(crate) initializers: Vec<(String, TensorData)>,
     /// Contents of files of external data, by the location that the model names.
     pub(crate) files: Vec<(String, Bytes)>,
-    /// What takes messages, in place of that of the environment.
+    /// The receiver of messages, instead of the environment's.
     pub(crate) logger: Option<Logger>,
-    /// The least severity of messages; `None` for that of the environment.
+    /// The least severity of messages; `None` for the environment's.
     pub(crate) severity: Option<c_int>,
-    /// The name that goes with messages; `None` for that of the environment.
+    /// The name that goes with messages; `None` for the environment's.
     pub(crate) name: Option<CString>,
     mode: c_int,
     no_pattern: bool,
@@ -64,12 +64,12 @@ impl OrtSessionOptions {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what was set.
+    /// Returns a copy of the settings.
     pub(crate) fn snapshot(&self) -> Settings {
         self.settings().clone()
     }
 
-    /// Returns what stops loading.
+    /// Returns the token that stops loading.
     pub(crate) fn stop(&self) -> CancelToken {
         self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -123,7 +123,7 @@ fn extent(extent: i64) -> Result<usize> {
 ///
 /// # Safety
 ///
-/// As [`list`] of both, and as [`text`] and [`object`] of what is in them.
+/// As [`list`] for both lists, and as [`text`] and [`object`] for their items.
 unsafe fn initializers(
     options: *const OrtSessionOptions,
     names: *const *const c_char,
@@ -195,7 +195,7 @@ functions! {
         Ok(())
     }
 
-    /// Is not there: bb has no such file, `bb compile` writes compiled models.
+    /// Not supported: bb has no file of this kind; `bb compile` writes compiled models.
     SetOptimizedModelFilePath(options: *mut OrtSessionOptions, _path: *const PathChar) {
         accept(options)?;
         Err(CallError::Unsupported { what: "writing the optimized model" })
@@ -236,18 +236,18 @@ functions! {
         Ok(())
     }
 
-    /// Returns what was set by the two before.
+    /// Returns the flag that the two functions before set.
     GetMemPatternEnabled(options: *const OrtSessionOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a number")?.put(c_int::from(!of(options)?.settings().no_pattern));
         Ok(())
     }
 
-    /// Does nothing: bb allocates with a pool of its own.
+    /// Does nothing: bb allocates with its own pool.
     EnableCpuMemArena(options: *mut OrtSessionOptions) {
         accept(options)
     }
 
-    /// Does nothing: bb allocates with a pool of its own.
+    /// Does nothing: bb allocates with its own pool.
     DisableCpuMemArena(options: *mut OrtSessionOptions) {
         accept(options)
     }
@@ -263,7 +263,7 @@ functions! {
         accept(options)
     }
 
-    /// Sets the least severity of messages; -1 for that of the environment.
+    /// Sets the least severity of messages; -1 for the environment's.
     SetSessionLogSeverityLevel(options: *mut OrtSessionOptions, level: c_int) {
         of(options)?.settings().severity = (level >= 0).then_some(level);
         Ok(())
@@ -280,7 +280,7 @@ functions! {
         accept(options)
     }
 
-    /// Sets how many threads compute; 0 for as many as there are processors.
+    /// Sets how many threads compute; 0 for the number of processors.
     SetIntraOpNumThreads(options: *mut OrtSessionOptions, number: c_int) {
         of(options)?.settings().threads = threads(number)?;
         Ok(())
@@ -321,7 +321,7 @@ functions! {
         accept(options)
     }
 
-    /// Sets the extents of dimensions by what they stand for.
+    /// Sets the extents of dimensions by their denotation.
     AddFreeDimensionOverride(options: *mut OrtSessionOptions, denotation: *const c_char, value: i64) {
         let (name, value) = (text(denotation, "what a dimension stands for")?, extent(value)?);
         of(options)?.settings().denotations.push((name.to_owned(), value));
@@ -335,7 +335,7 @@ functions! {
         Ok(())
     }
 
-    /// Sets a setting by name: `bb.backend` and `bb.limits.NAME` are those of bb, and ONNX Runtime's own change nothing.
+    /// Sets a setting by name: bb has `bb.backend` and `bb.limits.NAME`, and ONNX Runtime's own settings change nothing.
     AddSessionConfigEntry(options: *mut OrtSessionOptions, name: *const c_char, value: *const c_char) {
         let (name, value) = (text(name, "the name of a setting")?, bytes(value, "the value of a setting")?);
         if name.starts_with("bb.") && name != "bb.backend" && !name.starts_with("bb.limits.") {
@@ -412,12 +412,12 @@ functions! {
         Ok(())
     }
 
-    /// Puts a tensor in the place of a constant of the model.
+    /// Replaces a constant of the model by a tensor.
     AddInitializer(options: *mut OrtSessionOptions, name: *const c_char, value: *const OrtValue) {
         initializers(options, &raw const name, &raw const value, 1)
     }
 
-    /// Puts tensors in the place of constants of the model.
+    /// Replaces constants of the model by tensors.
     AddExternalInitializers(
         options: *mut OrtSessionOptions, names: *const *const c_char, values: *const *const OrtValue, count: usize,
     ) {
@@ -444,7 +444,7 @@ releases! {
     ReleaseSessionOptions(OrtSessionOptions);
 }
 
-/// Accepts the execution provider of the CPU; the function that ONNX Runtime's library exports beside the table.
+/// Accepts the execution provider of the CPU. ONNX Runtime's library exports this function in addition to the table.
 ///
 /// # Safety
 ///

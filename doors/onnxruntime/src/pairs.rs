@@ -1,4 +1,4 @@
-//! Texts by name: `OrtKeyValuePairs`. Its functions cannot fail, so that null and texts that are not UTF-8 are left alone.
+//! Texts by name: `OrtKeyValuePairs`. Its functions cannot fail, so that null and texts that are not UTF-8 are ignored.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::OutPlace;
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "system" fn CreateKeyValuePairs(out: *mut *mut OrtKeyVa
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs that nobody else uses and to texts that end with a zero.
+/// The pointers are null, or to pairs that no other code uses and to texts that end with a zero.
 pub(crate) unsafe extern "system" fn AddKeyValuePair(
     pairs: *mut OrtKeyValuePairs,
     key: *const c_char,
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "system" fn AddKeyValuePair(
     });
 }
 
-/// Returns the value of a key, which lives until the pairs are changed; null if there is none.
+/// Returns the value of a key, which lives until the pairs are changed; null if the key does not exist.
 ///
 /// # Safety
 ///
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "system" fn GetKeyValuePairs(
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs that nobody else uses and to a text that ends with a zero.
+/// The pointers are null, or to pairs that no other code uses and to a text that ends with a zero.
 pub(crate) unsafe extern "system" fn RemoveKeyValuePair(pairs: *mut OrtKeyValuePairs, key: *const c_char) {
     // SAFETY: the caller says so.
     let Some(pairs) = (unsafe { pairs.as_mut() }) else { return };

@@ -62,25 +62,25 @@ functions! {
         Ok(())
     }
 
-    /// Keeps a text by which a program knows the run.
+    /// Sets a text that identifies the run for the program.
     RunOptionsSetRunTag(options: *mut OrtRunOptions, tag: *const c_char) {
         of(options)?.settings().tag = bytes(tag, "a tag")?.to_owned();
         Ok(())
     }
 
-    /// Returns what was set.
+    /// Returns the level.
     RunOptionsGetRunLogVerbosityLevel(options: *const OrtRunOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().verbosity);
         Ok(())
     }
 
-    /// Returns what was set.
+    /// Returns the level.
     RunOptionsGetRunLogSeverityLevel(options: *const OrtRunOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().severity);
         Ok(())
     }
 
-    /// Returns what was set, which lives until it is set again.
+    /// Returns the tag, which lives until it is set again.
     RunOptionsGetRunTag(options: *const OrtRunOptions, out: *mut *const c_char) {
         OutPlace::at(out, "a place for a tag")?.put(of(options)?.settings().tag.as_ptr());
         Ok(())
@@ -92,7 +92,7 @@ functions! {
         Ok(())
     }
 
-    /// Lets runs begin again. Those that were ended stay so.
+    /// Allows new runs with the options. Ended runs stay ended.
     RunOptionsUnsetTerminate(options: *mut OrtRunOptions) {
         of(options)?.settings().token = CancelToken::new();
         Ok(())

@@ -1,4 +1,4 @@
-//! What a call returns: null for success, or an object with a number and a message. No panic leaves a call.
+//! The result of a call: null for success, or an object with a number and a message. No panic leaves a call.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::error::CallError;
@@ -15,7 +15,7 @@ pub(crate) struct OrtStatus {
     message: CString,
 }
 
-/// What a function returns.
+/// The result of a function.
 pub(crate) type RawStatus = *mut OrtStatus;
 
 /// Makes the object of an error.
@@ -43,16 +43,16 @@ pub(crate) fn quiet<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
 
 /// Defines functions of the table.
 ///
-/// The body of a function is within `guarded`, and within one block of unsafe code, because what it does with its arguments
-/// is sound if the caller passes what the header of ONNX Runtime says: pointers to objects that this library made and did not release,
-/// or null, texts that end with a zero, and lists that are as long as the count beside them.
+/// The body of a function is within `guarded`, and within one block of unsafe code, because its use of the arguments is sound if the caller
+/// conforms to the header of ONNX Runtime: the arguments are pointers to objects that this library made and did not release, or null, texts
+/// that end with a zero, and lists with the length of their count argument.
 macro_rules! functions {
     ($( $(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block )*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// The pointers are null, or what the header of ONNX Runtime says of the function of this name.
+        /// The pointers are null, or conform to the header of ONNX Runtime for the function of this name.
         #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
         pub(crate) unsafe extern "system" fn $name($($argument: $ty),*) -> $crate::status::RawStatus {
             $crate::status::guarded(|| {
@@ -72,7 +72,7 @@ macro_rules! releases {
         ///
         /// # Safety
         ///
-        /// The pointer is null, or this library made the object and nobody released it.
+        /// The pointer is null, or this library made the object and it has not been released.
         pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
             // SAFETY: the caller says so.
             unsafe { $crate::arguments::drop_object(object) }

@@ -1,4 +1,4 @@
-//! Threads that the program creates and joins by functions of its own.
+//! Threads that the program creates and joins by its own functions.
 
 use crate::error::CallError;
 use crate::status::Result;

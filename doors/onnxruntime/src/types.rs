@@ -128,7 +128,7 @@ unsafe fn of<'a>(info: *const OrtTensorTypeAndShapeInfo) -> Result<&'a OrtTensor
 ///
 /// # Safety
 ///
-/// The pointer is null or to a type that nobody else uses.
+/// The pointer is null or to a type that no other code uses.
 unsafe fn of_mut<'a>(info: *mut OrtTensorTypeAndShapeInfo) -> Result<&'a mut OrtTensorTypeAndShapeInfo> {
     // SAFETY: the caller says so.
     unsafe { info.as_mut() }.ok_or(CallError::Null { what: "the type of a tensor" })
@@ -150,11 +150,11 @@ unsafe fn part<T>(
     Ok(())
 }
 
-/// Writes a list to places, of which there must be enough.
+/// Writes a list to places. There must be enough places.
 ///
 /// # Safety
 ///
-/// The pointer is null or to as many places.
+/// The pointer is null or to `room` places.
 unsafe fn write<T: Copy>(
     items: impl ExactSizeIterator<Item = T>,
     to: *mut T,
@@ -208,7 +208,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns what a value stands for: nothing, because bb does not read it.
+    /// Returns the denotation of a value: always empty, because bb does not read it.
     GetDenotationFromTypeInfo(info: *const OrtTypeInfo, out: *mut *const c_char, length: *mut usize) {
         object(info, "a type")?;
         let length = OutPlace::at(length, "a place for a length")?;
@@ -251,7 +251,7 @@ functions! {
         Ok(())
     }
 
-    /// Sets the element type; 0 stands for none.
+    /// Sets the element type; 0 for none.
     SetTensorElementType(info: *mut OrtTensorTypeAndShapeInfo, element: c_int) {
         if element != 0 {
             of_number(element)?;
@@ -260,7 +260,7 @@ functions! {
         Ok(())
     }
 
-    /// Sets the extents; -1 stands for one that is not known.
+    /// Sets the extents; -1 for an unknown one.
     SetDimensions(info: *mut OrtTensorTypeAndShapeInfo, extents: *const i64, rank: usize) {
         let (info, extents) = (of_mut(info)?, list(extents, rank, "extents")?);
         if let Some(&extent) = extents.iter().find(|extent| **extent < -1) {
@@ -295,12 +295,12 @@ functions! {
         Ok(())
     }
 
-    /// Copies the extents; -1 stands for one that is not known.
+    /// Copies the extents; -1 for an unknown one.
     GetDimensions(info: *const OrtTensorTypeAndShapeInfo, to: *mut i64, room: usize) {
         write(of(info)?.extents.iter().copied(), to, room, "places for extents")
     }
 
-    /// Returns the names of symbolic dimensions, which live as long as the type; the others are empty.
+    /// Returns the names of symbolic dimensions, which live as long as the type; other dimensions have an empty name.
     GetSymbolicDimensions(info: *const OrtTensorTypeAndShapeInfo, to: *mut *const c_char, room: usize) {
         write(of(info)?.names.iter().map(|name| name.as_ptr()), to, room, "places for names of dimensions")
     }

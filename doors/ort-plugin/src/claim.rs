@@ -20,10 +20,10 @@ const HANDS_CAPTURES: u32 = 28;
 /// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
 pub(crate) const NAMES_PARTS: u32 = 24;
 
-/// An operator that ONNX Runtime replaces by nodes of its graph, in which it does not know a part that was claimed.
+/// An operator that ONNX Runtime replaces by nodes of its graph. It does not recognize claimed parts in them.
 const REPLACED: &str = "SequenceMap";
 
-/// Why a part that was claimed is not claimed again: ONNX Runtime asks again after it replaced nodes by others.
+/// The reason why a claimed part is not claimed again: ONNX Runtime repeats the query after it replaced nodes by others.
 const CLAIMED_BEFORE: &str = "it is a part that is claimed already";
 
 /// What is claimed of a graph, and why the rest is not.
@@ -37,11 +37,11 @@ pub(crate) struct Claimed {
     pub(crate) whole: bool,
 }
 
-/// Finds out what a backend claims of a graph.
+/// Determines the parts of a graph that a backend claims.
 ///
 /// # Safety
 ///
-/// The graph is that of the running call.
+/// The graph belongs to the running call.
 pub(crate) unsafe fn claim(
     api: &Api,
     graph: *const OrtGraph,
@@ -171,7 +171,7 @@ unsafe fn is_claimed(
     !Found::of(read, on, options, reader.api.minor).parts.is_empty()
 }
 
-/// What was found out about nodes that could be read.
+/// The results for nodes that could be read.
 #[derive(Default)]
 struct Found {
     /// By the node's pointer, how it runs or why it is not claimed.
@@ -271,7 +271,7 @@ fn told(how: &How) -> &'static str {
     }
 }
 
-/// Says why a node is not claimed.
+/// Returns why a node is not claimed.
 fn reason(declined: &Declined) -> String {
     match declined {
         Declined::Unsupported(missing) => match missing.first() {
@@ -286,13 +286,13 @@ fn reason(declined: &Declined) -> String {
     }
 }
 
-/// The values and nodes of a checked graph, as ONNX Runtime knows them.
+/// The values and nodes of a checked graph, as objects of ONNX Runtime.
 struct Names<'a> {
     module: &'a Module,
     read: &'a Read,
-    /// For each node of the checked graph, that of ONNX Runtime.
+    /// For each node of the checked graph, the node of ONNX Runtime.
     nodes: Vec<Option<*const OrtNode>>,
-    /// For each node of the checked graph, its position among those that were read.
+    /// For each node of the checked graph, its position among the nodes that were read.
     positions: Vec<Option<usize>>,
 }
 

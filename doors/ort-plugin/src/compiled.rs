@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
 const SMALL: usize = 4096;
 
-/// A claimed part. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+/// A claimed part. The structure of ONNX Runtime is its first field, so that both have the same pointer.
 #[repr(C)]
 pub(crate) struct CompiledPart {
     raw: OrtNodeComputeInfo,
@@ -26,7 +26,7 @@ pub(crate) struct CompiledPart {
     executable: Arc<dyn ErasedExecutable>,
     /// For each input of the graph, the position of the operand.
     inputs: Vec<usize>,
-    /// Whether operands are read where they lie.
+    /// Whether operands are borrowed instead of copied.
     lends: bool,
     runs: Arc<Runs>,
 }
@@ -63,7 +63,7 @@ impl CompiledPart {
     ///
     /// # Safety
     ///
-    /// The pointer is null or from [`into_raw`](Self::into_raw), and nobody uses it any more.
+    /// The pointer is null or from [`into_raw`](Self::into_raw), and is not used any more.
     pub(crate) unsafe fn release(info: *mut OrtNodeComputeInfo) {
         if !info.is_null() {
             // SAFETY: the pointer is that of a `CompiledPart` in a box, because `raw` is its first field.
@@ -75,7 +75,7 @@ impl CompiledPart {
     ///
     /// # Safety
     ///
-    /// The context is that of the running call.
+    /// The context belongs to the running call.
     unsafe fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
         let lending = Lending::default();
         // SAFETY: the caller says so; `lending` does not let this function return before the operands are dropped.
@@ -137,8 +137,8 @@ impl CompiledPart {
 
 /// # Safety
 ///
-/// Of this and the functions below: ONNX Runtime calls them with a part that `into_raw` returned and `release` has not released, and
-/// with other pointers as its header says.
+/// For this and the functions below: ONNX Runtime calls them with a part that `into_raw` returned and `release` has not released, and with
+/// other pointers that conform to its header.
 unsafe extern "system" fn create_state(
     info: *mut OrtNodeComputeInfo,
     _context: *mut OrtNodeComputeContext,

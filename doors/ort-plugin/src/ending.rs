@@ -28,7 +28,7 @@ impl Runs {
         Runs { place: place(api).ok().flatten(), running: Mutex::default() }
     }
 
-    /// Notes that this thread begins a run with these options.
+    /// Records that this thread begins a run with these options.
     pub(crate) fn begin(&self, options: *const OrtRunOptions) {
         if !options.is_null() {
             let run = (std::thread::current().id(), options.expose_provenance());
@@ -36,7 +36,7 @@ impl Runs {
         }
     }
 
-    /// Notes that this thread's run with these options ended.
+    /// Records that this thread's run with these options ended.
     pub(crate) fn end(&self, options: *const OrtRunOptions) {
         let run = (std::thread::current().id(), options.addr());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use bb::ErrorKind;
 use std::ffi::c_int;
 
-/// Why the plugin does not do what ONNX Runtime asks.
+/// The reason why the plugin refuses a request of ONNX Runtime.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
@@ -35,7 +35,7 @@ pub enum PluginError {
     Option {
         /// The option.
         option: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: &'static str,
         /// The value.
         got: String,
@@ -106,7 +106,7 @@ pub enum PluginError {
     },
 }
 
-/// `OrtErrorCode`, as far as it is used.
+/// The used codes of `OrtErrorCode`.
 mod code {
     use std::ffi::c_int;
 
@@ -119,8 +119,8 @@ mod code {
 impl PluginError {
     /// Returns ONNX Runtime's code of the error.
     ///
-    /// After `EP_FAIL`, ONNX Runtime's Python moves the session to another provider for good. So this code is only for failures that another
-    /// provider may avoid: a failed backend or a missing operation, but no mistake of the program or the model.
+    /// After `EP_FAIL`, ONNX Runtime's Python moves the session to another provider for good. So this code is only for failures that
+    /// another provider may avoid: a failed backend or a missing operation, but no mistake of the program or the model.
     pub(crate) fn code(&self) -> c_int {
         let kind = match self {
             PluginError::Run { kind, .. } => *kind,

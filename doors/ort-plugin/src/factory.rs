@@ -1,4 +1,4 @@
-//! The factory: what ONNX Runtime makes of the library.
+//! The factory, which ONNX Runtime creates from the library.
 
 use crate::api::{Api, Result};
 use crate::error::PluginError;
@@ -17,7 +17,7 @@ use std::ptr::{null, null_mut};
 /// `OrtHardwareDeviceType_CPU`.
 const CPU: c_int = 0;
 
-/// A factory. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+/// A factory. The structure of ONNX Runtime is its first field, so that both have the same pointer.
 #[repr(C)]
 #[derive(Debug)]
 struct Factory {
@@ -72,7 +72,7 @@ pub unsafe fn create<B: Declared>(
 ///
 /// # Safety
 ///
-/// The pointer is null or one that [`create`] made, and nobody uses it any more.
+/// The pointer is null or one that [`create`] made, and is not used any more.
 pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
     if !factory.is_null() {
         // SAFETY: the pointer is that of a `Factory` in a box, because `raw` is its first field.
@@ -121,8 +121,8 @@ impl Factory {
 
 /// # Safety
 ///
-/// Of this and the functions below: ONNX Runtime calls them with a factory that `create` made and `release` has not released, and with
-/// other pointers as its header says.
+/// For this and the functions below: ONNX Runtime calls them with a factory that `create` made and `release` has not released, and with
+/// other pointers that conform to its header.
 unsafe extern "system" fn factory_name(factory: *const OrtEpFactory) -> *const c_char {
     // SAFETY: the pointer is that of a factory.
     unsafe { &*factory.cast::<Factory>() }.name.as_ptr()
@@ -133,7 +133,7 @@ unsafe extern "system" fn vendor(_factory: *const OrtEpFactory) -> *const c_char
 }
 
 unsafe extern "system" fn vendor_id(_factory: *const OrtEpFactory) -> u32 {
-    // No vendor of devices on PCI.
+    // No PCI vendor.
     0
 }
 
@@ -226,7 +226,7 @@ unsafe extern "system" fn validate_compiled(
     null_mut()
 }
 
-/// Writes a null pointer, which stands for what is not needed.
+/// Writes a null pointer, for objects that are not needed.
 ///
 /// # Safety
 ///

@@ -28,9 +28,9 @@ pub(crate) struct Read {
     /// A node that is not read has a placeholder, so that paths through it are considered.
     pub(crate) proto: GraphProto,
     pub(crate) opsets: Vec<OperatorSetIdProto>,
-    /// The nodes of ONNX Runtime, in the order of those of `proto`.
+    /// The nodes of ONNX Runtime, in the order of the nodes of `proto`.
     pub(crate) nodes: Vec<*const OrtNode>,
-    /// Of each node, what its graphs read from outside.
+    /// For each node, the names that its graphs read from outside.
     pub(crate) captured: Vec<Vec<String>>,
     /// The element types of values that are tensors.
     pub(crate) tensors: HashMap<String, DataType>,
@@ -44,17 +44,17 @@ pub(crate) struct Read {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) api: &'a Api,
-    /// What happens with the elements of constants.
+    /// The handling of the elements of constants.
     pub(crate) elements: Elements<'a>,
 }
 
 /// # Safety
 ///
-/// Of all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are lent at most until that ends.
+/// For all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are borrowed at most until it ends.
 impl Reader<'_> {
     /// Reads nodes of a graph, with the values from outside as inputs. Nodes that are not `readable` become placeholders.
     ///
-    /// The outputs are those of the graph, and results that no node reads.
+    /// The outputs are the outputs of the graph, and results that no node reads.
     pub(crate) unsafe fn read(
         &self,
         graph: *const OrtGraph,
@@ -100,7 +100,7 @@ impl Reader<'_> {
         Ok(opsets.into_iter().map(one).collect())
     }
 
-    /// Returns what a node is called.
+    /// Returns the name, operator and domain of a node.
     pub(crate) unsafe fn label(&self, node: *const OrtNode) -> Result<Label> {
         // SAFETY: the caller says so.
         let (name, operator, domain) =
@@ -108,19 +108,19 @@ impl Reader<'_> {
         Ok(Label { name, operator, domain })
     }
 
-    /// Returns the names of the operands of a node; empty for one that is left out.
+    /// Returns the names of the operands of a node; empty for an omitted one.
     pub(crate) unsafe fn input_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
         // SAFETY: the caller says so.
         unsafe { self.api.inputs(node)?.into_iter().map(|value| self.name(value)).collect() }
     }
 
-    /// Returns the names of the results of a node; empty for one that is left out.
+    /// Returns the names of the results of a node; empty for an omitted one.
     pub(crate) unsafe fn output_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
         // SAFETY: the caller says so.
         unsafe { self.api.outputs(node)?.into_iter().map(|value| self.name(value)).collect() }
     }
 
-    /// Reads one node as a graph of its own.
+    /// Reads one node as a separate graph.
     pub(crate) unsafe fn alone(&self, node: *const OrtNode, opsets: &[OperatorSetIdProto]) -> Result<Read> {
         let mut read = Read { opsets: opsets.to_vec(), nodes: vec![node], ..Read::default() };
         // SAFETY: the caller says so.
@@ -129,7 +129,7 @@ impl Reader<'_> {
         Ok(read)
     }
 
-    /// Adds a node and what it needs from outside.
+    /// Adds a node and the outside values that it reads.
     unsafe fn add(&self, node: *const OrtNode, read: &mut Read) -> Result<()> {
         // SAFETY: the caller says so; here and below.
         let (explicit, implicit) = unsafe { (self.api.inputs(node)?, self.api.implicit_inputs(node)?) };
@@ -205,7 +205,7 @@ impl Reader<'_> {
         if value.is_null() { Ok(String::new()) } else { unsafe { self.api.value_name(value) } }
     }
 
-    /// Returns what is known of a value; `None` if there is none.
+    /// Returns the declaration of a value; `None` for an absent value.
     unsafe fn declared(
         &self,
         value: *const OrtValueInfo,
@@ -292,7 +292,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads a graph that is an attribute. What it takes from outside is not among its inputs.
+    /// Reads a graph that is an attribute. The outside values that it reads are not among its inputs.
     unsafe fn subgraph(&self, graph: *const OrtGraph) -> Result<GraphProto> {
         let mut proto = GraphProto::default();
         let mut tensors = HashMap::new();
@@ -324,7 +324,7 @@ impl Reader<'_> {
 }
 
 impl Read {
-    /// Sets the outputs: the results that are wanted, and those that no node reads.
+    /// Sets the outputs: the requested results, and the results that no node reads.
     fn finish(&mut self, wanted: &[String]) {
         let read = read_by(&self.proto.node, &self.captured);
         let wanted: HashSet<&str> = wanted.iter().map(String::as_str).collect();
@@ -357,7 +357,7 @@ impl Read {
         self.proto.node.get(at).is_some_and(|node| node.domain() == OUTSIDE)
     }
 
-    /// Keeps these nodes. What the others made becomes an input.
+    /// Keeps these nodes. Results of the others become inputs.
     pub(crate) fn keep(&mut self, keep: impl Fn(usize) -> bool) {
         retain(&mut self.proto.node, &keep);
         retain(&mut self.nodes, &keep);
@@ -416,7 +416,7 @@ fn front(name: String, kind: AttributeType) -> AttributeProto {
     AttributeProto { name: Some(name), r#type: Some(kind.into()), ..Default::default() }
 }
 
-/// Splits texts, each of which ends with a zero.
+/// Splits texts that end with a zero each.
 fn texts(bytes: &[u8]) -> Vec<Vec<u8>> {
     let ended = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     if bytes.is_empty() { Vec::new() } else { ended.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect() }

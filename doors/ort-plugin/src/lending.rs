@@ -1,10 +1,10 @@
-//! Elements of others, such as ONNX Runtime, that are read where they lie.
+//! Elements borrowed from an owner, for example ONNX Runtime, instead of copied.
 
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read where they lie.
+/// Borrowed bytes.
 #[derive(Debug)]
 struct Lent {
     first: *const u8,
@@ -25,8 +25,8 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// The elements that were lent. When this is dropped, it waits until the last of them is dropped, because their owner may free or
-/// write the memory afterwards.
+/// The borrowed elements. Dropping this blocks until the last of them is dropped, because their owner may free or write the memory
+/// afterwards.
 #[derive(Debug, Default)]
 pub struct Lending(Arc<()>);
 
@@ -41,7 +41,7 @@ impl Lending {
     }
 }
 
-/// For how long elements that were lent are waited for.
+/// How long the drop waits for borrowed elements.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Drop for Lending {

@@ -1,6 +1,6 @@
 //! Any derived backend as a plugin of ONNX Runtime: a provider that an unmodified ONNX Runtime loads.
 //!
-//! A crate of type `cdylib` says which backend it is:
+//! A crate of type `cdylib` names its backend:
 //!
 //! ```ignore
 //! bb_ort_plugin::export!(MyBackend);
@@ -8,10 +8,10 @@
 //!
 //! Programs in any language then register the library and choose its device; `bb/docs/onnxruntime.md` has the commands.
 //!
-//! The provider claims what the backend runs natively or lowered, in parts that are as large as can be; everything else stays with
-//! ONNX Runtime. Each part is compiled once, for all extents. It never fails for a node that it declines.
+//! The provider claims the nodes that the backend runs natively or lowered, in parts of maximal size. Everything else stays with ONNX
+//! Runtime. Each part is compiled once, for all extents. The provider never fails for a node that it declines.
 //!
-//! This crate knows ONNX Runtime by its public C interface of version 1.23, of which [`raw`] has what is used.
+//! This crate uses the public C interface of ONNX Runtime 1.23. [`raw`] declares the used part.
 #![expect(unsafe_code, reason = "calls functions of ONNX Runtime, and is called by it")]
 
 mod api;

@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A provider. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+/// A provider. The structure of ONNX Runtime is its first field, so that both have the same pointer.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Provider {
@@ -65,7 +65,7 @@ impl Provider {
     ///
     /// # Safety
     ///
-    /// The pointer is null or from [`make`](Self::make), and nobody uses it any more.
+    /// The pointer is null or from [`make`](Self::make), and is not used any more.
     pub(crate) unsafe fn release(provider: *mut OrtEp) {
         if !provider.is_null() {
             // SAFETY: the pointer is that of a `Provider` in a box, because `raw` is its first field.
@@ -76,8 +76,8 @@ impl Provider {
 
 /// # Safety
 ///
-/// Of this and the functions below: ONNX Runtime calls them with a provider that `make` made and `release` has not released, and with
-/// other pointers as its header says.
+/// For this and the functions below: ONNX Runtime calls them with a provider that `make` made and `release` has not released, and with
+/// other pointers that conform to its header.
 unsafe extern "system" fn provider_name(provider: *const OrtEp) -> *const c_char {
     // SAFETY: the pointer is that of a provider.
     unsafe { &*provider.cast::<Provider>() }.name.as_ptr()
@@ -111,7 +111,7 @@ unsafe extern "system" fn capability(
 }
 
 impl Provider {
-    /// Tells ONNX Runtime what is claimed.
+    /// Reports the claimed parts to ONNX Runtime.
     unsafe fn fuse(&self, claimed: &Claimed, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
         let options = OrtNodeFusionOptions { version: API_VERSION, drop_constant_initializers: true };
         for part in &claimed.parts {
@@ -135,8 +135,8 @@ impl Provider {
             )
         };
         let lends = self.settings.backend.is_none();
-        // Where ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result
-        // does not depend on which nodes are claimed.
+        // If ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result does not
+        // depend on which nodes are claimed.
         let widened = self.whole.load(Ordering::Relaxed);
         let options = CompileOptions::default().with_widen_halves(widened);
         let runs = self.runs.clone();

@@ -1,4 +1,4 @@
-//! The structures of ONNX Runtime's interface for plugins, as far as they are used here.
+//! The used structures of ONNX Runtime's interface for plugins.
 //!
 //! Source: `onnxruntime_c_api.h` and `onnxruntime_ep_c_api.h` of ONNX Runtime 1.23 (MIT). A table of functions is an array of
 //! pointers; a row of `table!` has the position of the function in it. Tables only grow, so that every newer version has these
@@ -6,10 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// The version of the interface that is asked for, and the oldest that has plugins which compile graphs.
+/// The requested version of the interface, and the oldest with plugins that compile graphs.
 pub const API_VERSION: u32 = 23;
 
-/// Declares types of which only pointers exist here.
+/// Declares opaque types, which are used only behind pointers.
 macro_rules! opaque {
     ($($name:ident: $about:literal;)*) => {$(
         #[doc = $about]
@@ -263,9 +263,9 @@ pub struct OrtEp {
     pub release_compute_infos: unsafe extern "system" fn(*mut OrtEp, *mut *mut OrtNodeComputeInfo, usize),
     /// `GetPreferredDataLayout`, `ShouldConvertDataLayoutForOp` and `SetDynamicOptions`, all of them optional.
     pub optional: [Option<unsafe extern "system" fn()>; 3],
-    /// Is told that a run begins, by the thread that runs.
+    /// Called at the begin of a run, on the thread that runs.
     pub run_begins: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions) -> Status,
-    /// Is told that a run ended, and whether to wait for the device.
+    /// Called at the end of a run, with a flag whether to wait for the device.
     pub run_ended: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions, bool) -> Status,
     /// `CreateAllocator`, `CreateSyncStreamForDevice` and `GetCompiledModelCompatibilityInfo`, all of them optional.
     pub more: [Option<unsafe extern "system" fn()>; 3],
@@ -279,7 +279,7 @@ pub struct OrtEpFactory {
     pub version: u32,
     /// Returns the name of the providers that it makes.
     pub name: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
-    /// Returns the name of who made the library.
+    /// Returns the vendor of the library.
     pub vendor: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
     /// Chooses among the devices of the machine.
     pub supported_devices: unsafe extern "system" fn(
@@ -306,7 +306,7 @@ pub struct OrtEpFactory {
     pub vendor_id: unsafe extern "system" fn(*const OrtEpFactory) -> u32,
     /// Returns the version of the provider.
     pub provider_version: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
-    /// Says whether a compiled model fits the provider.
+    /// Returns whether a compiled model fits the provider.
     pub validate_compiled: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const *const OrtHardwareDevice,
@@ -314,7 +314,7 @@ pub struct OrtEpFactory {
         *const c_char,
         *mut c_int,
     ) -> Status,
-    /// Makes an allocator; null stands for that of the processor.
+    /// Makes an allocator; null is the allocator of the processor.
     pub create_allocator: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const OrtMemoryInfo,

@@ -7,24 +7,24 @@ use bb::coverage::ClaimOptions;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// The entry that asks providers for nodes of the operator `EPContext`, each with a compiled part.
+/// The entry that requests nodes of the operator `EPContext` from providers, each with a compiled part.
 const COMPILED_MODELS: &str = "ep.context_enable";
 
-/// What a session asks of the provider.
+/// The settings of a session for the provider.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     /// The backend by name, as `bb::backend` takes it; `None` for the one that is exported.
     pub(crate) backend: Option<String>,
     pub(crate) open: OpenOptions,
     pub(crate) claim: ClaimOptions,
-    /// The file to which a line of JSON is appended for each graph.
+    /// The file that gets a line of JSON for each graph.
     pub(crate) report: Option<PathBuf>,
 }
 
 impl Settings {
     /// Reads the entries of a session's configuration that begin with `ep.NAME.`.
     ///
-    /// An option that is not one of the plugin is one of the backend, which refuses those that it does not know.
+    /// Options that the plugin does not define are passed to the backend, which refuses unknown ones.
     pub(crate) fn read(provider: &str, entries: Vec<(String, String)>) -> Result<Settings> {
         let prefix = format!("ep.{}.", provider.to_lowercase());
         let mut settings = Settings::default();

@@ -14,7 +14,7 @@ const SCALES: usize = 17;
 pub(super) struct Attention {
     /// Cosines and sines of the new positions: `[s, 1, rotated / 2]`.
     angles: [String; 2],
-    /// Where sequences begin, how long their pasts are, and in which blocks these lie.
+    /// The starts of the sequences, the lengths of their pasts, and the blocks that hold the pasts.
     numbers: [String; 3],
     heads: usize,
     groups: usize,
@@ -26,7 +26,7 @@ pub(super) struct Attention {
 
 /// A new key or value, as caches keep it.
 struct New {
-    /// What attention takes.
+    /// The operand of attention.
     taken: String,
     kept: String,
     /// The scale of each position and head, where integers are kept.
@@ -89,8 +89,8 @@ impl Attention {
                 let halves = graph.node("Cast", &[x], &[("to", dtype)]);
                 New { taken: halves.clone(), kept: halves, scale: None }
             }
-            // Of zeros, the scale is 0; their quotient is NaN, which becomes 0. An element that is no finite number makes the scale
-            // infinite or NaN, and 0 times such a scale is NaN.
+            // The scale of zeros is 0; their quotient is NaN, which becomes 0. An infinite element or a NaN makes the scale infinite or
+            // NaN, and 0 times this scale is NaN.
             CacheType::I8 => {
                 let (axes, most) = (graph.numbers(&[2])?, graph.float(i8::MAX.into())?);
                 let magnitudes = graph.node("Abs", &[x], &[]);
@@ -106,9 +106,9 @@ impl Attention {
         })
     }
 
-    /// Computes attention of the new positions, `[s, heads, size]`, to those so far of their sequences and to each other:
-    /// `[s, heads * size]`. The new keys with the values behind them, `[2 * s, groups, size]`, and their scales, `[2 * s, groups, 1]`, are
-    /// outputs of the graph. They are copies, because views of what a layer computes would keep all of it until the run ends.
+    /// Computes attention of the new positions, `[s, heads, size]`, to the earlier positions of their sequences and to each other: `[s,
+    /// heads * size]`. The new keys with the values behind them, `[2 * s, groups, size]`, and their scales, `[2 * s, groups, 1]`, are
+    /// outputs of the graph. They are copies, because views of a layer's results would keep the whole results in memory until the run ends.
     pub(super) fn attended(
         &self,
         graph: &mut Builder,

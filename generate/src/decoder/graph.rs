@@ -14,7 +14,7 @@ const MICROSOFT: &str = "com.microsoft";
 /// The opset whose operators are written.
 const OPSET: i64 = 24;
 
-/// An extent of an input: a number, or a name of what runs may bring.
+/// An extent of an input: a number, or the name of a symbolic dimension.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     Number(usize),
@@ -25,7 +25,7 @@ pub(super) enum Extent {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     graph: GraphProto,
-    /// The constants by name. The graph only names them, so that what is made later stays so.
+    /// The constants by name. The graph refers to them only by name, so that data computed on demand is not computed here.
     constants: HashMap<String, TensorData>,
     count: usize,
     /// The small constants that there are, by their text.
@@ -159,13 +159,13 @@ impl Builder {
         }
     }
 
-    /// Takes a range of the last dimension, or of another one.
+    /// Slices the dimension `axis`.
     pub(super) fn slice(&mut self, x: &str, axis: i64, from: i64, to: i64) -> Result<String, Error> {
         let [from, to, axis] = [self.numbers(&[from])?, self.numbers(&[to])?, self.numbers(&[axis])?];
         Ok(self.node("Slice", &[x, &from, &to, &axis], &[]))
     }
 
-    /// Gives a value another shape, in which 0 stands for the extent that is there.
+    /// Reshapes a value. A 0 in `shape` keeps the extent of the input.
     pub(super) fn reshape(&mut self, x: &str, shape: &[i64]) -> Result<String, Error> {
         let shape = self.numbers(shape)?;
         Ok(self.node("Reshape", &[x, &shape], &[]))

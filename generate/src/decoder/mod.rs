@@ -1,9 +1,9 @@
 //! The decoder of a GGUF file as a graph of ONNX's operators and `MatMulNBits`, and its runs.
 //!
-//! One graph serves prompts and single tokens of any number of sequences, and one plan all lengths. It takes the keys and values so
-//! far in blocks, and gives back the new ones alone, so that no cache is copied. A run writes what is new to the caches, where they are.
+//! One graph serves prompts and single tokens of any number of sequences, and one plan all lengths. It takes the earlier keys and values in
+//! blocks, and returns only the new ones, so that no cache is copied. A run writes the new ones into the caches in place.
 //!
-//! Weights of few bits stay as they are. Those of 5 and 6 bits are kept in 8.
+//! Weights of few bits are not converted, except that weights of 5 and 6 bits are kept in 8.
 
 mod attention;
 mod graph;
@@ -39,7 +39,7 @@ pub(crate) struct Decoder {
     on: BackendHandle,
     program: Arc<dyn ErasedExecutable>,
     shape: DecoderShape,
-    /// The rows of tokens. They are read where they are in the file, so that they lie in no other form beside those of the logits.
+    /// The rows of tokens. They are read from the file in place, so that memory holds no second copy besides the matrix of the logits.
     embedding: GgufTensor,
     /// The greatest number of positions of a sequence.
     positions: usize,
@@ -76,7 +76,7 @@ impl Writer<'_> {
         Ok(self.graph.rms_norm(x, &scale, self.shape.epsilon))
     }
 
-    /// Multiplies with matrices that lie below each other, if they are of one kind, and gives the products one by one.
+    /// Multiplies with stacked matrices, if they are of one kind, and returns the products one by one.
     fn products(&mut self, x: &str, parts: Vec<(Matrix, usize)>) -> Result<Vec<String>, Error> {
         let sizes: Vec<usize> = parts.iter().map(|(_, rows)| *rows).collect();
         let matrices = parts.into_iter().map(|(matrix, _)| matrix).collect();
@@ -153,7 +153,7 @@ impl Writer<'_> {
         all.try_into().map_err(|_| Error::Internal { what: "a layer has other than three projections" })
     }
 
-    /// The gated layer behind attention.
+    /// The gated layer after attention.
     fn feed_forward(&mut self, x: &str, layer: usize) -> Result<String, Error> {
         let &DecoderShape { width, hidden, gate, .. } = self.shape;
         let (name, up) = (of_layer(layer, "ffn_gate.weight"), of_layer(layer, "ffn_up.weight"));
@@ -162,7 +162,7 @@ impl Writer<'_> {
             let up = Matrix::find(&self.file, &up, [hidden, width], None)?;
             self.products(x, vec![(gate, hidden), (up, hidden)])?
         } else {
-            // Both lie below each other already.
+            // The file stacks both already.
             let y = self.product(x, &up, [2 * hidden, width])?;
             let n = hidden as i64;
             vec![self.graph.slice(&y, 1, 0, n)?, self.graph.slice(&y, 1, n, 2 * n)?]
@@ -226,7 +226,7 @@ impl Writer<'_> {
         for layer in 0..self.shape.layers {
             x = self.layer(&x, layer, &attention)?;
         }
-        // What no logits are wanted for needs no more.
+        // Only the positions whose logits or states are requested go further.
         let scale = self.vector("output_norm.weight", width, None)?;
         let mut chosen = |rows: &str| {
             let wanted = self.graph.node("Gather", &[&x, rows], &[]);
@@ -318,7 +318,7 @@ impl Decoder {
         Blocks::new(self.on.clone(), self.rows())
     }
 
-    /// Returns what caches of keys and those of values hold of a position, in the order of the inputs and the results of a run.
+    /// Returns the rows of the caches of keys and values for a position, in the order of the inputs and the results of a run.
     fn rows(&self) -> Vec<CacheRow> {
         let &DecoderShape { groups, size, layers, .. } = &self.shape;
         let numbers = CacheRow { dtype: self.kept.dtype(), extents: vec![groups, size] };
@@ -354,7 +354,7 @@ mod tests {
             assert!(conditions.fixed.is_empty(), "{conditions}");
             let free = ["new", "rows", "states", "starts", "sequences", "width", "blocks"];
             assert_eq!(conditions.free, free, "{conditions}");
-            // What holds for all runs, and whether there is any past at all, which the body of primitives leaves out if not.
+            // The conditions of all runs, and whether there is any past at all, because the body of primitives omits an empty past.
             let compared: Vec<&str> = conditions.compared.iter().map(|one| one.what.as_str()).collect();
             let expected = [
                 "starts is sequences + 1",

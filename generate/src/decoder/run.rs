@@ -6,21 +6,21 @@ use crate::blocks::BLOCK;
 use crate::cache::Cache;
 use bb::{TensorData, Value};
 
-/// New tokens of several sequences, one behind another, and where the pasts of these lie.
+/// New tokens of several sequences, concatenated, and the blocks of their pasts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) tokens: Vec<i64>,
     /// The position of each token in its sequence.
     pub(crate) positions: Vec<i64>,
-    /// Where the tokens of each sequence begin, and where those of the last one end.
+    /// The start of each sequence in `tokens`, and the end of the last one.
     pub(crate) starts: Vec<i32>,
     /// How many positions each past has.
     pub(crate) pasts: Vec<i32>,
     /// The blocks of each past; rows are as long as the longest.
     pub(crate) table: Vec<i32>,
-    /// The tokens behind which logits are wanted, by number among all.
+    /// The indices of the tokens whose following logits are requested.
     pub(crate) rows: Vec<i64>,
-    /// The tokens of which the last state is wanted, by number among all.
+    /// The indices of the tokens whose last state is requested.
     pub(crate) states: Vec<i64>,
 }
 
@@ -61,10 +61,10 @@ impl Joined {
     }
 }
 
-/// What a run gives.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Of each layer, the keys of the new tokens with the values behind them, and their scales likewise if there are any.
+    /// For each layer, the keys of the new tokens with the values behind them, and their scales likewise if there are any.
     pub(crate) new: Vec<Value>,
     /// `[rows, vocabulary]`.
     pub(crate) logits: TensorData,
@@ -97,7 +97,7 @@ impl Decoder {
         Ok(Ran { new: results, logits, states })
     }
 
-    /// Runs new tokens of one sequence. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
+    /// Runs new tokens of one sequence. Returns the logits after the tokens at the indices `rows`: `[rows, vocabulary]`.
     pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], cache: &mut Cache) -> Result<TensorData, Error> {
         cache.reserve(tokens.len())?;
         let past = cache.len();
@@ -105,7 +105,7 @@ impl Decoder {
         let mut joined = Joined { rows: rows.to_vec(), ..Joined::default() };
         joined.push(tokens.iter().copied(), past)?;
         joined.with_table(std::iter::once(blocks.as_slice()))?;
-        // The views of the caches end with the run, so that what is new is written where the caches are.
+        // The views of the caches end with the run, so that the new positions are written in place.
         let Ran { new, logits, .. } = self.run(&joined, cache.views()?)?;
         cache.append(&new, tokens.len())?;
         Ok(logits)

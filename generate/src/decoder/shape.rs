@@ -1,4 +1,4 @@
-//! What the metadata of a GGUF file says of its decoder.
+//! The shape of a decoder, read from the metadata of a GGUF file.
 
 use crate::gguf::{Gguf, GgufError, shortened};
 use crate::{ARCHITECTURES, Error};
@@ -12,7 +12,7 @@ const POSITIONS: u64 = 1 << 24;
 /// The greatest number of layers.
 const LAYERS: u64 = 1 << 12;
 
-/// What a layer multiplies its `up` by.
+/// The activation of a layer's gate, which multiplies its `up`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     Silu,
@@ -35,18 +35,18 @@ pub(super) struct DecoderShape {
     /// Whether a rotated pair is two neighbours; otherwise it has one element of each half.
     pub(super) interleaved: bool,
     pub(super) base: f64,
-    /// What positions are divided by before they become angles.
+    /// The divisor of positions before they become angles.
     pub(super) stretch: f64,
-    /// Of so many layers, the last one does not rotate.
+    /// The period of layers without rotation: the last of each `n` layers does not rotate.
     pub(super) unrotated: Option<usize>,
     pub(super) epsilon: f32,
     /// The greatest number of positions that the model was trained for.
     pub(super) context: usize,
     pub(super) vocabulary: usize,
-    /// To how many positions, its own among them, a query attends.
+    /// The number of positions that a query attends to, its own included.
     pub(super) window: Option<usize>,
     pub(super) gate: Gate,
-    /// What embeddings are multiplied by.
+    /// The factor of the embeddings.
     pub(super) embedding_scale: f64,
 }
 
@@ -144,7 +144,7 @@ impl DecoderShape {
         self.unrotated.is_none_or(|each| !(layer + 1).is_multiple_of(each))
     }
 
-    /// The rows of a matrix of queries or keys in an order in which a rotated pair has one element of each half.
+    /// Returns the order of the rows of a query or key matrix that puts one element of each rotated pair in either half.
     pub(super) fn order(&self, heads: usize) -> Option<Vec<usize>> {
         let half = self.rotated / 2;
         let place = |i: usize| match i {

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 const OP: &str = "the weights of a model";
-/// So many blocks are read before the file's memory is given back.
+/// The number of blocks that are read before the file's memory is released.
 const PIECE: usize = 1 << 15;
 
-/// The tensors of a file, and which of them were asked for.
+/// The tensors of a file, and the names of those that were read.
 #[derive(Debug)]
 pub(super) struct Weights<'a> {
     file: &'a Gguf,
@@ -40,7 +40,7 @@ impl<'a> Weights<'a> {
         Ok(found)
     }
 
-    /// Refuses a file with a tensor that nothing asked for: its network is another one than what was written.
+    /// Refuses a file with a tensor that was not read, because its network then differs from the graph.
     pub(super) fn all_asked_for(&self) -> Result<(), Error> {
         let asked = self.asked.borrow();
         let other = self.file.tensors().find(|(name, _)| !asked.contains(*name));
@@ -55,7 +55,7 @@ pub(super) struct Matrix {
     inner: usize,
     /// How integers are kept; `None` for floats.
     layout: Option<Layout>,
-    /// What lies below each other.
+    /// The stacked parts.
     parts: Vec<Part>,
 }
 
@@ -74,7 +74,7 @@ impl Part {
         all.into_iter().chain(each)
     }
 
-    /// Gives the memory of a piece of the mapped file back, since what it says is elsewhere.
+    /// Releases the memory of a piece of the mapped file, because its content was copied.
     fn forget(&self, piece: &[u8]) {
         let bytes = self.tensor.bytes().slice_ref(piece);
         if let Ok(bytes) = TensorData::adopt(DataType::U8, &[bytes.len()], bytes) {
@@ -159,7 +159,7 @@ struct Source {
     parts: Vec<Part>,
     /// How many integers there are.
     numbers: usize,
-    /// What was read, as long as one of its parts is used: the integers, the scales and the zero points are read together.
+    /// The integers, scales and zero points, which are read together. The result is shared as long as one of its parts is used.
     read: Mutex<Weak<Ints>>,
 }
 
@@ -168,11 +168,11 @@ struct Source {
 struct Ints {
     packed: Bytes,
     scales: Bytes,
-    /// What an integer of a group is less, if it is not the middle of the range.
+    /// The zero point of each group, if it is not the middle of the range.
     zeros: Bytes,
 }
 
-/// A part of what was read, which keeps the whole.
+/// A part of the integers, which keeps all of them alive.
 struct Kept(Arc<Ints>, fn(&Ints) -> &Bytes);
 
 impl AsRef<[u8]> for Kept {
@@ -216,7 +216,7 @@ impl Source {
                         if offsets {
                             zeros.push(zero);
                         }
-                        // All integers of a group without a scale stand for the offset: one, times the offset.
+                        // In a group without a scale, all integers are 1, because the element is then 1 times the offset.
                         let int = |x: i8| if scale.is_some() { (i16::from(x) + middle) as u8 } else { 1 };
                         match bits {
                             4 => packed.extend(ints.as_chunks().0.iter().map(|&[a, b]| int(a) | int(b) << 4)),
@@ -231,11 +231,11 @@ impl Source {
     }
 }
 
-/// Returns the scale of a group and the integer that stands for 0. There is no scale where that integer is none that a float
-/// can be: all elements of the group are then its offset, as exactly as floats have it.
+/// Returns the scale of a group and its zero point. There is no scale if it is 0 or the zero point is too large: all elements of the group
+/// are then its offset, up to the precision of floats.
 fn scaled(Group { scale, offset }: Group) -> (Option<f32>, f32) {
     let zero = -offset / scale;
-    // Of a greater quotient, the integers would be lost when it is subtracted from them.
+    // Subtracting a greater zero point from the integers would lose them to rounding.
     if scale != 0.0 && zero.abs() < 1e6 { (Some(scale), zero) } else { (None, 0.0) }
 }
 

@@ -1,4 +1,4 @@
-//! What an engine is given, and what it tells.
+//! The bounds, the requests and the events of an engine.
 
 use crate::Error;
 use crate::answer::Piece;
@@ -34,7 +34,7 @@ pub enum Pooling {
     Last,
 }
 
-/// What an engine tells of a request.
+/// An event of a request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
@@ -47,11 +47,11 @@ pub enum Event {
     Piece(Piece),
     /// The state of a text, which is the last event.
     Embedding(Vec<f32>),
-    /// There is no more to come.
+    /// The request failed. This is its last event.
     Failed(Arc<Error>),
 }
 
-/// Who waits for what an engine makes.
+/// The receiver of a request's events.
 pub trait Listener: Send {
     /// Takes the next event. It must not wait, because all sequences would.
     fn receive(&mut self, event: Event);

@@ -91,24 +91,24 @@ impl Engine {
         EngineStatistics { running, waiting, bytes, ..self.statistics }
     }
 
-    /// Adds a request to generate what follows a prompt. Dropping the ticket ends it.
+    /// Adds a request to generate the continuation of a prompt. Dropping the ticket ends it.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The errors of [`add`](Self::add).
     pub fn generate(&mut self, prompt: &[u32], options: &GenerateOptions) -> Result<Ticket, Error> {
         let (ticket, listener) = ticket::pair();
         self.add(prompt, options, Box::new(listener))?;
         Ok(ticket)
     }
 
-    /// Adds a request to generate what follows a prompt. Each step runs at most [`EngineOptions::tokens`] of it, whatever
-    /// [`GenerateOptions::chunk`] says.
+    /// Adds a request to generate the continuation of a prompt. Each step runs at most [`EngineOptions::tokens`] of it, regardless of
+    /// [`GenerateOptions::chunk`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`], [`Error::Option`] and [`Error::GrammarModel`] for wrong
-    /// requests; [`Error::Busy`] if too many wait. What fails later is told to the listener.
+    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`], [`Error::Option`] and [`Error::GrammarModel`] for wrong requests;
+    /// [`Error::Busy`] if too many wait. Later errors are sent to the listener.
     pub fn add(
         &mut self,
         prompt: &[u32],
@@ -180,13 +180,13 @@ impl Engine {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Runs new tokens of all sequences, and tells who listens what came of it. Returns whether there is more to do.
+    /// Runs new tokens of all sequences, and sends the results to the listeners. Returns whether there is more to do.
     pub fn step(&mut self) -> bool {
         self.leave();
         self.admit();
         let before = self.running.len();
         if let Err(error) = self.advance() {
-            // Nobody knows what the blocks of these sequences hold.
+            // The content of the blocks of these sequences is unknown after the error.
             let error = Arc::new(error);
             for mut sequence in std::mem::take(&mut self.running) {
                 if let Some(pool) = &mut self.pool {
@@ -199,7 +199,7 @@ impl Engine {
         !self.is_idle()
     }
 
-    /// Ends the requests to which nobody listens.
+    /// Ends the requests whose listener has gone.
     fn leave(&mut self) {
         self.waiting.retain(|sequence| !sequence.listener.is_gone());
         let pool = &mut self.pool;
@@ -212,7 +212,7 @@ impl Engine {
         });
     }
 
-    /// Lets those that wait run, in their order, as long as there is room for their tokens and the next one.
+    /// Starts waiting sequences in their order, while there is room for their tokens and the next one.
     fn admit(&mut self) {
         let most = self.options.sequences.clamp(1, self.options.tokens.max(1));
         while self.running.len() < most {

@@ -1,7 +1,7 @@
-//! The blocks that sequences share: who uses them, what they hold, and which are free.
+//! The blocks that sequences share: their users, their content, and which are free.
 //!
-//! A block that is full is known by what it holds: its tokens, and the block before it. A later prompt that begins with the same tokens
-//! uses it, too. When nobody uses a block any more, it stays until its memory is needed.
+//! A full block is identified by its content: its tokens, and the block before it. A later prompt that begins with the same tokens uses it,
+//! too. A block without users stays until its memory is needed.
 
 use crate::Error;
 use crate::blocks::{BLOCK, Blocks};
@@ -14,8 +14,8 @@ const BYTES: usize = 16 << 20;
 /// The greatest size in bytes at which the memory of all blocks doubles. Larger memory grows by a quarter.
 const DOUBLED: usize = 64 << 20;
 
-/// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial
-/// numbers are not used again.
+/// The content of a full block: its tokens and the block before it. Equal keys are equal beginnings of sequences, because serial numbers
+/// are not used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Content {
     /// The serial number of the block before it; 0 for the first.
@@ -27,7 +27,7 @@ struct Content {
 struct Used {
     users: usize,
     content: Option<Content>,
-    /// Its place among the blocks that nobody uses.
+    /// Its key in `kept`, if it has no users.
     kept: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct BlockPool {
     most: usize,
     used: Vec<Used>,
     free: BTreeSet<u32>,
-    /// The blocks that nobody uses and that hold something, those first that are given up first.
+    /// The blocks that have content but no users, in the order of eviction.
     kept: BTreeMap<u64, u32>,
     /// The block and the serial number of each content.
     known: HashMap<Content, (u32, u64)>,
@@ -88,7 +88,7 @@ impl BlockPool {
         self.most - self.in_use()
     }
 
-    /// Takes a block for new positions; `None` if sequences use all.
+    /// Allocates a block for new positions; `None` if sequences use all.
     pub(crate) fn take(&mut self) -> Result<Option<u32>, Error> {
         let block = match self.free.pop_first() {
             Some(block) => block,
@@ -116,7 +116,7 @@ impl BlockPool {
         Ok(Some(block))
     }
 
-    /// Uses the block that holds these tokens behind those of the block `behind`, if there is one.
+    /// Finds the block that holds these tokens behind the block `behind`, and adds a user to it.
     pub(crate) fn find(&mut self, behind: u64, tokens: &[u32]) -> Option<HeldBlock> {
         let content = Content { behind, tokens: tokens.try_into().ok()? };
         let &(block, serial) = self.known.get(&content)?;
@@ -128,11 +128,11 @@ impl BlockPool {
         Some(HeldBlock { block, serial: Some(serial) })
     }
 
-    /// Notes what a block holds that has become full. Returns the serial number of its content.
+    /// Records the content of a block that has become full. Returns the serial number of the content.
     pub(crate) fn fill(&mut self, block: u32, behind: u64, tokens: &[u32]) -> Option<u64> {
         let content = Content { behind, tokens: tokens.try_into().ok()? };
         if let Some(&(_, serial)) = self.known.get(&content) {
-            // Another sequence was first. What is behind either block is the same.
+            // Another sequence was first. The sequences before either block are the same.
             return Some(serial);
         }
         self.serial += 1;

@@ -1,7 +1,7 @@
-//! Which tokens of which sequences the next step runs.
+//! Chooses the tokens that the next step runs.
 //!
-//! Each sequence that generates gets its token. What the step has room for beyond that is divided among prompts, so that a long one
-//! neither stops those that generate nor those that came after it.
+//! Each sequence that generates gets its token. The rest of the step is divided among prompts, so that a long prompt blocks neither the
+//! sequences that generate nor the prompts that came after it.
 
 use super::pool::{BlockPool, HeldBlock};
 use super::sequence::{Sequence, Store, Work};
@@ -17,7 +17,7 @@ pub(super) fn share(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), work: Work::Answer(_), reused, .. } =
         sequence
     else {
-        // The states of all tokens are wanted, or the caches are the model's own.
+        // The request needs the states of all tokens, or the caches are in the model's own layout.
         return;
     };
     if *computed != blocks.len() * BLOCK {
@@ -39,7 +39,7 @@ pub(super) fn share(sequence: &mut Sequence, pool: &mut BlockPool) {
     }
 }
 
-/// Whether a step is about to compute what another sequence needs next, so that this one had better wait for it.
+/// Returns whether a step is about to compute the next block of `sequence` for another sequence, so that waiting avoids computing it twice.
 fn waits(sequence: &Sequence, before: &[Sequence]) -> bool {
     let of = |sequence: &Sequence| {
         let next = sequence.tokens.get(sequence.computed..sequence.computed + BLOCK)?.to_vec();
@@ -58,7 +58,7 @@ fn waits(sequence: &Sequence, before: &[Sequence]) -> bool {
     before.iter().any(|other| other.next > 0 && of(other).is_some_and(|other| other == own))
 }
 
-/// Decides how many tokens of each sequence the next step runs, at most `most` in all.
+/// Decides how many tokens of each sequence the next step runs, at most `most` in total.
 pub(super) fn plan(running: &mut [Sequence], pool: &mut BlockPool, most: usize) {
     let mut left = most;
     for sequence in running.iter_mut() {
@@ -85,7 +85,7 @@ pub(super) fn plan(running: &mut [Sequence], pool: &mut BlockPool, most: usize) 
     }
 }
 
-/// Makes room for what the next step runs. Where there is none, the sequence that came last gives its blocks back, and waits again.
+/// Allocates blocks for the next step. If there are too few, the last sequence gives its blocks back, and waits again.
 pub(super) fn reserve(
     running: &mut Vec<Sequence>,
     waiting: &mut VecDeque<Sequence>,
@@ -112,7 +112,7 @@ pub(super) fn reserve(
     Ok(())
 }
 
-/// Takes all blocks from a sequence.
+/// Releases all blocks of a sequence.
 pub(super) fn give_up(sequence: &mut Sequence, pool: &mut BlockPool) {
     if let Store::Blocks(blocks) = &mut sequence.store {
         pool.release(blocks);

@@ -1,11 +1,11 @@
-//! A sequence of an engine: a prompt and what follows it, or a text whose states are wanted.
+//! A sequence of an engine: a prompt and its continuation, or a text to be embedded.
 
 use super::pool::HeldBlock;
 use super::{Event, Listener, Pooling};
 use crate::answer::Answer;
 use crate::onnx::Past;
 
-/// What is made of a sequence.
+/// The result that a sequence is run for.
 #[derive(Debug)]
 pub(super) enum Work {
     Answer(Box<Answer>),
@@ -26,7 +26,7 @@ pub(super) enum Store {
 
 /// A sequence.
 pub(super) struct Sequence {
-    /// The prompt, and what was generated.
+    /// The prompt, and the generated tokens.
     pub(super) tokens: Vec<u32>,
     /// How many of the tokens have keys and values.
     pub(super) computed: usize,
@@ -35,7 +35,7 @@ pub(super) struct Sequence {
     pub(super) listener: Box<dyn Listener>,
     /// The tokens that the next step runs.
     pub(super) next: usize,
-    /// How many tokens of the prompt were there already; `None` once that was told.
+    /// How many tokens of the prompt were already cached; `None` after it was reported.
     pub(super) reused: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Sequence {
         }
     }
 
-    /// Tells the number of tokens that were there already, once.
+    /// Sends the number of cached prompt tokens to the listener, once.
     pub(super) fn begun(&mut self) {
         if let Some(reused) = self.reused.take() {
             self.listener.receive(Event::Prompt { reused });

@@ -1,4 +1,4 @@
-//! A step of an engine: what is run, and what becomes of the results.
+//! A step of an engine: runs the scheduled tokens, and hands the results to their sequences.
 
 use super::pool::BlockPool;
 use super::run::run;
@@ -147,7 +147,7 @@ impl Engine {
     }
 }
 
-/// Notes what the blocks of a sequence hold that have become full.
+/// Records the content of the blocks of a sequence that have become full.
 fn filled(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), .. } = sequence else { return };
     let full = *computed / BLOCK;

@@ -1,4 +1,4 @@
-//! What a request gets, for callers that have no listener of their own.
+//! Tickets, which receive the events of a request for callers without a listener of their own.
 
 use super::{Event, Listener};
 use crate::{Error, Piece};
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-/// What there is of a request.
+/// The result of polling a ticket.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Received {
     /// The next event.
     Event(Event),
-    /// Nothing yet.
+    /// No event yet.
     Nothing,
-    /// There is no more to come.
+    /// No further events.
     Ended,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn pair() -> (Ticket, impl Listener) {
 
 impl Listener for Sending {
     fn receive(&mut self, event: Event) {
-        // Who asked may have gone.
+        // The receiver may have been dropped.
         let _gone = self.to.send(event);
     }
 

@@ -141,7 +141,7 @@ impl Blocks {
     }
 }
 
-/// Appends all elements of blocks to those that are there.
+/// Appends all elements of blocks to the existing ones.
 pub(super) fn dequantize(ty: TensorType, bytes: &[u8], all: &mut Vec<f32>) -> Result<(), bb_ir::Error> {
     let (block, size) = ty.block();
     memory::reserve(OP, all, bytes.len() / size * block)?;
@@ -230,8 +230,8 @@ fn q8_0(block: &[u8], ints: &mut [i8], groups: &mut [Group]) -> Option<()> {
     Some(())
 }
 
-/// Reads the scales and minima of eight groups, of six bits each: of the first four groups the low bits of the first eight bytes;
-/// of the others halves of the last four bytes, whose upper two bits are the high bits of the first eight.
+/// Reads the scales and minima of eight groups, of six bits each. For the first four groups they are the low bits of the first eight bytes.
+/// For the other groups they are halves of the last four bytes, and their high bits are the upper two bits of the first eight bytes.
 fn six_bits(packed: &[u8; 12], scale: f32, minimum: f32, groups: &mut [Group]) {
     let [a0, a1, a2, a3, b0, b1, b2, b3, c @ ..] = *packed;
     let (a, b) = ([a0, a1, a2, a3], [b0, b1, b2, b3]);

@@ -1,4 +1,4 @@
-//! Reading numbers and texts of a file, each compared with what is left of it.
+//! Reads numbers and texts of a file, and compares each size with the number of bytes left.
 
 use super::GgufError;
 
@@ -48,14 +48,14 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Reads how many things follow, each of which takes `each` bytes at least.
+    /// Reads the number of following items, each of at least `each` bytes.
     pub(super) fn count(&mut self, what: &'static str, each: usize) -> Result<usize, GgufError> {
         let offset = self.at;
         let found = self.u64(what)?;
         self.fits(what, offset, found, each)
     }
 
-    /// Compares a number of things, which stands at `offset`, with the bytes that are left.
+    /// Compares a count, which was read at `offset`, with the number of bytes left.
     pub(super) fn fits(
         &self,
         what: &'static str,

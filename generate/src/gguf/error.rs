@@ -23,7 +23,7 @@ pub enum GgufError {
     /// The file ends too early.
     #[error("the file ends within {what}: {needed} bytes were expected at offset {offset}, {left} are left")]
     Truncated {
-        /// What was read.
+        /// The item that was read.
         what: &'static str,
         /// Where it begins.
         offset: usize,
@@ -49,7 +49,7 @@ pub enum GgufError {
     /// A text is not UTF-8.
     #[error("{what} at offset {offset} is not UTF-8")]
     Text {
-        /// What was read.
+        /// The item that was read.
         what: &'static str,
         /// Where the text begins.
         offset: usize,
@@ -96,7 +96,7 @@ pub enum GgufError {
         key: String,
         /// The kind that is needed.
         expected: &'static str,
-        /// What is there.
+        /// The kind that was found.
         found: String,
     },
 
@@ -137,7 +137,7 @@ pub enum GgufError {
         found: u32,
     },
 
-    /// A row of a tensor is not made of whole blocks.
+    /// A row of a tensor is not a multiple of the block size.
     #[error("rows of tensor `{tensor}` have {row} elements, expected a multiple of {block}")]
     Row {
         /// The tensor.
@@ -159,7 +159,7 @@ pub enum GgufError {
         alignment: u64,
     },
 
-    /// A tensor lies outside the file.
+    /// The data of a tensor is outside the file.
     #[error(
         "tensor `{tensor}` has {size} bytes at {offset}, expected to end within the {data} bytes of data"
     )]

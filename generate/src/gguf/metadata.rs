@@ -1,4 +1,4 @@
-//! The values beside the tensors: numbers, truth values, texts and lists of these.
+//! The metadata of a file: numbers, truth values, texts and lists of these.
 
 use super::GgufError;
 use super::cursor::Cursor;
@@ -66,7 +66,7 @@ impl MetaValue {
     }
 }
 
-/// The types of values, as the format numbers them.
+/// The types of values, with the numbers of the format.
 #[derive(Debug, Clone, Copy)]
 enum Scalar {
     U8,

@@ -1,10 +1,9 @@
 //! Reads GGUF files: metadata, and tensors in the formats of ggml.
 //!
-//! Every number in a file is a stranger's. Counts are compared with the bytes that are left before anything is allocated, so that
-//! a file needs memory in proportion to its size. Tensors are inside the file, aligned, and do not overlap. The bytes of tensors
-//! are not copied.
+//! The numbers in a file are untrusted. Counts are compared with the bytes that are left before anything is allocated, so that a file needs
+//! memory in proportion to its size. Tensors are inside the file, aligned, and do not overlap. The bytes of tensors are not copied.
 //!
-//! There is no writer.
+//! Writing is not supported.
 //!
 //! Source: the specification of GGUF in the repository of ggml, versions 2 and 3.
 
@@ -85,7 +84,7 @@ impl GgufTensor {
         Ok(all)
     }
 
-    /// Appends the elements of some of the rows to those that are there.
+    /// Appends the elements of some of the rows to the existing ones.
     ///
     /// # Errors
     ///
@@ -129,7 +128,7 @@ impl Gguf {
     ///
     /// # Errors
     ///
-    /// [`GgufError`] for whatever is not as the format has it.
+    /// [`GgufError`] for a file that does not conform to the format.
     ///
     /// # Examples
     ///
@@ -282,7 +281,7 @@ impl Gguf {
     }
 }
 
-/// What the file says of a tensor.
+/// The description of a tensor in the file.
 struct Described {
     name: String,
     ty: TensorType,

@@ -15,11 +15,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// The size of the stack on which the library calls itself. Memory is taken for the part that is used alone.
+/// The size of the stack of the library's recursive calls. Only pages that are used take memory.
 const STACK: usize = 64 << 20;
 
-/// What may stand between the parts of JSON: a space, or the end of a line with what the next one is indented by. With more, a model may
-/// write blanks without end.
+/// The white space allowed between the parts of JSON: a space, or the end of a line with the indentation of the next one. If more were
+/// allowed, a model could write blanks without end.
 ///
 /// Source: `json.gbnf` of llama.cpp, MIT licence.
 const BLANKS: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// How many constraints may be compiled at the same time, those counted that took too long and still run.
 const COMPILING: usize = 16;
 
-/// One of the constraints that are compiled.
+/// A guard that counts a running compilation.
 struct Compiling;
 
 impl Compiling {
@@ -56,8 +56,8 @@ impl Drop for Compiling {
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls the library on a thread with a stack of its own. A panic there is an error of the call. A call that takes longer than it may
-/// goes on, but its result is dropped.
+/// Calls the library on a thread with its own stack. A panic there is an error of the call. A call that exceeds its time continues, but its
+/// result is dropped.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub(super) fn apart<T: Send + 'static>(
     }
 }
 
-/// Leaves out of a message of the library what it tells of its own state.
+/// Removes the dump of the library's internal state from its message.
 pub(super) fn shown(error: BoxError) -> BoxError {
     let text = error.to_string();
     match text.split_once("\n<") {
@@ -138,8 +138,8 @@ fn of_schema(mut schema: Json, other_names: bool) -> GrammarWithLexer {
 }
 
 fn of_regex(text: &str) -> Result<GrammarWithLexer, BoxError> {
-    // The library writes the expression into a grammar of Lark's form, where an error would be told at another place, and where
-    // comments, which end with a line, would not end.
+    // The library embeds the expression into a Lark grammar. There an error would be reported at another place, and a comment, which ends
+    // with its line, would not end.
     RegexBuilder::new().mk_regex(text)?;
     if comments(text) && text.contains(['\n', '\r']) {
         return Err("it has several lines with the flag `x`, expected one line".into());

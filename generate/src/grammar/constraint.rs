@@ -1,4 +1,4 @@
-//! What a text may be, as a caller says it.
+//! Constraints of a text, as the caller gives them.
 
 use super::refusal::Refusal;
 use super::schema::{SKIPPED, skipped};
@@ -15,16 +15,16 @@ const TILDES: usize = 256;
 /// The greatest number of `&` in a grammar. The states of both sides multiply.
 const TOGETHER: usize = 2;
 
-/// What a text may be.
+/// A constraint of a text.
 ///
-/// Source: the forms are those of `llguidance`.
+/// Source: the same forms as in `llguidance`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Constraint {
     /// JSON as a schema has it, given as the text of the schema. Properties come in the order of the schema.
     ///
-    /// A keyword that is not known to JSON Schema is passed over, as the standard says; one that is known but not enforced, such as
-    /// `uniqueItems`, is an error. References are within the schema.
+    /// Keywords that JSON Schema does not define are ignored, as the standard requires. A keyword that is defined but not enforced, for
+    /// example `uniqueItems`, is an error. References are within the schema.
     JsonSchema(String),
     /// Any object of JSON.
     JsonObject,
@@ -35,7 +35,7 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// Returns what it is, for messages.
+    /// Returns the kind of the constraint, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Constraint::JsonSchema(_) => "JSON schema",
@@ -91,7 +91,7 @@ fn grammar(text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Counts how many parentheses are open at most, those of strings and expressions included.
+/// Computes the greatest depth of open parentheses, including parentheses in strings and expressions.
 fn parentheses(text: &str) -> usize {
     let (mut open, mut most) = (0usize, 0);
     for byte in text.bytes() {

@@ -1,9 +1,9 @@
 //! The size of a JSON schema after its parts are combined, which may be much greater than its text.
 //!
-//! The library `llguidance` intersects the parts of `allOf`, and the keywords next to `anyOf`, `oneOf`, `enum` and `$ref`: each
-//! alternative of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules.
-//! Nothing stops the library in the middle. This module intersects shapes in the same way, within a [`Budget`]. A shape has only the
-//! properties that decide the size of the result.
+//! The library `llguidance` intersects the parts of `allOf`, and the keywords next to `anyOf`, `oneOf`, `enum` and `$ref`: each alternative
+//! of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules. The library cannot
+//! be interrupted. So this module first intersects shapes in the same way, within a [`Budget`]. A shape has only the properties that decide
+//! the size of the result.
 //!
 //! Source: `json/schema.rs` of `llguidance` 1.9.
 
@@ -56,7 +56,7 @@ const OF_TYPES: [&str; 21] = [
 pub(super) enum Kind {
     Any,
     Never,
-    /// A null or a truth value, told apart by its type.
+    /// A null or a truth value, distinguished by its type.
     Plain(&'static str),
     /// A text, with the number of patterns that it matches at once.
     Text(u64),

@@ -88,7 +88,7 @@ fn pass_over(mask: &mut SimpleVob, ends: &[u32]) {
     }
 }
 
-/// Calls the library within the time that is left. A panic of it is an error.
+/// Calls the library within the remaining time. Its panics become errors.
 fn guarded<T, E: Into<BoxError>>(
     allowance: &mut Allowance,
     call: impl FnOnce() -> Result<T, E>,

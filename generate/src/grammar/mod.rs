@@ -1,9 +1,10 @@
-//! Answers that a grammar constrains: only tokens are chosen with which the text can still become one of the grammar.
+//! Answers constrained by a grammar: a token is chosen only if the text can still become one of the grammar.
 //!
-//! A grammar is a stranger's: its size is bounded, and so is the work of compiling it and of each token. What is beyond the bounds is an
-//! error, and so is a keyword of JSON Schema that the library `llguidance` does not enforce.
+//! A grammar is untrusted: its size is bounded, and so is the work of compiling it and of each token. Exceeding a bound is an error, and so
+//! is a keyword of JSON Schema that the library `llguidance` does not enforce.
 //!
-//! The library catches panics of its own, for which it once puts a hook before the one that the process has. Other panics reach that one.
+//! The library catches its own panics. To do so, it once installs a panic hook before the hook of the process. Other panics reach the hook
+//! of the process.
 
 mod compile;
 mod constraint;
@@ -52,7 +53,7 @@ pub struct Grammar {
 }
 
 struct Compiled {
-    /// The parser before the first token, of which each answer gets a copy.
+    /// The parser before the first token. Each answer gets a copy.
     parser: Mutex<TokenParser>,
     vocabulary: Arc<Vocabulary>,
 }

@@ -1,4 +1,4 @@
-//! The numbers of a JSON schema, as they are written.
+//! The numbers of a JSON schema, in their written form.
 //!
 //! The library `llguidance` keeps numbers as doubles. A number that a double does not hold would silently become another one, and
 //! integers near the bounds of 64 bits would overflow. Only the text of the schema has the numbers as they were written.
@@ -76,7 +76,7 @@ fn end_of_text(bytes: &[u8]) -> usize {
     bytes.iter().position(closes).unwrap_or(bytes.len())
 }
 
-/// Returns true if a double holds a number as it is written: the shortest decimal of the double is the same number.
+/// Returns true if a double holds a number exactly as written: the shortest decimal of the double is the same number.
 fn exact(number: &str, most: f64) -> bool {
     let Ok(held) = number.parse::<f64>() else { return false };
     held.abs() <= most && digits(number) == digits(&format!("{held:e}"))

@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     #[error("the reference `{reference}` leads to nothing in the schema")]
     Absent { reference: String },
 
-    /// A schema within a schema that has an identifier of its own, which would change the targets of references.
+    /// A nested schema with an identifier, which would change the targets of references.
     #[error("a part of the schema has the keyword `{keyword}`, expected it at the top only")]
     Identifier { keyword: &'static str },
 

@@ -30,7 +30,7 @@ impl fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Sorts the tokens that have a logit, of which there are `count`.
+    /// Sorts the `count` tokens that have a logit.
     pub(crate) fn new(tokens: &Tokens, count: usize) -> Result<Vocabulary, Error> {
         let count =
             u32::try_from(count).map_err(|_| Error::Internal { what: "a token is beyond 32 bits" })?;
@@ -91,7 +91,7 @@ fn words(tokens: &Tokens, count: u32) -> Result<Vec<Vec<u8>>, Error> {
     let word = |token: u32| {
         let Some(name) = tokens.name(token) else { return Ok(Vec::new()) };
         if tokens.is_special(&name) {
-            // The library knows special tokens by this byte, which no text has.
+            // The library marks special tokens with this byte, which no text has.
             return Ok([&[TokTrie::SPECIAL_TOKEN_MARKER][..], name.as_bytes()].concat());
         }
         bytes(&steps, name)
@@ -112,7 +112,7 @@ fn flatten<'a>(decoder: Option<&'a DecoderWrapper>, to: &mut Vec<&'a DecoderWrap
     }
 }
 
-/// Refuses steps after which the text is another than that of each token in turn.
+/// Refuses decoder steps if the decoded text can differ from the concatenated texts of the tokens.
 fn check(steps: &[&DecoderWrapper]) -> Result<(), Error> {
     let mut fused = false;
     for step in steps {
@@ -125,7 +125,7 @@ fn check(steps: &[&DecoderWrapper]) -> Result<(), Error> {
                 fused = true;
                 None
             }
-            // The beginning of the whole text may be stripped, but not that of each token.
+            // The beginning of the whole text may be stripped, but not the beginning of each token.
             DecoderWrapper::Strip(strip) if fused && strip.stop == 0 => None,
             DecoderWrapper::Strip(_) => Some("Strip"),
             DecoderWrapper::BPE(_) => Some("BPEDecoder"),
@@ -146,7 +146,7 @@ fn bytes(steps: &[&DecoderWrapper], mut text: String) -> Result<Vec<u8>, Error> 
         match step {
             DecoderWrapper::ByteLevel(_) => {
                 let all: Option<Vec<u8>> = text.chars().map(byte_of).collect();
-                // The library writes a token with other characters as it is.
+                // The library writes a token with other characters unchanged.
                 return Ok(all.unwrap_or_else(|| text.into_bytes()));
             }
             DecoderWrapper::ByteFallback(_) => {
@@ -169,8 +169,8 @@ fn bytes(steps: &[&DecoderWrapper], mut text: String) -> Result<Vec<u8>, Error> 
     Ok(text.into_bytes())
 }
 
-/// Returns the byte that a character stands for in tokens of bytes: visible ones of Latin-1 for themselves, the others in their order
-/// from U+0100 on.
+/// Returns the byte that a character represents in byte-level tokens: visible characters of Latin-1 represent themselves, and the others
+/// follow in order from U+0100 on.
 ///
 /// Source: `bytes_to_unicode` of GPT-2.
 fn byte_of(c: char) -> Option<u8> {
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A tokenizer with these steps, and the tokens that they are asked for.
+    /// Returns the bytes of the tokens `names` in a tokenizer with these decoder steps.
     fn words_of(decoder: &str, names: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
         let vocabulary: Vec<String> =
             names.iter().enumerate().map(|(i, name)| format!("{}:{i}", serde_json::json!(name))).collect();

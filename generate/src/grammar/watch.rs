@@ -15,11 +15,11 @@ const CALL: Duration = Duration::from_millis(200);
 /// The time that each token adds to the allowance of an answer, and the greatest allowance.
 const TOKEN: Duration = Duration::from_millis(20);
 const BURST: Duration = Duration::from_millis(600);
-/// How often the thread looks while there are calls, and how long it goes on without one.
+/// How often the thread checks while there are calls, and how long it lives without a call.
 const TICK: Duration = Duration::from_millis(25);
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The time that is left for an answer.
+/// The remaining time of an answer.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left: Duration,

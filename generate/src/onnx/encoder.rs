@@ -6,7 +6,7 @@ use crate::Error;
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Module, TensorData, Value};
 use std::sync::Arc;
 
-/// What an encoder reads.
+/// The input of an encoder.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum EncoderInput<'a> {
@@ -17,7 +17,7 @@ pub enum EncoderInput<'a> {
     Features(&'a TensorData),
 }
 
-/// What an input is for.
+/// The role of an input.
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Tokens(DataType),

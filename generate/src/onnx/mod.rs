@@ -1,7 +1,7 @@
-//! Decoders in ONNX's format with a cache, as Optimum and ONNX Runtime GenAI export them, alone or behind an encoder.
+//! Decoders in ONNX's format with a cache, as Optimum and ONNX Runtime GenAI export them, with or without an encoder.
 //!
-//! Inputs and outputs are found by what exporters call them: `past_key_values.N.key` and `present.N.key`, or the names in
-//! `genai_config.json`. The caches are values of the model's own layout, which the model lengthens. Keys and values of an encoder's states,
+//! Inputs and outputs are found by the names that exporters use: `past_key_values.N.key` and `present.N.key`, or the names in
+//! `genai_config.json`. The caches are values in the model's own layout, which the model lengthens. Keys and values of an encoder's states,
 //! `present.N.encoder.key`, are computed by the first run of a sequence, and stay.
 
 mod encoder;
@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 /// The greatest number of positions where neither the caller nor the model says one.
 const CONTEXT: usize = 8192;
 
-/// What a model without an encoder says to a source.
+/// The error of a model without an encoder that is given a source.
 pub(crate) const NO_ENCODER: Error =
     Error::Source { found: "a source", expected: "none, because it has no encoder" };
 
@@ -26,7 +26,7 @@ pub(crate) struct Modules {
     /// Reads a source; `None` for a model that reads none.
     pub(crate) encoder: Option<Module>,
     pub(crate) decoder: Module,
-    /// What computes further tokens, if the decoder does not.
+    /// The decoder of further tokens, if there is one of its own.
     pub(crate) with_past: Option<Module>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct OnnxDecoder {
 /// The caches of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
-    /// The caches, and whether each holds what the encoder's states became.
+    /// The caches, and whether each was computed from the encoder's states.
     values: Vec<(Option<Value>, bool)>,
     length: usize,
     /// The states of an encoder.
@@ -161,7 +161,7 @@ impl OnnxDecoder {
         Ok(Past { states: Some(encoder.states(&self.on, source)?), ..Past::default() })
     }
 
-    /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
+    /// Runs the decoder on new tokens. Returns the logits after the tokens at the indices `rows`: `[rows, vocabulary]`.
     pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], past: &mut Past) -> Result<TensorData, Error> {
         // Exports of two graphs take one token at a time where there is a past.
         let Some(next) = self.next.as_ref().filter(|_| past.length > 0) else {
@@ -228,7 +228,7 @@ impl OnnxDecoder {
         }
         past.length += count;
         let logits = result(program.logits)?;
-        // Some exports give the logits of the last token alone.
+        // Some exports give only the logits of the last token.
         let given = match logits.shape() {
             [1, given, vocabulary] if *vocabulary == self.vocabulary => *given,
             other => {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What an input is for.
+/// The role of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Role {
     Tokens(DataType),
@@ -28,9 +28,9 @@ pub(super) enum Role {
 /// A cache of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// What an output is called that gives it.
+    /// The output that gives it.
     output: String,
-    /// Whether it holds keys or values of an encoder's states, which stay as they are.
+    /// Whether it holds keys or values of an encoder's states, which do not change.
     pub(super) of_states: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Program {
     pub(super) presents: Vec<(usize, usize)>,
 }
 
-/// The names of caches: those of an input, and what its output may be called.
+/// Returns the names that the output of a cache may have, from the name of its input.
 fn presents(past: &str) -> impl Iterator<Item = String> {
     let stems =
         [("past_key_values", "present"), ("past_key_values", "present_key_values"), ("past", "present")];

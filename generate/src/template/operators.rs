@@ -114,7 +114,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    /// Appends a value as it is displayed.
+    /// Appends a value in its displayed form.
     pub(super) fn push(&mut self, value: &Value) -> Result<(), Error> {
         let written = match value.as_str() {
             Some(text) => self.write_str(text),

@@ -1,7 +1,7 @@
 //! The bounds of a template's source text, checked before it is parsed.
 //!
-//! The parser and the compiler of the library recurse over the tree of an expression and of nested blocks. A chain of operators without
-//! brackets makes a tree as deep as it is long, and a chain of `elif` one as deep as its conditions.
+//! The parser and the compiler of the library recurse over the tree of an expression and of nested blocks. The tree of a chain of operators
+//! without brackets has the depth of the chain's length, and a chain of `elif` the depth of its number of conditions.
 
 use minijinja::machinery::{Token, WhitespaceConfig, tokenize};
 use minijinja::{Error, ErrorKind};

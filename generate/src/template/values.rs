@@ -1,8 +1,8 @@
-//! The lists and dictionaries of templates: each knows its depth and its weight.
+//! The lists and dictionaries of templates, which record their depth and their weight.
 //!
-//! The *weight* of a value is the size of its text, about: it counts a part as often as a path leads to it. A list of two references
-//! to one list weighs more than twice the weight of that list. A value that exists can therefore be written, compared and dropped in time that
-//! its weight bounds, and no value is nested too deep for the stack.
+//! The *weight* of a value is approximately the size of its text: it counts a part as often as a path leads to it. A list of two references
+//! to one list weighs more than twice the weight of that list. An existing value can therefore be written, compared and dropped in time
+//! bounded by its weight, and no value is nested too deep for the stack.
 
 use super::account;
 use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, Value, ValueKind};
@@ -180,7 +180,7 @@ pub(super) fn length(value: &Value) -> usize {
     value.as_object().and_then(|object| object.enumerator_len()).unwrap_or(0)
 }
 
-/// Returns true for a namespace, loop, macro or function: objects that are no data, and may change or refer to each other.
+/// Returns true for a namespace, loop, macro or function: these objects are not data, and may change or refer to each other.
 ///
 /// The library makes their types private, so they are recognised by name. A type that is not recognised is copied like data,
 /// which is safe, too.
@@ -197,7 +197,7 @@ pub(super) fn is_special(value: &Value) -> bool {
     })
 }
 
-/// Returns a new value as one that knows its depth and weight, and takes its bytes from the account.
+/// Converts a new value to one that records its depth and weight, and takes its bytes from the account.
 pub(super) fn kept(value: Value) -> Result<Value, Error> {
     if let Some(text) = value.as_str() {
         account::bytes(text.len().saturating_add(ELEMENT))?;

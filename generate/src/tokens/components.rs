@@ -152,7 +152,7 @@ fn length(map: &Map<String, Json>, key: &str) -> usize {
     map.get(key).and_then(Json::as_str).map_or(0, str::len)
 }
 
-/// Checks the pattern of a step. Returns the length of the shortest text that it matches, as far as it is known.
+/// Checks the pattern of a step. Returns a lower bound of the length of the shortest match.
 fn pattern(section: &'static str, map: &Map<String, Json>, effect: &mut Effect) -> Result<usize, Refusal> {
     let of = map.get("pattern").and_then(Json::as_object);
     let text = |kind: &str| of.and_then(|of| of.get(kind)).and_then(Json::as_str);
@@ -251,7 +251,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Checks the post-processor. The library tells its kinds apart by their fields, not by their type.
+/// Checks the post-processor. The library distinguishes its kinds by their fields, not by their type.
 pub(super) fn post_processor(of: &Json) -> Result<(), Refusal> {
     processor(of, 0, &mut 0)
 }

@@ -16,7 +16,7 @@ use tokenizers::{
 
 /// The bytes of a name that are compared. A longer name is recognised by its beginning.
 const NAME: usize = 256;
-/// The bytes that a text and the inside of a name have in common before they are compared.
+/// The greatest length in bytes of the lookup keys for the insides of names.
 const KEY: usize = 3;
 /// The names that are compared with the beginning of a text. If there are more with the same characters, the text is marked.
 const COMPARED: usize = 1000;
@@ -192,7 +192,7 @@ impl Controls {
             places += 1;
             match self.find(rest) {
                 Found::Name(length, token) => {
-                    // Of a long name, only the beginning was compared.
+                    // Only the beginning of a long name was compared.
                     let token = self.tokens.get(token);
                     let length = token.map_or(length, |token| token.content.len().max(length));
                     let name = text
@@ -248,12 +248,12 @@ impl Tokens {
         }
     }
 
-    /// Returns the tokens of messages and of the beginning of an answer, at most `most` of them. The names of control tokens in messages are
-    /// plain text.
+    /// Returns the tokens of messages and of the beginning of an answer, at most `most` of them. The names of control tokens in messages
+    /// are plain text.
     ///
     /// # Errors
     ///
-    /// Those of [`ChatTemplate::render`] and of [`encode_within`](Self::encode_within); [`Error::Characters`].
+    /// The errors of [`ChatTemplate::render`] and of [`encode_within`](Self::encode_within); [`Error::Characters`].
     pub fn encode_chat(
         &self,
         template: &ChatTemplate,
@@ -324,8 +324,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Returns the tokens of a user's text that is no message, as [`encode_within`](Self::encode_within). The names of control tokens in it
-    /// are plain text.
+    /// Returns the tokens of a user's text that is not a message, as [`encode_within`](Self::encode_within). The names of control tokens in
+    /// it are plain text.
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Returns the tokens of a user's text that is no message. The names of control tokens in it are plain text.
+    /// Returns the tokens of a user's text that is not a message. The names of control tokens in it are plain text.
     ///
     /// # Errors
     ///

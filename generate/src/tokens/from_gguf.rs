@@ -27,11 +27,11 @@ const MODELS: &[&str] = &["gpt2", "llama"];
 /// The ways of cutting texts into words, by `tokenizer.ggml.pre`.
 const CUTTERS: &[&str] =
     &["default", "deepseek-r1-qwen", "gpt-2", "llama-bpe", "llama-v3", "llama3", "qwen2", "smollm"];
-/// The greatest length of a token, in bytes, of which pairs are looked for.
+/// The greatest length of a token that is split into pairs, in bytes.
 const PIECE: usize = 256;
 /// The greatest number of pairs for each token. Llama's tokenizers have 2.
 const PAIRS: usize = 16;
-/// What stands for a space in tokens with scores.
+/// The character that represents a space in tokens with scores.
 const SPACE: &str = "\u{2581}";
 
 /// Words, numbers of at most `digits` digits, signs and spaces.
@@ -43,7 +43,7 @@ fn words(digits: &str) -> String {
     )
 }
 
-/// The types of tokens, as the format numbers them.
+/// The types of tokens, with the numbers of the format.
 const CONTROL: i64 = 3;
 const USER: i64 = 4;
 
@@ -87,7 +87,7 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
         with_bytes(&mut tokenizer, cutter)?;
     }
     let spaces = add_special(&mut tokenizer, file, list)?;
-    // Words of bytes begin with a space; the others are joined across spaces.
+    // Words of byte-level tokens begin with a space; the others are joined across spaces.
     let texts = Texts { longest, cuts: !scored && !spaces, slow: false };
     let mut tokens = Tokens::new(tokenizer, texts);
     let named = |what| special(file, list, what);
@@ -103,7 +103,7 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
 /// The type of the library's vocabularies.
 type Vocabulary = tokenizers::models::bpe::Vocab;
 
-/// Returns the number of the token with a part of its own, if there is one.
+/// Returns the special token with the role `what`, if the file names one.
 fn special(file: &Gguf, list: &[Box<str>], what: &'static str) -> Result<Option<u32>, Error> {
     let Some(found) = file.uint(&format!("tokenizer.ggml.{what}_token_id"))? else { return Ok(None) };
     match u32::try_from(found) {
@@ -132,7 +132,7 @@ fn written(file: &Gguf, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
     list.iter().map(|text| pair(text)).collect()
 }
 
-/// The pairs of tokens that make a token, those of the highest score first.
+/// Returns the pairs of tokens that merge into a token, highest score first.
 ///
 /// Source: Hugging Face Transformers, `SpmConverter`.
 fn by_score(file: &Gguf, count: usize, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {

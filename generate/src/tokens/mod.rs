@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use text::{Reading, Texts};
 use tokenizers::Tokenizer;
 
-/// What models call tokens that end a text or a message.
+/// Names of tokens that end a text or a message.
 ///
 /// Source: `llama-vocab.cpp` of llama.cpp, MIT licence.
 const ENDS: [&str; 13] = [
@@ -40,9 +40,9 @@ const ENDS: [&str; 13] = [
 #[derive(Debug)]
 pub struct Tokens {
     tokenizer: Tokenizer,
-    /// What a text begins with, if the tokenizer does not add it itself.
+    /// The first token of a text, if the tokenizer does not add it itself.
     begin: Option<u32>,
-    /// Whether `begin` is put before texts that are no messages.
+    /// Whether `begin` is put before texts that are not messages.
     begins: bool,
     ends: BTreeSet<u32>,
     texts: Texts,
@@ -69,7 +69,7 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// [`Error::TokenizerKind`] for a kind that is not known; [`Error::Tokenizer`] and [`Error::Gguf`] for one that is not as its kind has it.
+    /// [`Error::TokenizerKind`] for an unknown kind; [`Error::Tokenizer`] and [`Error::Gguf`] for one that does not conform to its kind.
     pub fn from_gguf(file: &Gguf) -> Result<Tokens, Error> {
         from_gguf::read(file)
     }
@@ -77,7 +77,7 @@ impl Tokens {
     fn new(tokenizer: Tokenizer, texts: Texts) -> Tokens {
         let ends = ENDS.iter().filter_map(|text| {
             let id = tokenizer.token_to_id(text)?;
-            // A word that looks like an end is none: it must be a token of its own.
+            // A word with the text of an end token is not an end: it must be a special token.
             tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
         });
         Tokens {
@@ -95,7 +95,7 @@ impl Tokens {
         self.ends.extend(ends);
     }
 
-    /// Returns the tokens of a text that is no message, with what the model wants at its beginning.
+    /// Returns the tokens of a text that is not a message, with the token at its beginning that the model requires.
     ///
     /// # Errors
     ///
@@ -104,14 +104,14 @@ impl Tokens {
         self.encode_within(text, usize::MAX)
     }
 
-    /// Puts the token before a text that it begins with, unless the text has it.
+    /// Inserts the token that begins a text, unless the text has it.
     fn begin_with(&self, tokens: &mut Vec<u32>) {
         if let Some(begin) = self.begin.filter(|begin| self.begins && tokens.first() != Some(begin)) {
             tokens.insert(0, begin);
         }
     }
 
-    /// Returns the tokens of a text that a template made, in which all special tokens stand already.
+    /// Returns the tokens of a text rendered by a template, which contains all special tokens already.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Tokens {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Returns the text of tokens, without special ones. Bytes that are no UTF-8 become U+FFFD.
+    /// Returns the text of tokens, without special ones. Invalid UTF-8 becomes U+FFFD.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Tokens {
         guarded(|| self.tokenizer.decode(tokens, true))
     }
 
-    /// Returns how a token is written in the vocabulary; `None` if there is no such token.
+    /// Returns the name of a token in the vocabulary; `None` if the token does not exist.
     pub fn name(&self, token: u32) -> Option<String> {
         self.tokenizer.id_to_token(token)
     }
@@ -152,13 +152,13 @@ impl Tokens {
         self.ends.contains(&token)
     }
 
-    /// Returns what makes texts of tokens.
+    /// Returns the decoder, which turns tokens into text.
     #[cfg(feature = "grammar")]
     pub(crate) fn decoder(&self) -> Option<&tokenizers::DecoderWrapper> {
         self.tokenizer.get_decoder()
     }
 
-    /// Returns whether a token of this name is left out of texts.
+    /// Returns whether a token of this name is omitted from texts.
     #[cfg(feature = "grammar")]
     pub(crate) fn is_special(&self, name: &str) -> bool {
         self.tokenizer.get_added_vocabulary().is_special_token(name)
@@ -170,7 +170,7 @@ impl Tokens {
     }
 }
 
-/// Calls the library, which indexes by what a file says. A panic of it is an error.
+/// Calls the library, which indexes by values from the file. Its panics become errors.
 fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|source| Error::Tokenizer { source }),

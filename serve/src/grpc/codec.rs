@@ -36,7 +36,7 @@ where
     }
 }
 
-/// One direction of a [`Codec`], of one call.
+/// One direction of a [`Codec`], for one call.
 pub(crate) struct Protobuf<T> {
     /// Whether a message was decoded. All methods are unary, so that a call has no other.
     decoded: bool,
@@ -59,7 +59,7 @@ impl<T: Message + Default> Decoder for Protobuf<T> {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<T>, Status> {
-        // The code is that of gRPC's table of status codes, for a violation of the number of requests.
+        // gRPC's table of status codes has this code for a wrong number of requests.
         if std::mem::replace(&mut self.decoded, true) {
             return Err(Refusal::Messages { got: "several" }.into());
         }

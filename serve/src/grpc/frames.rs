@@ -1,6 +1,6 @@
-//! The frames of messages in the body of a call: their bounds, and what is compressed of them.
+//! The frames of messages in the body of a call: their bounds, and their compression.
 //!
-//! tonic unpacks messages, too, but on the threads of the network, and without counting what comes of them.
+//! tonic also unpacks messages, but on the threads of the network, and without counting the unpacked bytes.
 
 use super::held::Held;
 use crate::compression::{self, Coding};
@@ -31,11 +31,11 @@ pub(super) struct Frames {
     left: usize,
     /// The message, if it is compressed.
     packed: Option<BytesMut>,
-    /// What is unpacked.
+    /// The task that unpacks a message.
     unpacking: Option<JoinHandle<Result<Bytes, Refusal>>>,
-    /// What the next service gets.
+    /// The bytes for the next service.
     ready: VecDeque<Bytes>,
-    /// What came behind a message that is unpacked.
+    /// The bytes after a message that is being unpacked.
     rest: Bytes,
 }
 
@@ -139,7 +139,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Notes that the bytes of a message have all come, if they have.
+    /// Completes a message, if all of its bytes have come.
     fn end(&mut self, held: &Held) {
         if self.left > 0 {
             return;
@@ -153,7 +153,7 @@ impl Frames {
     }
 }
 
-/// Makes what is before a message.
+/// Makes the prefix of a message.
 pub(super) fn head(packed: bool, length: usize) -> Bytes {
     let mut head = BytesMut::with_capacity(HEAD);
     head.put_u8(packed.into());
@@ -162,5 +162,5 @@ pub(super) fn head(packed: bool, length: usize) -> Bytes {
     head.freeze()
 }
 
-/// The length of what is before a message.
+/// The length of the prefix of a message.
 pub(super) const HEAD_BYTES: usize = HEAD;

@@ -8,7 +8,7 @@ use tonic_health::server::HealthReporter;
 /// The schema of the service, as the compiler of protobuf describes it.
 const SCHEMA: &[u8] = include_bytes!("inference.bin");
 
-/// What the service for health says of the server, and of the service for inference.
+/// The health of the server and of the inference service, as the health service reports it.
 pub(crate) struct Health(HealthReporter);
 
 impl Health {
@@ -20,7 +20,7 @@ impl Health {
         self.0.clone()
     }
 
-    /// Says at every time whether the server is ready.
+    /// Reports the server's readiness, until the server ends.
     pub(crate) fn follow(&self, mut readiness: watch::Receiver<bool>) -> impl Future<Output = ()> + use<> {
         let reporter = self.0.clone();
         async move {

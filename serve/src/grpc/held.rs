@@ -100,7 +100,7 @@ where
 /// The header that says how messages are compressed.
 pub(super) const CODING: &str = "grpc-encoding";
 
-/// Compresses an answer as its request was, because most clients say that they accept that, and few want it.
+/// Compresses an answer only if its request was compressed. Most clients say that they accept compression, but few want it.
 fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {
     // An error has no message.
     let Some(coding) = coding.filter(|_| !answer.headers().contains_key("grpc-status")) else {
@@ -112,7 +112,7 @@ fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {
     Response::from_parts(head, Body::new(Packed::new(body, coding, held)))
 }
 
-/// Names what a method of Triton's protocol is for, if this server does not have it.
+/// Describes the purpose of a method of Triton's protocol, if this server does not have the method.
 fn absent(path: &str) -> Option<&'static str> {
     let method = path.strip_prefix("/inference.GRPCInferenceService/")?;
     match method {

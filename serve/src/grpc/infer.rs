@@ -128,7 +128,7 @@ async fn answered(
         answer.encode(&mut message).map_err(|_| Refusal::Internal { what })?;
         drop((answer, results));
         let mut message = message.freeze();
-        // An answer is compressed as its request was, because most clients say that they accept that, and few want it.
+        // An answer is compressed only if its request was. Most clients say that they accept compression, but few want it.
         if let Some(coding) = coding.filter(|_| length >= compression::SMALL) {
             message.advance(HEAD_BYTES);
             let packed = compression::pack(coding, [&*message].into_iter(), |bytes| held.grow(bytes))?;
@@ -225,7 +225,7 @@ async fn message(mut body: Body, limit: usize, lease: &Lease) -> Result<(bool, B
     }
 }
 
-/// The body of an answer: its message, and the status behind it.
+/// The body of an answer: its message, followed by the status.
 struct Answer {
     message: Option<Bytes>,
     ended: bool,

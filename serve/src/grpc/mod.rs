@@ -117,7 +117,7 @@ impl GrpcInferenceService for Service {
         request: Request<ModelReadyRequest>,
     ) -> Result<Response<ModelReadyResponse>, Status> {
         let request = request.into_inner();
-        // The protocol's answer for a model that is not there: it is not ready, as any other that cannot be asked.
+        // The protocol's answer for a missing model: it is not ready.
         let ready = self.0.is_ready() && self.0.repository.model(&request.name, &request.version).is_ok();
         Ok(Response::new(ModelReadyResponse { ready }))
     }
@@ -228,7 +228,7 @@ impl Service {
         self.counted(self.0.repository.model(name, version))
     }
 
-    /// Counts what is refused.
+    /// Counts refusals.
     fn counted<T>(&self, result: Result<T, Refusal>) -> Result<T, Refusal> {
         result.inspect_err(|refusal| self.0.metrics.others.count(Protocol::Grpc, Some(refusal.kind())))
     }

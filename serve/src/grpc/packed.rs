@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::body::Body;
 
-/// A body of one message, which is compressed when all of it is there.
+/// A body of one message, which is compressed after all of it has come.
 pub(super) struct Packed {
     body: Body,
     coding: Coding,
@@ -21,7 +21,7 @@ pub(super) struct Packed {
     message: BytesMut,
     packing: Option<JoinHandle<Result<VecDeque<Bytes>, Refusal>>>,
     ready: VecDeque<Bytes>,
-    /// What comes behind the message.
+    /// The frame after the message.
     last: Option<Frame<Bytes>>,
     ended: bool,
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Room that is made for a body before its bytes come, whatever it claims.
+/// The most bytes that are allocated for a body before its bytes come, for any claimed length.
 const ROOM: usize = 64 << 10;
 
 /// Reads the length of the JSON part, which the header of the extension gives.

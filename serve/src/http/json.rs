@@ -29,9 +29,9 @@ const RANK: usize = 64;
 /// The most parameters of a request or a tensor.
 const PARAMETERS: usize = 64;
 
-/// Holds the bytes that parsing takes in addition to the JSON and the values that are read, and returns their number. The parser copies texts
-/// with escapes and long numbers, notes the brackets around a value, and takes up to twice the room for that. Names with escapes are copied
-/// once more.
+/// Holds the bytes that parsing takes in addition to the JSON and the values that are read, and returns their number. The parser copies
+/// texts with escapes and long numbers, records the brackets around a value, and takes up to twice the room for that. Names with escapes
+/// are copied once more.
 pub(super) fn hold_parsing(json: &[u8], lease: &Lease) -> Result<usize, Refusal> {
     /// Copies of at most this size are not counted.
     const LEAST: usize = 64 << 10;
@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for Parameter {
     }
 }
 
-/// Parameters by name, of which none is given twice.
+/// Parameters by name, without duplicates.
 #[derive(Debug, Default)]
 struct Parameters<'a>(BTreeMap<Cow<'a, str>, Parameter>);
 
@@ -337,7 +337,7 @@ impl<'a> Output<'a> {
         data: Option<List<'a>>,
     ) -> Output<'a> {
         let parameters = binary.map(|binary_data_size| Binary { binary_data_size });
-        // Classes are texts, whatever the output is.
+        // Classes are texts, for outputs of any type.
         let datatype = if result.dtype() == DataType::String { "BYTES" } else { port.datatype };
         Output { name: &port.name, datatype, shape: result.shape(), parameters, data }
     }

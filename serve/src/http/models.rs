@@ -1,4 +1,4 @@
-//! What is asked of models beside inference: whether they are ready, what they are, how they fare, and where they come from.
+//! The endpoints of models except inference: readiness, metadata, statistics, and the repository.
 
 use super::{InPath, Refused, Result, answer, body, find, named, readiness, refuse, unpacked};
 use crate::connections::Connection;
@@ -63,7 +63,7 @@ fn statistics_of(models: &[Arc<Model>]) -> Response {
     answer(StatusCode::OK, &json!({ "model_stats": statistics }))
 }
 
-/// What a client may say of a list of models, or of one.
+/// The body of a request about the list of models, or about one of them.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct Asked {
@@ -71,7 +71,7 @@ struct Asked {
     parameters: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
 }
 
-/// The most bytes of what is asked of a list of models, or of one.
+/// The greatest size of this body, in bytes.
 const ASKED: usize = 64 << 10;
 
 async fn asked(shared: &Shared, request: Request, deadline: Instant) -> std::result::Result<Asked, Refusal> {

@@ -1,4 +1,4 @@
-//! Language models that are served: one engine for each, on a thread of its own, which runs all requests together.
+//! Served language models: each has an engine on its own thread, which runs all requests together.
 
 mod prepare;
 mod worker;
@@ -93,7 +93,7 @@ impl Language {
         }
     }
 
-    /// Returns what the engine has to do, and has done.
+    /// Returns the statistics of the engine.
     pub(crate) fn statistics(&self) -> EngineStatistics {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! Prepares the requests of one language model on threads of its own.
+//! Prepares the requests of one language model on separate threads.
 //!
-//! Templates, tokenizers and grammars are programs of strangers, or work on texts of strangers. They run on threads of their own for each
-//! model, so that they delay neither other models nor the network. Grammars, which may take seconds, have other threads than prompts, and
-//! long prompts other threads than short ones.
+//! Templates, tokenizers and grammars are untrusted programs, or work on untrusted texts. They run on separate threads for each model, so
+//! that they delay neither other models nor the network. Grammars, which may take seconds, have other threads than prompts, and long
+//! prompts other threads than short ones.
 
 use crate::infer::{self, CancelOnDrop};
 use crate::refusal::Refusal;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often a thread that has nothing to do looks whether the server ends.
+/// How often an idle thread checks whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is asked of an engine.
+/// The work of a request.
 pub(super) enum Work {
     /// `seed` replaces the seed of the options.
     Generate {
@@ -32,8 +32,8 @@ pub(super) struct Command {
     pub(super) taken: oneshot::Sender<Result<(), Error>>,
 }
 
-/// Runs an engine until no request can come any more and all are answered, or until `stop`. Then those who still listen are told
-/// by the end of their events.
+/// Runs an engine until no request can come any more and all are answered, or until `stop`. In the second case, the events of the remaining
+/// listeners end without a last one.
 pub(super) fn work(
     mut engine: Engine,
     commands: &Receiver<Command>,
@@ -52,7 +52,7 @@ pub(super) fn work(
             take(&mut engine, command);
         }
         if catch_unwind(AssertUnwindSafe(|| engine.step())).is_err() {
-            // Nobody knows what a panic left behind.
+            // A panic may have left the state inconsistent.
             engine = engine.emptied();
         }
         *statistics.lock().unwrap_or_else(PoisonError::into_inner) = engine.statistics();
@@ -68,6 +68,6 @@ fn take(engine: &mut Engine, Command { work, listener, taken }: Command) {
         }
         Work::Embed { text, pooling } => engine.embed(&text, pooling, listener),
     };
-    // Who asked may have gone.
+    // The client may have gone.
     let _gone = taken.send(result);
 }

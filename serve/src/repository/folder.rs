@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The names that the file of a model has in a folder.
 const FILES: [&str; 2] = ["model.onnx", "model.bb"];
 
-/// The file beside a model, or beside its versions, that names classes, one on each line.
+/// The file in the folder of a model, or of its versions, that names classes, one on each line.
 const LABELS: &str = "labels.txt";
 
 /// The most entries of a folder that are looked at.
@@ -18,7 +18,7 @@ const ENTRIES: usize = 4096;
 pub(crate) struct Found {
     /// The number of the version; 1 without versions.
     pub(crate) version: u64,
-    /// Whether the file lies in a folder of versions.
+    /// Whether the file is in a folder of versions.
     pub(crate) versioned: bool,
     pub(crate) file: PathBuf,
     pub(crate) labels: Option<PathBuf>,

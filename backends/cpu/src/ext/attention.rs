@@ -18,11 +18,11 @@ use bb::{DataType, Shape, Tensor};
 /// The number of products that are computed at once. They and their shares stay in the second-level cache.
 const PRODUCTS: usize = 1 << 15;
 
-/// The least and the greatest number of queries that are computed at once, and what it is a multiple of: the rows of a tile.
+/// The least and the greatest number of queries that are computed at once, and the number of rows of a tile, which divides it.
 const QUERIES: [usize; 2] = [12, 96];
 const TILE: usize = 12;
 
-/// The number of queries from which packing the keys pays.
+/// The least number of queries that makes packing the keys pay.
 const PACKED: usize = 9;
 
 /// The operands, whose extents fit each other and are not 0.
@@ -30,7 +30,7 @@ struct Attention<'a> {
     q: &'a Array,
     k: &'a Array,
     v: &'a Array,
-    /// What is added to products, with its strides in `[b, h, s, t]`.
+    /// The term that is added to products, with its strides in `[b, h, s, t]`.
     bias: Option<(&'a Array, [isize; 4])>,
     /// Whether minus infinity in the bias excludes a key, whatever its product is.
     excludes: bool,
@@ -89,8 +89,8 @@ pub(super) fn attention(
     Ok(Some(y))
 }
 
-/// Returns the strides with which a bias broadcasts to products; `None` if it does not, or if its last ones are not next to each
-/// other.
+/// Returns the strides that broadcast a bias to products; `None` if it does not broadcast, or if the elements of its last
+/// dimension are not next to each other.
 fn spread(bias: &Array, products: [usize; 4]) -> Option<[isize; 4]> {
     let shape = bias.shape();
     let missing = products.len().checked_sub(shape.len())?;
@@ -176,7 +176,7 @@ impl Attention<'_> {
     ///
     /// # Safety
     ///
-    /// There are such a batch and group.
+    /// The batch and the group exist.
     unsafe fn keys(&self, batch: usize, group: usize) -> Strided<f32> {
         let [b, g, t, d] = strides(self.k);
         // SAFETY: the caller promises the group.
@@ -188,7 +188,7 @@ impl Attention<'_> {
     ///
     /// # Safety
     ///
-    /// There is such a head, and there is room for `queries` rows in each room, and for the results.
+    /// The head exists, and there is room for `queries` rows in each room, and for the results.
     unsafe fn head(
         &self,
         [batch, head, group]: [usize; 3],
@@ -236,7 +236,7 @@ impl Attention<'_> {
                         let row = at(strides, head) + (top + i).cast_signed() * strides[2];
                         let count = if strides[3] == 0 { 1 } else { t };
                         let from = std::slice::from_raw_parts(floats(bias).offset(row), count);
-                        // Where nothing may be attended to, there are no shares.
+                        // If all keys are masked, there are no shares.
                         if from.iter().all(|&x| x == f32::NEG_INFINITY) {
                             std::slice::from_raw_parts_mut(shares.add(i * t), t).fill(0.0);
                         }

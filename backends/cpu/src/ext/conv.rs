@@ -88,7 +88,7 @@ pub(crate) fn conv(
     match Layers::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
         Some(layers) => {
             let y = layers::conv(cpu, &layers, x, w, bias)?;
-            // Nobody else holds it, so that a program may write where it is.
+            // No other array shares the memory of `y`, so that the program may overwrite it.
             Ok(Some(match then {
                 Some(then) => then.apart(cpu.pool(), y)?,
                 None => y,

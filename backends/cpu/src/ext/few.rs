@@ -1,7 +1,7 @@
 //! Convolutions of few windows with constant filters: products whose rows are windows and whose columns are filters.
 //!
-//! Filters are the left operand otherwise, and windows are packed for each run. A plane of few windows leaves parts of the panels
-//! empty, and its filters are read from memory that nothing has put in order. Here the filters are packed, once.
+//! Otherwise filters are the left operand, and windows are packed for each run. A plane of few windows then leaves parts of the
+//! panels empty, and the filters are read from memory that is not packed. Here the filters are packed, once.
 
 use super::conv::{Plan, unroll, widened, with_buffers};
 use super::fused::{Results, Then, written};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The greatest number of windows of a sample.
 const WINDOWS: usize = 256;
 
-/// The number of windows of a vector, of which another is filled in part.
+/// The number of windows of a vector. The last vector may be filled only in part.
 const LANES: usize = 16;
 
 /// The least numbers of terms of a window, and of filters.
@@ -34,11 +34,11 @@ const FILTERS: usize = 32;
 /// The least number of filters of windows that are unrolled.
 const UNROLLED: usize = 96;
 
-/// Resolves a convolution with windows and filters of such numbers.
+/// Resolves a convolution whose numbers of windows and filters are within these bounds.
 fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptions<'_>) -> Option<Plan> {
     let plan = Plan::new(x, w, bias, options)?;
     let windows = plan.plane.sizes().1;
-    // Where windows fill vectors nearly, those of pointwise convolutions need not change places.
+    // If the windows of a pointwise convolution nearly fill vectors, they need not be rearranged.
     let fill = plan.is_pointwise() && windows.next_multiple_of(LANES) * 8 <= windows * 9;
     let few = plan.groups == 1 && windows <= WINDOWS && !fill;
     let filters = if plan.is_pointwise() { FILTERS } else { UNROLLED };
@@ -50,7 +50,7 @@ pub(crate) fn sample(extents: &[Option<usize>]) -> Option<Vec<usize>> {
     extents.iter().enumerate().map(|(axis, &extent)| if axis == 0 { Some(1) } else { extent }).collect()
 }
 
-/// Packs filters, if an operand has as few windows; `extents` are those of the operand which are known.
+/// Packs filters, if the operand has few enough windows; `extents` are the extents of the operand, where they are known.
 pub(crate) fn packed(
     cpu: &Cpu,
     extents: &[Option<usize>],
@@ -112,7 +112,7 @@ unsafe fn convolve(
     let terms = plan.terms();
     let length = if plan.is_pointwise() { 0 } else { terms * results };
     let columns = pool.take(length * size_of::<f32>())?;
-    // Rows whose distance is a power of two would take each other's place in the first-level cache.
+    // Rows whose distance is a power of two would evict each other from the first-level cache.
     let row = terms.next_multiple_of(LANES) + LANES;
     let rows = pool.take(results * row * size_of::<f32>())?;
     let width = panels.width();
@@ -158,7 +158,7 @@ unsafe fn convolve(
                 out.done(sample, first..first + count, 0..results);
             }
         };
-        // Threads that have no group of their own share the products of the others.
+        // Threads without a group of their own share the products of the other groups.
         let alone = groups >= threads::count();
         with_buffers(pool, results * width, groups, terms * results * width, |buffer, from, to| {
             let some = || (from..to).for_each(|i| group(i, buffer));

@@ -33,7 +33,7 @@ fn sums_halves(data: &Array, updates: &Array, reduction: ScatterReduction) -> bo
     halves && matches!(reduction, ScatterReduction::Add | ScatterReduction::Mul)
 }
 
-/// The positions of the extrema along one dimension: which, the extents before and after it, and its own.
+/// The positions of the extrema along one dimension: the kind of extremum, the extents before and after it, and its own.
 type Positions = unsafe fn(Extremum, [usize; 2], u32, *const u8, *mut i64);
 
 /// Computes the positions; `None` if there is no kernel for the operand.
@@ -57,7 +57,7 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
 ///
 /// # Safety
 ///
-/// `x` holds elements of type `T` with these extents, none of which is zero; `out` has room for `outer * inner` positions.
+/// `x` holds elements of type `T` with these extents, none of them zero; `out` has room for `outer * inner` positions.
 unsafe fn positions_of<T: Ordered>(
     which: Extremum,
     [outer, inner]: [usize; 2],
@@ -80,7 +80,7 @@ fn first(on: &Cpu, x: &Array, k: i64, axis: i64, largest: bool) -> Result<Option
     let rank = x.shape().len();
     let Ok(at) = Axis::new(axis, rank).map(Axis::get) else { return Ok(None) };
     if at + 1 < rank && !x.is_empty() {
-        // Rows are made of the axis, and what is found there is put back.
+        // The axis is swapped with the last one, and the results are swapped back.
         let swapped: Vec<i64> = (0..rank)
             .map(|d| {
                 if d == at {
@@ -123,7 +123,7 @@ type Top = unsafe fn(bool, [usize; 2], u32, *const u8, *mut u8, *mut i64) -> boo
 ///
 /// # Safety
 ///
-/// That of [`top::run`], with elements of type `T`.
+/// As for [`top::run`], with elements of type `T`.
 unsafe fn top_of<T: Ordered>(
     largest: bool,
     extents: [usize; 2],

@@ -1,6 +1,6 @@
-//! Convolutions in three dimensions: convolutions in two, of as many times the channels as a window has layers.
+//! Convolutions in three dimensions, computed as convolutions in two. The layers of a window become additional channels.
 //!
-//! The planes that the windows of a layer of results read are put together one after another. Filters lie in that order already.
+//! The planes that the windows of a layer of results read are copied one after another. Filters already have that order.
 
 use super::conv::{Plan, convolve, widened};
 use super::fused::Results;
@@ -186,8 +186,8 @@ mod tests {
     use bb::ext::Nn;
     use bb::{Backend, RoundMode, TensorData};
 
-    /// A convolution: samples, groups, channels and filters of a group, the operand's extents and those of the windows, their
-    /// distances, padding and spread.
+    /// A convolution: samples, groups, channels and filters of a group, the extents of the operand and of the windows, their
+    /// distances, padding and dilation.
     #[derive(Debug)]
     struct Case {
         n: usize,

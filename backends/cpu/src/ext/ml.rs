@@ -97,7 +97,7 @@ impl Tables {
             && (1..=MOST_TARGETS).contains(&targets)
     }
 
-    /// Returns the forest of the tables; `None` if it has no meaning.
+    /// Returns the forest of the tables; `None` if it is invalid.
     ///
     /// # Safety
     ///
@@ -138,7 +138,7 @@ impl Tables {
         })
     }
 
-    /// Packs the forest for rows of a type; `None` if the kernel does not take it, or not packed.
+    /// Packs the forest for rows of a type; `None` if the kernel does not take it, or cannot pack it.
     pub(crate) fn packed(
         &self,
         dtype: DataType,
@@ -160,8 +160,8 @@ impl Tables {
         }
     }
 
-    /// Computes the operation; `None` if the kernel does not take the operands, or if a walk got lost. `packed` is made of
-    /// the same tables and parameters.
+    /// Computes the operation; `None` if the kernel does not take the operands, or if a walk does not end at a leaf. `packed`
+    /// is built from the same tables and parameters.
     pub(crate) fn run(
         &self,
         on: &Cpu,
@@ -186,7 +186,7 @@ impl Tables {
     }
 }
 
-/// Walks down a forest; `None` if a walk got lost, or if there is nothing to walk with.
+/// Walks down a forest; `None` if a walk does not end at a leaf, or if there is no row or no column.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Operations beyond the primitives for which this backend has kernels.
+//! Operations beyond the primitives that this backend has kernels for.
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
@@ -46,7 +46,7 @@ impl Cpu {
     }
 }
 
-/// Losses and optimizers are chains of element-wise functions, for which there are kernels.
+/// Losses and optimizers are chains of element-wise functions, which have kernels.
 #[bb::native]
 impl bb::ext::Train for Cpu {}
 

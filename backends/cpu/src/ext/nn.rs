@@ -29,7 +29,7 @@ impl bb::ext::Nn for Cpu {
     fn leaky_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
         let alpha_f32 = alpha as f32;
         let leaky = |v| {
-            // A product that is computed in any case needs no branch.
+            // An unconditional product avoids a branch.
             let scaled = v * alpha_f32;
             if v < 0.0 { scaled } else { v }
         };

@@ -1,9 +1,9 @@
-//! Attention of new positions of several sequences, whose pasts lie in blocks.
+//! Attention of new positions of several sequences, whose pasts are stored in blocks.
 //!
-//! A unit of work is a run of queries of one sequence that share keys: those of neighbouring heads and positions. What a query gets depends on
-//! its sequence alone, to the last bit: neither on which queries are computed with it, nor on which of the keys are new, nor on which blocks
-//! the others lie in. For that, every product adds the elements of a key in their order, and averages add values in their order, in parts
-//! that begin at multiples of [`VALUES`].
+//! A unit of work is a run of queries of one sequence that share keys, from neighbouring heads and positions. The result of a
+//! query depends only on its sequence, to the last bit. It does not depend on the queries that are computed with it, on whether
+//! keys are new, or on the blocks that hold the others. For that, every product adds the elements of a key in their order, and
+//! averages add values in their order, in parts that begin at multiples of [`VALUES`].
 
 mod kept;
 mod table;
@@ -34,7 +34,7 @@ const QUERIES: [usize; 2] = [12, 96];
 /// The number of keys that are multiplied at once.
 const KEYS: usize = 128;
 
-/// The number of values that are added at once, and what the first of their positions is a multiple of.
+/// The number of values that are added at once. The first of their positions is a multiple of it.
 const VALUES: usize = 32;
 
 /// Queries of a sequence that share keys.
@@ -203,7 +203,7 @@ impl Ragged<'_> {
             let rooms = Rooms { products, shares, scaled, sums, keys, values, wide };
             for unit in units.get(from..end).unwrap_or_default() {
                 if let Some(of) = self.sequences.list.get(unit.sequence) {
-                    // SAFETY: there is such a sequence, the buffer has room for the parts, and no other call writes the results of
+                    // SAFETY: the sequence exists, the buffer has room for the parts, and no other call writes the results of
                     // this unit.
                     unsafe { self.unit(of, unit, &rooms, to.get()) };
                 }
@@ -211,11 +211,11 @@ impl Ragged<'_> {
         })
     }
 
-    /// Calls `f` with keys or values of some positions of a sequence, as far as they lie one behind another.
+    /// Calls `f` for each run of consecutive keys or values of some positions of a sequence.
     ///
     /// # Safety
     ///
-    /// There are such positions and such a group.
+    /// The positions and the group exist.
     unsafe fn each(
         &self,
         kept: &Kept<'_>,
@@ -241,7 +241,7 @@ impl Ragged<'_> {
     ///
     /// # Safety
     ///
-    /// There are such positions, and `rooms` has the queries and room for the products.
+    /// The positions exist, and `rooms` has the queries and room for the products.
     unsafe fn products(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
         let &Ragged { d, .. } = self;
         let &Rooms { products, scaled, keys, wide, .. } = rooms;
@@ -266,11 +266,12 @@ impl Ragged<'_> {
         }
     }
 
-    /// Writes the averages of the values of some positions, the first of which is a multiple of [`VALUES`], by their shares.
+    /// Writes the averages of the values of some positions, weighted by their shares. The first position is a multiple of
+    /// [`VALUES`].
     ///
     /// # Safety
     ///
-    /// There are such positions, and `rooms` has the shares and room for the averages.
+    /// The positions exist, and `rooms` has the shares and room for the averages.
     unsafe fn averages(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
         let &Ragged { e, .. } = self;
         let &Rooms { shares, sums, values, .. } = rooms;
@@ -340,7 +341,7 @@ impl Ragged<'_> {
     }
 }
 
-/// Where a unit keeps its parts.
+/// The buffers of a unit.
 struct Rooms {
     products: *mut f32,
     shares: *mut f32,

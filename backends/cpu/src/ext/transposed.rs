@@ -43,7 +43,7 @@ fn line(out: usize, step: Step<i64>, more: i64) -> Option<Line> {
     let Step { kernel, stride, dilation, before, after } = step;
     let (kernel, stride, dilation) = (positive(kernel)?, positive(stride)?, positive(dilation)?);
     let (before, after) = (number(before)?, number(after)?);
-    // The result covers all windows but for the padding.
+    // The result covers all windows except the padding.
     let windows = out.checked_sub(1).filter(|_| out < 1 << 31)? * stride + (kernel - 1) * dilation + 1;
     let extent = (windows + number(more)?).checked_sub(before + after)?;
     Some(Line { extent, kernel, stride, dilation, before, after, out })

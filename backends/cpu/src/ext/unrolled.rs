@@ -42,7 +42,7 @@ const GRAIN: usize = 1 << 16;
 /// The greatest size of a padded sample, as a multiple of the sample and of the results.
 const GROWTH: usize = 4;
 
-/// A convolution of which windows are unrolled.
+/// A convolution whose windows are unrolled.
 #[derive(Debug)]
 pub(super) struct Unrolled<'a> {
     plan: &'a Plan,
@@ -98,7 +98,7 @@ impl<'a> Unrolled<'a> {
         // All passes have nearly the same depth.
         let channels = depth.div_ceil(depth.div_ceil(channels));
         let width = gemm::panel_width::<f32>();
-        // They stay in the second-level cache, of which they take a half.
+        // The unrolled windows stay in the second-level cache and take half of it.
         let unrolled = UNROLLED.min(second_level() / (2 * size_of::<f32>()));
         let windows = (unrolled / (channels * terms / depth)).clamp(width, WINDOWS) / width * width;
         Some(Unrolled { plan, padded, row, size, taps, channels, windows })
@@ -221,8 +221,8 @@ impl<'a> Unrolled<'a> {
     ///
     /// # Safety
     ///
-    /// The buffer has room for the unrolled windows of a pass; `x` has the planes of the group; the filters, what is added and
-    /// the results are there.
+    /// The buffer has room for the unrolled windows of a pass; `x` has the planes of the group; the filters, the added terms
+    /// and the results exist.
     #[expect(clippy::too_many_arguments, reason = "the operands of a product, and where they are used")]
     unsafe fn block(
         &self,
@@ -260,7 +260,7 @@ impl<'a> Unrolled<'a> {
         }
     }
 
-    /// Returns the rows of results of which a panel has windows.
+    /// Returns the parts of result rows whose windows are in a panel.
     fn segments(&self, first: usize, n: usize) -> SmallVec<[Segment; 16]> {
         let Plane { rows, cols, .. } = &self.plan.plane;
         let mut segments = SmallVec::new();
@@ -287,7 +287,7 @@ struct Pack<'a> {
 }
 
 impl Pack<'_> {
-    /// Writes the panel. What follows a segment is overwritten, up to a vector.
+    /// Writes the panel. Elements behind a segment are overwritten, up to a vector.
     ///
     /// # Safety
     ///
@@ -329,7 +329,7 @@ unsafe fn pack<V: Vector<Item = f32>>(args: &Pack<'_>) {
     if let &[Segment { to: 0, from, n }] = segments
         && n == 2 * V::LANES
     {
-        // Most panels of two vectors lie within one row of results.
+        // Most panels of two vectors are within one row of results.
         for channel in 0..channels {
             // SAFETY: the windows are in the plane, and there is room for the panel.
             unsafe {

@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line of an operand that has no such dimension.
+    /// The line of a dimension that the operand does not have.
     pub(super) const SINGLE: Line =
         Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0, out: 1 };
 
@@ -54,7 +54,7 @@ impl Line {
         [extent, kernel, out] == [1; 3] && [before, after] == [0; 2]
     }
 
-    /// Returns the range of the windows whose element `k` lies in the operand.
+    /// Returns the range of the windows whose element `k` is in the operand.
     pub(super) fn inside(&self, k: usize) -> (usize, usize) {
         let ahead = k * self.dilation;
         let first = self.before.saturating_sub(ahead).div_ceil(self.stride);
@@ -67,14 +67,14 @@ impl Line {
         (first.min(end), end)
     }
 
-    /// Returns the position of element `k` of window `o`, or `None` if it lies in the padding.
+    /// Returns the position of element `k` of window `o`, or `None` if it is in the padding.
     pub(super) fn position(&self, k: usize, o: usize) -> Option<usize> {
         (o * self.stride + k * self.dilation).checked_sub(self.before).filter(|&p| p < self.extent)
     }
 }
 
-/// The windows over a plane. A one-dimensional operand is a plane of one row, and so is a plane of one column: their elements lie
-/// in the same order.
+/// The windows over a plane. A one-dimensional operand is a plane of one row. So is a plane of one column, because its elements
+/// have the same order.
 #[derive(Debug, Clone)]
 pub(super) struct Plane {
     pub(super) rows: Line,

@@ -36,16 +36,16 @@ const TILES: usize = 36;
 /// The number of elements of the points of tiles and results that a thread computes at once. They stay in its second-level cache.
 const ROOM: usize = 1 << 18;
 
-/// The number of them that threads compute together.
+/// The number of elements that threads compute together.
 const SHARED: usize = 1 << 20;
 
-/// What is read or written beyond the last tile, at most.
+/// The greatest number of elements that are read or written beyond the last tile.
 const SLACK: usize = 64;
 
 /// The number of elements that are copied for the cost of a multiplication of a vector.
 const GRAIN: usize = 1 << 16;
 
-/// Returns whether points may serve an operand, of whose extents these are known.
+/// Returns whether an operand may be computed by points. `extents` are its extents, where they are known.
 pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
     let Some(plan) = few::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else { return true };
     tiles(&plan.plane).is_some_and(|(_, count)| count >= TILES)
@@ -57,7 +57,7 @@ fn tiles(Plane { rows, cols, .. }: &Plane) -> Option<([usize; 2], usize)> {
     Some((tiles, tiles[0].checked_mul(tiles[1])?))
 }
 
-/// Tiles of a row: their number, the place of the first among those of a panel, and where it begins in the plane.
+/// Tiles of a row: their number, the index of the first one in its panel, and where it begins in the plane.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     n: usize,
@@ -78,15 +78,15 @@ pub(super) struct Winograd<'a> {
     size: usize,
     /// The number of tiles that are computed at once.
     block: usize,
-    /// Whether threads share the points of a block, rather than that each computes blocks of its own.
+    /// Whether threads share the points of a block, instead of computing blocks of their own.
     together: bool,
 }
 
 /// Decides how many of the tiles are computed at once, and whether threads share them.
 ///
-/// Each block reads all filters. Where the filters do not fit the second-level cache, larger blocks read them less often, though the points
-/// of such blocks do not fit it either; elsewhere blocks may be as small as threads need them. Few tiles do not make enough blocks for all
-/// threads.
+/// Each block reads all filters. If the filters do not fit the second-level cache, larger blocks read them less often, although
+/// the points of larger blocks do not fit it either. Otherwise blocks may be as small as threads need them. Few tiles do not
+/// make enough blocks for all threads.
 fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let &Plan { groups, depth, filters, .. } = plan;
     let (of_tile, of_filters) = (POINTS * (depth + filters), POINTS * depth * filters);
@@ -101,9 +101,9 @@ fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let small = groups.saturating_mul(tiles).div_ceil(blocks_needed).next_multiple_of(width);
     let own = if filters_fit { tiles_in(ROOM).min(small) } else { tiles_in(ROOM) };
     let shared = tiles_in(SHARED);
-    // Extents may be such that no memory holds the results, which is found out later.
+    // The results may be too large for any memory, which is found out later.
     let reads = |block: usize| if filters_fit { 0 } else { tiles.div_ceil(block).saturating_mul(of_filters) };
-    // What does not stay in the cache is written and read once more.
+    // Elements that do not stay in the cache are written and read once more.
     let moved = 2 * (of_tile * shared).saturating_sub(cache / 2);
     let passes = tiles.div_ceil(shared).saturating_mul(moved);
     let too_few = groups.saturating_mul(tiles.div_ceil(own)) < blocks_needed;
@@ -242,7 +242,7 @@ impl<'a> Winograd<'a> {
         self.plan.depth * self.block.next_multiple_of(gemm::panel_width::<f32>()) + SLACK
     }
 
-    /// Returns the rows of tiles of which a block or a panel has tiles.
+    /// Returns the parts of tile rows that are in a block or a panel.
     fn segments(&self, first: usize, n: usize) -> SmallVec<[Segment; 16]> {
         let mut segments = SmallVec::new();
         let mut to = 0;
@@ -262,7 +262,7 @@ struct Block<'a> {
     group: usize,
     first: usize,
     n: usize,
-    /// The planes of the group, what is added to its results, and these.
+    /// The planes of the group, the terms that are added to its results, and the results.
     x: *const f32,
     plus: *const f32,
     out: *mut f32,
@@ -290,7 +290,7 @@ impl Block<'_> {
         }
     }
 
-    /// Does what [`compute`](Self::compute) does, on all threads.
+    /// Computes like [`compute`](Self::compute), on all threads.
     ///
     /// # Safety
     ///
@@ -358,7 +358,7 @@ impl Block<'_> {
         }
     }
 
-    /// Writes what is read beyond the last sum.
+    /// Writes zeros to the memory that is read beyond the last sum.
     ///
     /// # Safety
     ///

@@ -33,7 +33,7 @@ impl Parts {
     /// Takes parts until none is left.
     fn work(&self) {
         loop {
-            // SAFETY: `loom` reports it if the owner says at the same time that the work is gone.
+            // SAFETY: `loom` reports it if the owner marks the work as gone at the same time.
             self.exists.with(|exists| assert!(unsafe { *exists }, "the work is gone"));
             let part = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = self.written.get(part) else { return };
@@ -42,7 +42,7 @@ impl Parts {
         }
     }
 
-    /// Says that the work is gone, as it is when its owner returns.
+    /// Marks the work as gone, as it is when its owner returns.
     fn end(&self) {
         // SAFETY: `loom` reports it if a thread still works.
         self.exists.with_mut(|exists| unsafe { *exists = false });
@@ -78,7 +78,7 @@ fn check(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static)
     all.check(model);
 }
 
-/// Shares work with as many threads as `calls`.
+/// Shares work with `calls` other threads.
 fn share_parts(calls: usize) {
     let (parts, started, waiting) = (Parts::new(), Started::default(), Arc::new(AtomicUsize::new(0)));
     share(calls, &waiting, &|| parts.work(), |entry| started.start(entry));
@@ -112,7 +112,7 @@ fn shared_work_shares_its_own() {
     check(Some(2), || {
         let (parts, started, waiting) = (Parts::new(), Started::default(), Arc::new(AtomicUsize::new(0)));
         let work = || {
-            // SAFETY: `loom` reports it if the owner says at the same time that the work is gone.
+            // SAFETY: `loom` reports it if the owner marks the work as gone at the same time.
             parts.exists.with(|exists| assert!(unsafe { *exists }, "the work is gone"));
             share_parts(1);
             parts.work();

@@ -1,5 +1,5 @@
-//! Large matrix products. Threads compute rectangles of the result, for which each packs its own columns of the right operand. If
-//! there are too few columns for that, they pack it together, block by block, and all use the packed blocks.
+//! Large matrix products. Threads compute rectangles of the result, and each thread packs the columns of the right operand that its
+//! rectangle needs. If there are too few columns for that, they pack it together, block by block, and all use the packed blocks.
 //!
 //! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
@@ -21,11 +21,11 @@ use crate::{pace, threads};
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
 /// again, and the rows of the result tend to compete for the same lines of the first-level cache.
 pub(super) const DEPTH: usize = 1024;
-/// The greatest number of rows of a block of the left operand, and the part of the second-level cache that a block of [`DEPTH`] columns
-/// may take: so much that the panels which go by leave it there.
+/// The greatest number of rows of a block of the left operand, and the share of the second-level cache that a block of [`DEPTH`] columns
+/// may take. The share leaves room for the panels, so that they do not evict the block.
 const ROWS: usize = 96;
 const PART: [usize; 2] = [3, 8];
-/// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they take about the size of a
+/// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they have about the size of a
 /// second-level cache.
 const COLUMNS: usize = 256;
 /// The greatest number of elements of a right operand with contiguous rows that tiles read in place.
@@ -57,7 +57,7 @@ fn stay(rows: usize, distance: usize) -> bool {
 pub(crate) enum Wide<T: Number> {
     /// A matrix, which is packed unless tiles read it in place.
     Strided(Strided<T>),
-    /// Panels, as [`packed`] reads them, of which the last one has elements for all its columns.
+    /// Panels in the layout that [`packed`] reads. The last one has elements for all its columns.
     Panels(*const T::Sum),
 }
 
@@ -107,18 +107,18 @@ impl<T: Number> Large<'_, T>
 where
     T::Sum: Compute,
 {
-    /// Computes the product, and what is `around` it.
+    /// Computes the product and the steps in `around`.
     ///
     /// # Safety
     ///
-    /// Same as for [`gemm`](super::gemm); what is added to rows has `m` elements. Panels are those of `k` rows and `n` columns.
+    /// Same as for [`gemm`](super::gemm); the numbers added to rows are `m` elements. Panels have `k` rows and `n` columns.
     pub(crate) unsafe fn compute(&self) {
         // SAFETY: this function has the same contract.
         unsafe { self.compute_parts(usize::MAX, &|_| ()) }
     }
 
-    /// Does what [`compute`](Self::compute) does, rectangle by rectangle of about `most` elements or fewer. The thread that has
-    /// computed one calls `done` with its rows and columns.
+    /// Computes the product as [`compute`](Self::compute) does, rectangle by rectangle of about `most` elements or fewer. The thread that
+    /// has computed one calls `done` with its rows and columns.
     ///
     /// # Safety
     ///
@@ -180,7 +180,7 @@ where
         }
     }
 
-    /// Computes the product with so many threads, which pack the right operand together unless it is read in place.
+    /// Computes the product on `threads` threads, which pack the right operand together unless it is read in place.
     ///
     /// # Safety
     ///
@@ -289,14 +289,14 @@ pub(crate) fn panel_width<T: Compute>() -> usize {
     kernels.large * kernels.lanes
 }
 
-/// Computes the product with a right operand that is in panels of [`panel_width`] columns, each of them `k` contiguous rows.
-/// What a last panel has beyond the operand is not read.
+/// Computes the product with a right operand that is in panels of [`panel_width`] columns, each of them `k` contiguous rows. Elements of
+/// the last panel beyond the operand are not read.
 ///
-/// If `accumulate`, the product is added to `c`. What is `around` it is done.
+/// If `accumulate`, the product is added to `c`. The steps in `around` are applied.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; what is added to rows has `m` elements.
+/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; the numbers added to rows are `m` elements.
 pub(crate) unsafe fn packed<T: Compute>(
     Dims { m, k, n }: Dims,
     c: *mut T,
@@ -326,7 +326,7 @@ fn is_packed<T: Number>(a: Strided<T>) -> bool {
     a.col != 1 || size_of::<T>() != size_of::<T::Sum>()
 }
 
-/// Returns into how many parts of at most `most` rows so many rows are cut.
+/// Returns the number of parts of at most `most` rows that `rows` rows are divided into.
 #[inline(always)]
 fn parts_of(rows: usize, most: usize) -> usize {
     // A division takes as long as a few rows of a tile, and most products of few rows have one part.
@@ -364,7 +364,7 @@ pub(super) struct Block<'a, T: 'static> {
     pub(super) depth: usize,
     pub(super) columns: usize,
     pub(super) accumulate: bool,
-    /// What is done besides.
+    /// The steps around the product.
     pub(super) around: Around<T>,
 }
 

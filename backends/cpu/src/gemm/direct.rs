@@ -22,9 +22,9 @@ const COLUMNS: usize = 4096;
 /// multiple of the number of columns that any kernel processes at once.
 const GROUP: usize = 8;
 
-/// Computes the product with a right operand whose rows are contiguous. It is a part of a product with the extents `whole`,
-/// which decide the order of the sums, so that it does not depend on how threads divide their work. What is `around` a product of
-/// several rows is done; for a single row, it is nothing.
+/// Computes the product with a right operand whose rows are contiguous. It is a part of a product with the extents `whole`. These
+/// determine the order of the sums, so that the order does not depend on how threads divide their work. The steps in `around` are applied
+/// if the product has several rows; a single row has none.
 ///
 /// # Safety
 ///

@@ -26,8 +26,8 @@ pub(crate) struct DotArgs<T> {
 /// Computes the dot products of a fixed number of rows with all columns.
 pub(crate) type Dots<T> = unsafe fn(&DotArgs<T>);
 
-/// Returns how many columns are processed at once with that many rows. The speed of one row is limited by memory, and
-/// the processor prefetches two streams best.
+/// Returns the number of columns that are processed at once with this number of rows. The speed of one row is limited by memory, and the
+/// processor prefetches two streams best.
 pub(crate) const fn columns(rows: usize) -> usize {
     if rows == 1 { 2 } else { 4 }
 }

@@ -10,12 +10,12 @@ use std::arch::asm;
 /// The operands of a loop; distances are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gemm) struct Operands {
-    /// How often 16 bytes of each row of the left operand are read. Not 0.
+    /// The number of 16-byte reads of each row of the left operand. Not 0.
     pub(in crate::gemm) turns: usize,
     pub(in crate::gemm) left: *const u8,
     pub(in crate::gemm) left_row: isize,
     pub(in crate::gemm) right: *const u8,
-    /// The distance between what is multiplied by an element and by the next one.
+    /// The distance between the elements that are multiplied by successive elements of the left operand.
     pub(in crate::gemm) right_row: isize,
 }
 
@@ -24,12 +24,12 @@ macro_rules! loops {
     ($(#[$doc:meta])* $name:ident, $register:ty, $step:ident $with:tt, $apart:tt, [$($at:literal)*]) => {
         $(#[$doc])*
         ///
-        /// Returns whether there is a loop for so many rows.
+        /// Returns whether there is a loop for this number of rows.
         ///
         /// # Safety
         ///
-        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each turn,
-        /// and the right one the rows that are multiplied by their elements, of as many bytes as the sums' registers take.
+        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each
+        /// turn. The right one has the rows that are multiplied by their elements, each with the bytes of the sums' registers.
         #[inline(always)]
         pub(in crate::gemm) unsafe fn $name(of: &Operands, sums: &mut [[$register; 4]]) -> bool {
             match sums {

@@ -1,10 +1,10 @@
-//! What follows the products of a tile: the addition of a number to each row and of another tensor, and an activation.
+//! The epilogue of a tile: the addition of a number to each row and of another tensor, and an activation.
 //!
-//! It goes over a tile that was just written, whose elements are in the first-level cache. While they are in registers it would be
-//! faster with AVX-512, but AVX2 has only as many registers as the loop over the products needs: that loop takes a third longer if more
-//! code uses the sums.
+//! It goes over a tile that was just written, whose elements are in the first-level cache. An epilogue on the registers would be faster
+//! with AVX-512, but AVX2 has only enough registers for the loop over the products: that loop takes a third longer if more code uses the
+//! sums.
 //!
-//! The functions and their order are those of a program of lines, and so is every bit of the results.
+//! The functions and their order match a fused elementwise program, so that the results are identical to the bit.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -12,27 +12,26 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::tile::{Args, TileKernels};
 use super::vector::Vector;
 
-/// What becomes of the sums of a product.
+/// The epilogue of a product.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End<T> {
-    /// The first element of the tensor that the product is in, and that of another tensor of the same layout, which is added to it, or
-    /// null.
+    /// The first element of the tensor that contains the product, and the first element of another tensor with the same layout, which is
+    /// added to it, or null.
     pub(crate) beside: (*const T, *const T),
     /// The least and the greatest result. Neither is NaN; sums that are NaN stay so.
     pub(crate) bounds: [T; 2],
-    /// If there are two numbers, the bounds are those of the sum times the first one plus the second one, and the result is the sum
-    /// times that, as in hard swish.
+    /// If `[a, b]`, the bounds apply to `sum * a + b`, and the result is the sum times the bounded number, as in hard swish.
     pub(crate) swish: Option<[T; 2]>,
 }
 
-/// What is done with the sums of a product besides the additions of its products.
+/// The steps around the products of a matrix product.
 #[derive(Debug)]
 pub(crate) struct Around<T> {
     /// A number for each row that is added to its sums, or null.
     pub(crate) plus: *const T,
     /// Whether it is added after all products instead of before them.
     pub(crate) late: bool,
-    /// What follows, or null.
+    /// The epilogue, or null.
     pub(crate) end: *const End<T>,
 }
 
@@ -45,7 +44,7 @@ impl<T> Clone for Around<T> {
 impl<T> Copy for Around<T> {}
 
 impl<T> Around<T> {
-    /// Nothing else is done.
+    /// No steps.
     pub(crate) const NONE: Around<T> = Around { plus: std::ptr::null(), late: false, end: std::ptr::null() };
 
     /// Adds a number to the sums of each row before all products; `plus` may be null.
@@ -53,7 +52,7 @@ impl<T> Around<T> {
         Around { plus, ..Around::NONE }
     }
 
-    /// Returns what a pass over a part of the inner dimension does, which may be the first one and the last one.
+    /// Returns the steps of one pass over a part of the inner dimension, which may be the first pass and the last one.
     pub(crate) fn pass(self, is_first: bool, is_last: bool) -> Self {
         let adds = if self.late { is_last } else { is_first };
         let null = std::ptr::null();
@@ -64,7 +63,7 @@ impl<T> Around<T> {
         }
     }
 
-    /// Returns what the sums of each row start with, or null.
+    /// Returns the initial values of the sums of each row, or null.
     #[inline(always)]
     pub(super) fn start(&self) -> *const T {
         if self.late { std::ptr::null() } else { self.plus }
@@ -77,15 +76,15 @@ impl<T> Around<T> {
     }
 }
 
-/// Goes over the rows and columns of a tile.
+/// Applies the epilogue to the rows and columns of a tile.
 pub(super) type EndKernel<T> = unsafe fn(&Args<T>, usize, usize);
 
 impl<T> Args<T> {
-    /// Computes a tile, and what follows its products.
+    /// Computes a tile and its epilogue.
     ///
     /// # Safety
     ///
-    /// The operands cover the tile, which has these rows and columns. What follows is there for each of its rows and results.
+    /// The operands cover the tile, which has these rows and columns. The epilogue's operands cover its rows and results.
     #[inline(always)]
     pub(super) unsafe fn whole(
         &self,
@@ -130,7 +129,7 @@ impl<T> Args<T> {
 
 /// # Safety
 ///
-/// The tile is written, and has these rows and columns. What follows is there for each of its rows and results.
+/// The tile is written, and has these rows and columns. The epilogue's operands cover its rows and results.
 #[inline(always)]
 pub(super) unsafe fn end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: usize) {
     if !V::ENDS {

@@ -1,4 +1,4 @@
-//! Vectors of `f32`, with the operations that sliding windows need besides those of products.
+//! Vectors of `f32`, with the operations that sliding windows need in addition to those for products.
 
 use super::vector::{Portable, Vector};
 use crate::kernels::number::Number;

@@ -4,14 +4,13 @@ use super::Dims;
 use std::iter;
 use std::ops::Range;
 
-/// The rectangles for each thread: a thread that comes late takes fewer of them.
+/// The number of rectangles for each thread: a thread that starts late computes fewer of them.
 const EACH: usize = 4;
 
-/// The number of multiplications below which a rectangle is not worth being handed out.
+/// The number of multiplications below which a rectangle is not worth sharing.
 const LEAST: usize = 1 << 17;
 
-/// How many multiplications take as long as reading an element of an operand from the second-level cache, and as copying it
-/// before.
+/// The cost, in multiplications, of reading an element of an operand from the second-level cache, and of copying it before.
 const READ: usize = 4;
 const COPY: usize = 12;
 
@@ -26,7 +25,7 @@ pub(super) struct Grid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Axis {
     extent: usize,
-    /// How many of them a tile has, which is not cut.
+    /// The rows or columns of one tile, which is not cut.
     step: usize,
     parts: usize,
 }
@@ -50,7 +49,7 @@ impl Axis {
 }
 
 impl Grid {
-    /// Chooses rectangles for so many threads. `copies` tells whether each copies its rows of the left operand, and its columns of
+    /// Chooses rectangles for `threads` threads. `copies` reports whether each copies its rows of the left operand, and its columns of
     /// the right one.
     pub(super) fn new(dims: Dims, threads: usize, steps: [usize; 2], copies: [bool; 2]) -> Grid {
         let Dims { m, k, n } = dims;
@@ -110,7 +109,7 @@ impl Grid {
 mod tests {
     use super::*;
 
-    /// Every element is in one rectangle, none of which cuts a tile.
+    /// Every element is in one rectangle, and no rectangle cuts a tile.
     #[test]
     fn rectangles_cover_the_result_once() {
         for (m, n) in

@@ -1,6 +1,6 @@
 //! Matrix products on raw memory, for every number type and any strides.
 //!
-//! Callers give pointers, extents and strides in elements. Transposed and strided operands are read in place, so
+//! Callers pass pointers, extents and strides in elements. Transposed and strided operands are read in place, so
 //! callers do not need to copy them first.
 
 mod blocked;
@@ -140,9 +140,9 @@ where
     }
 }
 
-/// The number of multiplications up to which packing costs more than it saves.
+/// The greatest number of multiplications for which packing costs more than it saves.
 const SMALL: usize = 96 * 96 * 96;
-/// The same limit for a right operand whose rows are contiguous and so short that they stay in the first-level cache.
+/// The same limit for a right operand with contiguous rows that are short enough to stay in the first-level cache.
 const MEDIUM: usize = 160 * 160 * 160;
 
 /// The number of products whose sum is computed at once if there are few rows or columns. A sum of more products is the
@@ -150,7 +150,7 @@ const MEDIUM: usize = 160 * 160 * 160;
 const DEEP: usize = 1 << 12;
 /// The same number for other extents, which [`blocked`] cuts into passes anyway.
 const DEEP_BLOCKED: usize = 1 << 16;
-/// The number of rows or columns from which [`DEEP_BLOCKED`] counts.
+/// The least number of rows or columns for which [`DEEP_BLOCKED`] applies.
 const THIN: usize = 16;
 
 /// Returns the number of products whose sum is computed at once.
@@ -263,15 +263,15 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
     }
 }
 
-/// Computes a part of a product; the first extents are those of the whole.
+/// Computes a part of a product; the first extents are the whole product's.
 type Skinny<T> = unsafe fn(&TileKernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
-/// Computes a small product, or one with few rows or columns, and what is `around` it. The operands are read in place, except
-/// that a right operand whose rows are not contiguous is copied.
+/// Computes a small product, or one with few rows or columns, and the steps in `around`. The operands are read in place, except that a
+/// right operand whose rows are not contiguous is copied.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`]; what is added to rows has `m` elements. What is around a single row is nothing.
+/// Same as for [`gemm`]; the numbers added to rows are `m` elements. A single row has no steps in `around`.
 unsafe fn small<T: Compute>(
     kernels: &'static TileKernels<T>,
     dims: Dims,
@@ -300,8 +300,8 @@ unsafe fn small<T: Compute>(
             }
         });
     }
-    // Of a result that no cache holds, the rows of a tile are written from their beginnings to their ends: tiles below each other
-    // would begin as many pages as there are rows.
+    // If no cache holds the result, the rows of a tile are written from beginning to end: tiles below each other would touch one page per
+    // row.
     let is_far = m.saturating_mul(n) * size_of::<T>() > second_level() / 2;
     let rows = if is_far { kernels.wide.len().max(1) } else { m.max(1) };
     let shared = Shared((c, a, b, around));
@@ -325,8 +325,8 @@ unsafe fn small<T: Compute>(
     });
 }
 
-/// Splits the columns of a product of few rows over the threads. Such a product reads its right operand only once, so
-/// memory limits its speed.
+/// Splits the columns of a product of few rows over the threads. The product reads its right operand only once, so memory limits its
+/// speed.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 //! Products with columns of integers of few bits, quantised by blocks.
 //!
-//! A column is read as it lies in memory: its bytes become floats in registers and are multiplied there, so that a product
-//! with one row reads no more than the integers. Of some bytes with two numbers each, vectors take all low halves and all
-//! high ones; rows are therefore brought to that order first ([`arrange`]), and columns are widened in it.
+//! A column is read unchanged from memory: its bytes become floats in registers and are multiplied there, so that a product with one row
+//! reads no more than the integers. From bytes with two numbers each, vectors take all low halves and all high ones; rows are therefore
+//! brought to that order first ([`arrange`]), and columns are widened in it.
 
 use super::vector::{Portable, Vector};
 #[cfg(target_arch = "x86_64")]
@@ -87,7 +87,7 @@ impl Column<'_> {
     }
 }
 
-/// Brings a row to the order in which columns are multiplied. `out` has the length of a column, and ends with zeros.
+/// Rearranges a row to the order that columns are multiplied in. `out` has the length of a column, and ends with zeros.
 pub(crate) fn arrange(format: Format, out: &mut [f32], row: &[f32]) {
     if !format.halves {
         let (numbers, rest) = out.split_at_mut(row.len().min(out.len()));
@@ -109,15 +109,15 @@ pub(crate) fn arrange(format: Format, out: &mut [f32], row: &[f32]) {
 ///
 /// # Safety
 ///
-/// As for [`Vector`]; there are as many bytes as lanes.
+/// As for [`Vector`]; there is one byte for each lane.
 trait Widened: Vector<Item = f32> {
-    /// What a block's zero point and scale become.
+    /// A block's zero point and scale in the form that the loop uses.
     type Step: Copy;
 
     unsafe fn step(parts: [f32; 2]) -> Self::Step;
-    /// Returns what the low halves of some bytes stand for, and the high ones.
+    /// Returns the numbers that the low halves of some bytes encode, and the numbers of the high halves.
     unsafe fn halves(from: *const u8, step: Self::Step) -> [Self; 2];
-    /// Returns what some bytes stand for.
+    /// Returns the numbers that some bytes encode.
     unsafe fn bytes(from: *const u8, step: [f32; 2]) -> Self;
 }
 
@@ -189,7 +189,7 @@ mod x86 {
     }
 
     impl Widened for F32x16 {
-        /// What each of the 16 integers stands for.
+        /// The number that each of the 16 integers encodes.
         type Step = __m512;
 
         #[inline(always)]
@@ -351,7 +351,7 @@ pub(crate) fn product(format: Format, row: &[f32], column: Column<'_>) -> f32 {
     }
 }
 
-/// Writes the numbers that a column stands for, in the order of arranged rows. `out` has the length of a column.
+/// Writes the numbers that a column encodes, in the order of arranged rows. `out` has the length of a column.
 pub(crate) fn widen(format: Format, out: &mut [f32], column: Column<'_>) {
     let n = column.blocks(format).min(out.len() / format.block);
     let (out, c, narrow) = (out.as_mut_ptr(), &column, format.together() == NARROW);

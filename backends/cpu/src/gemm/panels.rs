@@ -30,9 +30,8 @@ unsafe impl Send for Panels {}
 unsafe impl Sync for Panels {}
 
 impl Panels {
-    /// Packs an operand of `k` rows and `n` columns. `None` if products do not become faster by it: for types without panels,
-    /// for small operands that tiles read in place, for so few columns that panels would be mostly empty, and for sums so long
-    /// that they are halved.
+    /// Packs an operand of `k` rows and `n` columns. `None` if packing does not make products faster: for types without panels, for small
+    /// operands that tiles read in place, for columns that are too few to fill panels, and for sums so long that they are halved.
     ///
     /// # Errors
     ///

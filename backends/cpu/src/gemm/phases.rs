@@ -1,10 +1,10 @@
-//! Work of which all of the first part is done before the second begins.
+//! Work in two phases: the second begins when all of the first is done.
 
 use crate::threads::Units;
 use crate::{pace, threads};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Tells other threads that this one unwinds, so that they do not wait for what it has begun.
+/// Signals to other threads that this one unwinds, so that they do not wait for the units that it has begun.
 struct Failing<'a>(&'a AtomicBool);
 
 impl Drop for Failing<'_> {
@@ -40,7 +40,7 @@ pub(super) fn share(
                 break;
             }
             first(i);
-            // `Release`, so that a thread that sees that all units are done also sees what they wrote.
+            // `Release`, so that a thread that sees that all units are done also sees their writes.
             done.fetch_add(1, Ordering::Release);
         }
         // Each unit that is not done has been started by a running thread, so no two threads wait for each other.

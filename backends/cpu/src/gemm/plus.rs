@@ -1,4 +1,4 @@
-//! Products with what is added to their rows and what follows them.
+//! Products with numbers added to their rows and an epilogue.
 
 use super::blocked::{Large, Wide};
 use super::end::{Around, End};
@@ -9,12 +9,12 @@ use crate::kernels::walk;
 use crate::level::level;
 use std::ops::Range;
 
-/// How many multiplications take as long as what follows a result.
+/// The number of multiplications that take as long as the epilogue of one result.
 const FOLLOWING: usize = 16;
 
-/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is
-/// null. Then it does what `end` says, tile by tile, unless that is null; where a product has no tiles, or `end` is null, it calls
-/// `done` with rows and columns that are computed, about `most` results at a time, on the thread that has computed them.
+/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is null. Then
+/// it applies the epilogue `end`, tile by tile, unless that is null. Where a product has no tiles, or `end` is null, it calls `done` with
+/// rows and columns that are computed, about `most` results at a time, on the thread that has computed them.
 ///
 /// # Safety
 ///

@@ -27,7 +27,7 @@ pub(crate) struct Args<T> {
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
-    /// What the sums of each row start with. A tile leaves what follows the products to [`Args::whole`].
+    /// The initial values of the sums of each row. A tile leaves the epilogue to [`Args::whole`].
     pub(crate) around: Around<T>,
     /// The distance from one panel to the next, for tiles of several panels.
     pub(crate) panel: usize,
@@ -51,23 +51,23 @@ pub(crate) struct TileKernels<T: 'static> {
     pub(crate) flat: &'static [Tile<T>],
     /// Tiles eight vectors wide.
     pub(crate) broad: &'static [Tile<T>],
-    /// Tiles of several whole panels, and their number. Index `i` has the tile of `i + 1` rows. The sums of one panel are so few
-    /// there that each would wait for the one before it.
+    /// Tiles of several whole panels, and their number. Index `i` has the tile of `i + 1` rows. A single panel has too few sums: each
+    /// addition would wait for the one before it.
     pub(crate) across: &'static [(usize, Tile<T>)],
     /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
     /// Sums of multiples of rows. Index `i` has the kernel for `i + 1` rows.
     pub(crate) streams: &'static [StreamKernel<T>],
-    /// Whether a part of a vector takes so long to read that copying the last columns is worth while if several tiles read them.
+    /// Whether reading a part of a vector is slow enough that copying the last columns pays off if several tiles read them.
     pub(crate) copies_edges: bool,
-    /// What follows the products of a tile.
+    /// The epilogue of a tile.
     pub(crate) end: EndKernel<T>,
 }
 
 /// # Safety
 ///
 /// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns, which is whole in the right
-/// operand if that is `filled`. What sums start with is there for each row.
+/// operand if that is `filled`. There is an initial value for the sums of each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
     let &Args { a_col, last, filled, c, c_row, accumulate, .. } = args;
@@ -137,16 +137,16 @@ macro_rules! steps_of_some {
     };
 }
 
-/// Fetches a part of the rows below a tile, which are those of the next tile, so that a left operand in a distant cache is near when it is
-/// needed: processors take a few rows that are read side by side for no stream. There is one fetch for `STEPS` products of each row.
+/// Prefetches a part of the rows of the next tile, so that a left operand in a distant cache is near when it is needed: processors do not
+/// detect a few rows that are read side by side as a stream. There is one prefetch for `STEPS` products of each row.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn fetch_below<T, const ROWS: usize, const STEPS: usize>(a: *const T, a_row: isize, done: usize) {
     let line = 64 / size_of::<T>();
-    // While a line of each row is read, there are so many fetches: eight of `f32`, which are all rows, and four of `f64`.
+    // While a line of each row is read, `line / STEPS` rows are prefetched: eight of `f32`, which are all rows, and four of `f64`.
     let row = done / STEPS % (line / STEPS);
     let below = a.wrapping_offset((ROWS + row).cast_signed() * a_row).wrapping_add(done / line * line);
-    // SAFETY: the instruction reads nothing that is not there.
+    // SAFETY: a prefetch never faults, so that any address is valid.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(below.cast()) }
 }
 
@@ -194,7 +194,8 @@ unsafe fn products<
             (a, b) = (a.wrapping_add(done), b.wrapping_offset(b_row * done.cast_signed()));
         }
         if STEPS > 1 && V::AT_ONCE > 0 {
-            // The elements of the left operand that are read at once are so many that no two rows of the right one are there with them.
+            // Only one row of the right operand is in registers at a time, together with the elements of the left one, which are read
+            // several at once.
             macro_rules! step_of_some {
                 ($some:ident, $at:literal) => {
                     for v in 0..VECTORS {
@@ -402,7 +403,7 @@ levels! {
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2 3 4], across_base [1 by 4 2 by 2 3 by 2];
 }
 
-// A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
+// A tile of large products is 5 rows of 2 registers. The sums, a product in flight and the operands fill the 16 registers.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 levels! {
     tile_simd128, dots_simd128, stream_simd128, end_simd128, base,
@@ -425,7 +426,7 @@ levels! {
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2];
 }
 
-/// An element type for which there are tile kernels.
+/// An element type with tile kernels.
 pub(crate) trait Compute: Number<Sum = Self> {
     /// Returns the kernels of an instruction set level that this processor supports.
     fn kernels(level: Level) -> &'static TileKernels<Self>;

@@ -17,15 +17,15 @@ pub(crate) trait Vector: Copy {
     type Mask: Copy;
     /// The number of lanes.
     const LANES: usize;
-    /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask takes a register that sums need.
-    /// Loops then read whole vectors if they can, and take several steps at once.
+    /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask occupies a register that sums
+    /// need. Loops then read whole vectors if they can, and do several steps at once.
     const BRANCHES: bool = false;
     /// Whether loops that read parts of vectors take two steps at once, if the elements of a row of the left operand are contiguous.
     const PAIRS: bool = false;
     /// The number of elements of a row of the left operand that are read at once and multiplied without being spread over vectors; 0 if the
-    /// instruction set has no such products. It is 0, 2 or 4.
+    /// instruction set has no products of this kind. It is 0, 2 or 4.
     const AT_ONCE: usize = 0;
-    /// Whether tiles can have an [`End`](super::end::End), which products of `f32` alone ask for.
+    /// Whether tiles can have an [`End`](super::end::End), which only products of `f32` use.
     const ENDS: bool = size_of::<Self::Item>() == size_of::<f32>();
 
     /// Returns zeros.
@@ -61,8 +61,8 @@ pub(crate) trait Vector: Copy {
     }
 
     /// Adds products of the first elements of contiguous rows of a left operand and whole vectors of a right one to sums, in a loop that
-    /// compilers would not make as well. Returns the number of elements of each row, which is 0 if there is no such loop. Distances are
-    /// in elements.
+    /// is faster than compiler output. Returns the number of elements used from each row, which is 0 if there is no loop of this kind.
+    /// Distances are in elements.
     #[inline(always)]
     unsafe fn first_products<const ROWS: usize, const VECTORS: usize>(
         _k: usize,
@@ -126,7 +126,7 @@ pub(crate) trait Vector: Copy {
     }
 }
 
-/// An array of lanes, for which the compiler uses the vectors that the target has.
+/// An array of lanes, which the compiler maps to the vectors of the target.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable<T>(pub(super) [T; 8]);
 
@@ -223,7 +223,7 @@ pub(crate) mod baseline {
     pub(crate) use super::neon::{F32, F64, I32};
 }
 
-/// The vectors of the instructions for which the module is built.
+/// The vectors of the instructions that the module is compiled for.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) mod baseline {
     pub(crate) use super::simd128::{F32, F64, I32};
@@ -255,8 +255,8 @@ mod x86 {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
 
-            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to
-            // as many elements as are read or written.
+            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to all elements that
+            // are read or written.
             impl Vector for $name {
                 type Item = $item;
                 type Mask = $mask;
@@ -342,7 +342,7 @@ mod x86 {
     }
 
     impl Lanes {
-        /// Selects the first `count` lanes, each of which is as wide as `width` floats.
+        /// Selects the first `count` lanes, each as wide as `width` floats.
         #[inline(always)]
         unsafe fn first(count: usize, width: usize) -> Lanes {
             let count = count * width;
@@ -445,7 +445,7 @@ mod x86 {
         branches true;
         ends _mm256_mul_ps _mm256_max_ps _mm256_min_ps
     );
-    // Eight lanes with masks in registers, which are much faster than those of AVX2 on some processors.
+    // Eight lanes with masks in registers, which are much faster than AVX2's masks on some processors.
     vector!(
         F32x8Masked,
         __m256,

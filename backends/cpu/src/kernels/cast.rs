@@ -1,5 +1,5 @@
-//! Casts between numbers, where a processor can convert several at once. The others are done one by one, by
-//! [`cast_into`](bb::ir::convert::cast_into), whose results these have.
+//! Vectorised casts between numbers. All other casts convert one number at a time, with
+//! [`cast_into`](bb::ir::convert::cast_into); the loops here give the same results.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -43,7 +43,7 @@ macro_rules! whole {
 macro_rules! truncated {
     ($from:ty, $to:ty, $v:expr) => {{
         let (v, least) = ($v, <$to>::MIN as $from);
-        // A choice of numbers, and a conversion without a choice, are what compilers make vectors of.
+        // Compilers vectorise a selection of numbers that is followed by an unconditional conversion.
         let within = if v > least && v < -least { v } else { least };
         // SAFETY: the number is not NaN, and `$to` has its whole part.
         unsafe { within.to_int_unchecked::<$to>() }
@@ -65,18 +65,18 @@ macro_rules! float {
     };
 }
 
-/// A loop by way of `f32`, some elements at a time.
+/// A loop that converts through `f32`, some elements at a time.
 macro_rules! by_f32 {
     ($from:ident, $to:ident) => {
         Some(|out, [x], n| {
             let casts = [(DataType::$from, DataType::F32), (DataType::F32, DataType::$to)];
-            // Both exist; the test of all pairs finds one that does not.
+            // Both loops exist; the test of all pairs would find a missing one.
             let [Some(first), Some(second)] = casts.map(|(from, to)| kernel(from, to)) else { return };
             let [read, written] = [DataType::$from, DataType::$to].map(element_size);
             let mut block = [0f32; BLOCK];
             for at in (0..n).step_by(BLOCK) {
                 let n = BLOCK.min(n - at);
-                // SAFETY: `Run` has this contract, of which these are some elements, and the block has room for as many.
+                // SAFETY: `Run` has this contract; these are some of its elements, and the block has room for them.
                 unsafe {
                     first(block.as_mut_ptr().cast(), [x.add(at * read)], n);
                     second(out.add(at * written), [block.as_ptr().cast()], n);
@@ -86,10 +86,10 @@ macro_rules! by_f32 {
     };
 }
 
-/// The number of elements on their way by `f32`.
+/// The number of elements that are converted through `f32` at once.
 const BLOCK: usize = 256;
 
-/// Returns the loop from a type of 16-bit floats, which `f32` has all.
+/// Returns the loop from a type of 16-bit floats; `f32` represents all of them.
 macro_rules! from_half {
     ($from:ident, $to:expr) => {
         match $to {
@@ -107,8 +107,8 @@ macro_rules! from_half {
 
 /// Returns the loop that casts between two types, if there is one.
 ///
-/// Integers become 16-bit floats by way of `f32` where no number is rounded twice: `f32` has all bytes, and all integers up to those
-/// that are infinite as `f16`.
+/// Integers become 16-bit floats through `f32` where no number is rounded twice: `f32` represents all bytes, and all integers
+/// up to those that are infinite as `f16`.
 pub(crate) fn kernel(from: DataType, to: DataType) -> Option<Run<1>> {
     match (from, to) {
         (DataType::F16, to) => from_half!(F16, to),

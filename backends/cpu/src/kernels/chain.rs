@@ -1,5 +1,5 @@
 //! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
-//! so that memory is read for operands and written for results alone.
+//! so that memory is only read for operands and written for results.
 
 mod usual;
 
@@ -9,15 +9,15 @@ use crate::level::Level;
 use crate::level::level;
 use usual::Usual;
 
-/// The most places of a program: its tensors, and registers for what is read later.
+/// The greatest number of places of a program: its tensors, and registers for intermediate results that later lines read.
 pub(crate) const PLACES: usize = 16;
 
-/// What is done to the elements in the registers. `x` are the elements of the line's place.
+/// An operation on the elements in the registers. `x` are the elements of the line's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// They become `x`.
+    /// Loads `x`.
     Load,
-    /// They are written to the place.
+    /// Writes the elements to the place.
     Keep,
     /// `self + x`.
     Add,
@@ -33,7 +33,7 @@ pub(crate) enum Code {
     DivFrom,
     /// The larger of `self` and `x`, or NaN if either is NaN.
     Max,
-    /// The larger of `x` and `self`, which differs in which zero it is.
+    /// The larger of `x` and `self`. The order matters only for the sign of a zero.
     MaxFrom,
     /// The smaller of `self` and `x`, or NaN if either is NaN.
     Min,
@@ -47,9 +47,9 @@ pub(crate) enum Code {
     Relu,
     /// The square root.
     Sqrt,
-    /// They are rounded to `f16`.
+    /// Rounds to `f16`.
     RoundF16,
-    /// They are rounded to `bf16`.
+    /// Rounds to `bf16`.
     RoundBf16,
 }
 
@@ -78,12 +78,12 @@ impl Place {
     pub(crate) const NONE: Place = Place { ptr: std::ptr::null_mut(), single: false };
 }
 
-/// Runs the lines for `n` elements of each place, and writes what is in the registers at the end to `out`.
+/// Runs the lines for `n` elements of each place, and writes the final contents of the registers to `out`.
 ///
 /// # Safety
 ///
-/// The places that lines read or write have `n` elements, or one if they are single, which are only read; those that are
-/// written, and `out`, overlap no other, save that `out` may be a place that is read.
+/// Each place that a line reads or writes has `n` elements, or one if it is single; single places are only read. Written places
+/// and `out` overlap no other place, except that `out` may be a place that is read.
 pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
     // SAFETY: this function has the same contract; `level` returns only what the processor has.
     unsafe {
@@ -100,9 +100,9 @@ pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32
     }
 }
 
-/// The vectors that go through the lines at once. Their number hides how long each function takes.
+/// The number of vectors that go through the lines at once. It hides the latency of the functions.
 const VECTORS: usize = 8;
-/// The vectors that go through the lines for the last few elements.
+/// The number of vectors that go through the lines at once for the last few elements.
 const FEW: usize = 2;
 
 /// # Safety
@@ -139,7 +139,7 @@ unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
 ) {
     // SAFETY: this function's contract. All loops over the vectors are unrolled.
     unsafe {
-        // What no element is of is computed all the same, and not written.
+        // Lanes beyond `count` are computed as well, but not written.
         let some = |i: usize| count.saturating_sub(i * V::LANES).min(V::LANES);
         let load = |place: *const f32, i: usize| {
             let place = place.wrapping_add(i * V::LANES);
@@ -204,7 +204,7 @@ unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
                 Code::Div => each!(v, x => v.div(x)),
                 Code::DivFrom => each!(v, x => x.div(*v)),
                 Code::Max => each!(v, x => v.max(x), number => v.max_number(x)),
-                // Of equal numbers only zeros differ, in their signs.
+                // Equal numbers differ only in the sign of zeros.
                 Code::MaxFrom => each!(v, x => x.max(*v), number => {
                     if number == 0.0 { x.max(*v) } else { v.max_number(x) }
                 }),
@@ -268,7 +268,7 @@ mod tests {
         (0..n).map(of).collect()
     }
 
-    /// What a line makes of one element, by its definition.
+    /// Returns the result of a line for one element, by its definition.
     fn defined(code: Code, own: f32, x: f32) -> f32 {
         let larger = |a: f32, b: f32| {
             if a.is_nan() || b.is_nan() {
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn results_may_take_the_place_of_an_operand() {
-        // `x * x - x`, in the place of `x`.
+        // `x * x - x`, written to `x`.
         let lines = [
             Line { code: Code::Load, place: 0 },
             Line { code: Code::Keep, place: 1 },
@@ -396,7 +396,7 @@ mod tests {
                 // SAFETY: the places have `n` elements; the result takes one that is only read.
                 at(level, || unsafe { run(&lines, &places, x.as_mut_ptr(), n) });
                 assert_same(&x, &expected, &format!("{n} at {level:?}"));
-                // The same with what is kept in registers.
+                // The same with the intermediate result in registers.
                 x.copy_from_slice(&own);
                 let held =
                     lines.map(|line| if line.place == 1 { Line { place: HELD, ..line } } else { line });

@@ -1,4 +1,4 @@
-//! Comparisons, and what else gives bools.
+//! Comparisons, and other operations whose results are bools.
 
 use super::elementwise::{GRAIN, Kernel, Run, map, slices, with_type, zip};
 use super::number::Number;
@@ -64,9 +64,9 @@ unsafe fn at_least<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) 
     unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a >= b)) }
 }
 
-/// Returns the kernel that asks something of each element, if it takes elements of that type.
+/// Returns the kernel that tests each element, if it takes elements of that type.
 pub(crate) fn test(test: Test, dtype: DataType) -> Option<Kernel<1>> {
-    /// The bits of a type: those that are no sign, and those of infinity.
+    /// Selects the loop for elements with the bits of a type, given the bits of its infinity.
     macro_rules! asked {
         ($t:ty, $infinity:expr) => {{
             const INFINITY: $t = $infinity;
@@ -96,7 +96,7 @@ pub(crate) fn test(test: Test, dtype: DataType) -> Option<Kernel<1>> {
     Some(Kernel { run, operands: [element_size(dtype)], result: 1, half: None, grain: GRAIN })
 }
 
-/// Writes the answer for each element.
+/// Writes the result of the test for each element.
 ///
 /// # Safety
 ///
@@ -117,7 +117,7 @@ mod tests {
 
     const LENGTHS: [usize; 6] = [1, 7, 31, 64, 100, 257];
 
-    /// Compares the results with the definition, of elements and of what they are compared with.
+    /// Compares the results with the operators of Rust.
     fn check<T: Copy + PartialOrd + std::fmt::Debug>(dtype: DataType, of: impl Fn(usize) -> T) {
         type Defined<T> = fn(&T, &T) -> bool;
         let ops: [(Binary, Defined<T>); 5] = [
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Asks everything of elements, and compares with the definition.
+    /// Runs all tests on elements, and compares the results with the definition.
     fn ask<T: Copy>(dtype: DataType, of: impl Fn(f64) -> T) {
         let floats = [0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e-40, 65504.0, -1.0];
         type Defined = fn(f64) -> bool;

@@ -1,8 +1,8 @@
 //! Sums of all elements up to each, along one dimension.
 //!
-//! Sums of `f32` are held in `f64`, and those of `f64` with what they round off, so that errors do not grow with the number of
-//! elements. Several sums are computed at once: those of neighbours in vectors, and those of rows because an addition waits for the
-//! one before.
+//! Sums of `f32` are accumulated in `f64`, and sums of `f64` together with their rounding errors, so that errors do not grow
+//! with the number of elements. Several sums are computed at once: neighbouring sums in vectors, and the sums of several rows
+//! because each addition depends on the one before.
 
 use super::Shared;
 use super::dispatch::{VectorLoop, dispatch};
@@ -11,7 +11,7 @@ use super::walk::split;
 use crate::pace::Pace;
 use bb::DataType;
 
-/// What is summed.
+/// The extents of the operand, and the options of the sums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cumulation {
     /// The product of the extents before the dimension.
@@ -30,7 +30,8 @@ pub(crate) struct Cumulation {
 ///
 /// # Safety
 ///
-/// `x` points to these elements, of the type that the function was chosen for, and `out` to room for as many, without overlap.
+/// `x` points to these elements, of the type that the function was chosen for. `out` points to room for the same number of
+/// elements. They do not overlap.
 pub(crate) type Sums = unsafe fn(Cumulation, out: *mut u8, x: *const u8);
 
 /// Returns the function that sums elements of a type, if there is one.
@@ -50,10 +51,10 @@ pub(crate) fn sums(dtype: DataType) -> Option<Sums> {
 trait Term: Copy {
     /// A sum.
     type Sum: Copy;
-    /// The sum of nothing: what changes no element, and what stands for it.
+    /// The initial values of a sum and of its rounding error.
     const NOTHING: [Self::Sum; 2];
 
-    /// Adds the element to a sum, and to `lost` what the sum rounds off.
+    /// Adds the element to a sum, and the rounding error of the addition to `lost`.
     fn add_to(self, sum: &mut Self::Sum, lost: &mut Self::Sum);
 
     /// Returns the element that is nearest to a sum.
@@ -91,7 +92,7 @@ impl Term for f64 {
 
     #[inline(always)]
     fn of(sum: f64, lost: f64) -> f64 {
-        // The sum with nothing would lose the sign of a zero.
+        // Adding a zero would lose the sign of a zero sum.
         if lost == 0.0 { sum } else { sum + lost }
     }
 }
@@ -121,15 +122,15 @@ integers!(u8 u16 u32 u64);
 const LANES: usize = 64;
 /// The number of rows whose sums are computed at once.
 const ROWS: usize = 8;
-/// The steps after which a thread may look whether the run must end.
+/// The number of steps between checks whether the run must end.
 const STEPS: usize = 1 << 12;
 
-/// Some sums on their way along the dimension.
+/// Some sums in progress along the dimension.
 struct Lanes<T: Term> {
     sums: [T::Sum; LANES],
     lost: [T::Sum; LANES],
     count: usize,
-    /// The distance between neighbours, and that of a step.
+    /// The distance between neighbours, and the distance between steps.
     strides: [isize; 2],
     exclusive: bool,
 }
@@ -207,7 +208,7 @@ impl<T: Term> Steps<'_, T> {
 }
 
 impl<T: Term> Lanes<T> {
-    /// Returns some sums from sum `first` on, and what they rounded off. Copies stay in registers.
+    /// Returns some sums from sum `first` on, and their rounding errors. The copies stay in registers.
     #[inline(always)]
     fn some<const N: usize>(&self, first: usize) -> ([T::Sum; N], [T::Sum; N]) {
         let of = |sums: &[T::Sum; LANES]| sums.get(first..).and_then(|sums| sums.first_chunk()).copied();

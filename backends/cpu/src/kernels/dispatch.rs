@@ -10,7 +10,7 @@ pub(crate) trait VectorLoop {
     /// The result of the loop.
     type Output;
 
-    /// Runs the loop. `FMA` tells whether `mul_add` is a single instruction.
+    /// Runs the loop. If `FMA`, `mul_add` is a single instruction.
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 
@@ -20,8 +20,8 @@ pub(crate) fn dispatch<L: VectorLoop>(vector: L) -> L::Output {
     dispatch_to(level(), vector)
 }
 
-/// Runs a loop over `n` elements, whose results do not depend on the instruction set, as compiled for the one that suits
-/// their number: few elements do not fill wide vectors, and would be computed one by one.
+/// Runs a loop over `n` elements, whose results do not depend on the instruction set, in the version that suits their number:
+/// few elements do not fill wide vectors, and would be computed one by one.
 #[inline(always)]
 pub(crate) fn dispatch_by_length<L: VectorLoop>(n: usize, vector: L) -> L::Output {
     dispatch_to(if n < FEW { Level::Portable } else { level() }, vector)

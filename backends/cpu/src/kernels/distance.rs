@@ -1,7 +1,7 @@
 //! Squared distances between the rows of two matrices.
 //!
-//! Columns of the second matrix are brought side by side in blocks of rows, so that each vector holds as many distances.
-//! Sums of a few dozen columns are added in `f64`.
+//! Rows of the second matrix are packed side by side in blocks, so that each vector holds several distances. Sums of a few
+//! dozen columns are added in `f64`.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::number::Float;
@@ -10,7 +10,7 @@ use crate::pace::Pace;
 
 /// The number of rows of the second matrix whose distances are computed side by side.
 pub(crate) const WIDTH: usize = 16;
-/// The number of rows of the first matrix that share what is loaded of the second.
+/// The number of rows of the first matrix that share each load of the second.
 const HEIGHT: usize = 4;
 /// The number of columns whose sum is kept in the element type.
 const DEPTH: usize = 64;
@@ -55,7 +55,7 @@ impl<T: Float> VectorLoop for Block<'_, T> {
             let count = rows.len() / self.columns;
             let mut each = rows.chunks_exact(self.columns);
             let first = each.next().unwrap_or_default();
-            // Rows that are missing at the end are computed like the first, and not written.
+            // Missing rows at the end are computed like the first row, and not written.
             let mut next = || each.next().unwrap_or(first);
             let distances = whole([first, next(), next(), next()], sides);
             for (i, distances) in distances.iter().enumerate().take(count) {

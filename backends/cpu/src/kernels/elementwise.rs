@@ -1,8 +1,8 @@
-//! Which loop computes which operation on which element type.
+//! Selection of the loop for an operation and an element type.
 //!
-//! A loop sees contiguous elements; [`walk`](super::walk) brings operands of other layouts into that form. Loops exist
-//! once per element type that differs: what wraps or is only compared for equality is computed on unsigned integers,
-//! 16-bit floats are computed as `f32`, and elements that are only moved are told apart by their size.
+//! A loop sees contiguous elements; [`walk`](super::walk) brings operands of other layouts into that form. Element types share
+//! a loop where their results agree: wrapping operations and comparisons for equality use unsigned integers, 16-bit floats are
+//! computed as `f32`, and operations that only move elements depend only on their size.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::half::Half;
@@ -23,7 +23,7 @@ use half::{bf16, f16};
 /// results, aligned for them. `out` overlaps no operand.
 pub(crate) type Run<const N: usize> = unsafe fn(out: *mut u8, operands: [*const u8; N], n: usize);
 
-/// A loop with what walking over other layouts needs to know.
+/// A loop, with the facts that walking over other layouts requires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel<const N: usize> {
     pub(crate) run: Run<N>,
@@ -33,11 +33,11 @@ pub(crate) struct Kernel<const N: usize> {
     pub(crate) result: usize,
     /// The conversions around a loop on `f32`, if the operands are 16-bit floats.
     pub(crate) half: Option<&'static Half>,
-    /// Elements below which a second thread costs more than it brings.
+    /// Elements below which a second thread costs more than it saves.
     pub(crate) grain: usize,
 }
 
-/// Elements below which a second thread costs more than it brings, where memory is the limit.
+/// Elements below which a second thread costs more than it saves, where memory is the limit.
 pub(crate) const GRAIN: usize = 1 << 17;
 
 /// Returns the operands and the results of a loop as slices.
@@ -172,7 +172,7 @@ macro_rules! with_type {
     (float $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32 | F16 | BF16: f32, F64: f64] $dtype, $name => $body)
     };
-    // Few 16-bit floats are converted one by one, which costs less than a conversion of blocks.
+    // A few 16-bit floats are converted one by one, which costs less than a conversion of blocks.
     (few $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16] $dtype, $name => $body)
     };
@@ -182,7 +182,7 @@ pub(super) use with_type;
 
 /// Returns the kernel of an operation on one element, if it takes signed elements of that type.
 ///
-/// `few` asks for a loop without vectors. Its results are the same; for few elements it costs less.
+/// `few` selects a loop without vectors. Its results are the same; for few elements it costs less.
 pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
     let size = element_size(dtype);
     if let Some(run) = singly(op).filter(|_| dtype == DataType::F64) {
@@ -267,8 +267,8 @@ pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>
     Some(Kernel { run: run?, operands: [size; 2], result, half, grain })
 }
 
-/// Returns the loop of an operation on few 16-bit floats, which converts them one by one; none for powers and what gives
-/// bools.
+/// Returns the loop of an operation on few 16-bit floats, which converts them one by one; `None` for powers and for operations
+/// whose results are bools.
 fn few_halves<T: Float>(op: Binary) -> Option<Run<2>> {
     // SAFETY of each loop: `plain` has the contract of `Run`, for elements of the type `T`.
     Some(unsafe {
@@ -324,7 +324,7 @@ struct Select<'a, T> {
     b: &'a [Unaligned<T>],
 }
 
-/// What can be chosen by a byte.
+/// An element that can be selected by a condition byte.
 trait Choice: Copy {
     /// Returns `a` if the byte is not 0, else `b`.
     fn choose(condition: u8, a: Self, b: Self) -> Self;
@@ -333,7 +333,7 @@ trait Choice: Copy {
 macro_rules! choices {
     ($($t:ty),*) => {$(
         impl Choice for $t {
-            // By bits, because the compiler makes branches of a condition.
+            // By bits, because the compiler would turn a condition into branches.
             #[inline(always)]
             fn choose(condition: u8, a: $t, b: $t) -> $t {
                 let mask = <$t>::from(condition != 0).wrapping_neg();
@@ -357,7 +357,7 @@ impl<T: Choice> VectorLoop for Select<'_, T> {
     }
 }
 
-/// Writes the element of the second operand where the byte of the first is not 0, else that of the third.
+/// Writes the element of the second operand where the byte of the first is not 0, else the element of the third.
 ///
 /// # Safety
 ///

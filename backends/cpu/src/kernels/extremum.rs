@@ -8,12 +8,12 @@ use super::{Shared, walk};
 use crate::pace::Pace;
 use std::mem::MaybeUninit;
 
-/// Which element is looked for. NaN goes before all numbers.
+/// The extremum to find. NaN goes before all numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extremum {
-    /// Whether the least is looked for, and not the greatest.
+    /// Whether to find the least element instead of the greatest.
     pub(crate) least: bool,
-    /// Whether the last of equal elements counts, and not the first.
+    /// Whether the last of equal elements counts instead of the first.
     pub(crate) last: bool,
 }
 
@@ -44,7 +44,7 @@ impl Extremum {
         if self.least { a.min(b) } else { a.max(b) }
     }
 
-    /// Returns whether a later element takes the place of an earlier one.
+    /// Returns whether a later element replaces an earlier one.
     #[inline(always)]
     fn replaces<C: Number>(self, later: C, earlier: C) -> bool {
         let beyond = if self.least { later < earlier } else { later > earlier };
@@ -52,7 +52,7 @@ impl Extremum {
         beyond | (is_nan(later) & !is_nan(earlier)) | (self.last & same)
     }
 
-    /// Returns the extremum of a few elements, which are not none, and its position.
+    /// Returns the extremum of a few elements, at least one, and its position.
     #[inline(always)]
     fn scan<T: Ordered>(self, x: &[T]) -> (usize, T::Compared) {
         let mut best = (0, self.of(x.first().copied().unwrap_or_default()));
@@ -89,7 +89,7 @@ impl Extremum {
         lanes.first().copied().unwrap_or_default()
     }
 
-    /// Returns where, among at least `N` elements, the extremum that they have is.
+    /// Returns the position of the extremum among at least `N` elements.
     #[inline(always)]
     fn find<T: Ordered, const N: usize>(self, x: &[T], best: T::Compared) -> usize {
         let (is_nan_best, from_end) = (is_nan(best), self.last);
@@ -100,7 +100,7 @@ impl Extremum {
         let mut start = 0;
         let end = x.len().saturating_sub(N);
         while start < x.len() {
-            // What is left at the end of the search is searched together with elements before it.
+            // Elements that are left at the end of the search are searched together with elements before them.
             let at = if from_end { end.saturating_sub(start) } else { start.min(end) };
             if let Some(chunk) = x.get(at..).and_then(|x| x.first_chunk::<N>())
                 && let Some(found) = place(chunk, from_end, &same)
@@ -134,7 +134,7 @@ impl Extremum {
     }
 }
 
-/// Returns the first or the last place of an element that is looked for.
+/// Returns the position of the first or the last matching element.
 #[inline(always)]
 fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> bool) -> Option<usize> {
     // Without `any`, which ends early, this is done on vectors.
@@ -199,7 +199,7 @@ pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], 
 struct Columns<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
-    /// The first element of the columns' first line. Each line has as many as `out`.
+    /// The first element of the columns' first line. Each line has `out.len()` elements.
     x: *const T,
     lines: u32,
     stride: usize,
@@ -218,7 +218,7 @@ impl<T: Ordered> VectorLoop for Columns<'_, T> {
             pace.step(out.len());
             // SAFETY: the maker of this value promises the lines.
             let x = unsafe { std::slice::from_raw_parts(x.add(line as usize * stride), out.len()) };
-            // A loop of known length has vectors only.
+            // A loop of known length uses only vectors.
             match <&[T; COLUMNS]>::try_from(x) {
                 Ok(x) => which.compare(line, x, &mut best, &mut places),
                 Err(_) => which.compare(line, x, &mut best, &mut places),
@@ -296,7 +296,7 @@ mod tests {
         if which.last { all.next_back() } else { all.next() }.unwrap()
     }
 
-    /// Compares the positions of elements that are made of numbers with those of the definition.
+    /// Compares the positions with the definition. `element` converts numbers to elements.
     fn positions_of<T: Ordered + PartialOrd>(name: &str, element: impl Fn(f64) -> T) {
         let rows_of = [1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 200, 1023, 1024, 1025, 1087, 1089, 2500];
         let extents = rows_of.map(|len| [3, len, 1]).into_iter().chain([

@@ -8,7 +8,7 @@ pub(super) trait Function<T>: Copy {
     /// Whether [`far`](Self::far) computes the values of arguments that are not near.
     const APART: bool = false;
 
-    /// Returns the bounds of near arguments, if computing only such ones is faster.
+    /// Returns the bounds of near arguments, if computing only near arguments is faster.
     fn bounds(self) -> Option<[T; 2]>;
 
     /// Returns the value at `x`, which is near if `NEAR`; the value is the same for either.
@@ -22,7 +22,7 @@ pub(super) trait Function<T>: Copy {
 
 /// The number of elements that are computed at once. A shorter end is padded to this length.
 const BLOCK: usize = 64;
-/// The number of elements of which it is asked first whether all are near. In short loops, the processor would begin to
+/// The number of elements that one check for near arguments covers at first. With shorter loops, the processor would begin to
 /// compute later.
 const BLOCKS: usize = 4 * BLOCK;
 /// The same number for a few elements.

@@ -60,7 +60,7 @@ pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
-    /// What `FRAC_1_SQRT_2` lacks.
+    /// The remainder of `FRAC_1_SQRT_2`.
     const REST: f64 = -4.833646656726457e-17;
     let t = -x * FRAC_1_SQRT_2;
     let rest = -x.mul_add(FRAC_1_SQRT_2, t) - x * REST;
@@ -76,11 +76,11 @@ macro_rules! with_tanh {
     ($name:ident, $t:ident, $module:ident, $product:ident, far $a:literal $argument:literal, line $line:expr, cube $cube:expr) => {
         #[inline(always)]
         pub(super) fn $name<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-            /// `2 sqrt(2 / π)`, and 0.044715 times it, each with what the first number lacks.
+            /// `2 sqrt(2 / π)`, and 0.044715 times it, each as the nearest number and the remainder.
             const LINE: [$t; 2] = $line;
             const CUBE: [$t; 2] = $cube;
             let fma = $module::fma::<FMA>;
-            // Beyond this bound the product is 0, or the exponential does not count.
+            // Beyond this bound the product is 0, or the exponential is negligible.
             let a = if !NEAR && x.abs() > $a { $a } else { x.abs() };
             let (square, square_rest) = $product::<FMA>(a, a);
             let (cubed, cubed_rest) = $product::<FMA>(square, CUBE[0]);
@@ -121,7 +121,7 @@ impl Function<f32> for Swish {
 
     #[inline(always)]
     fn bounds(self) -> Option<[f32; 2]> {
-        // Products of greater numbers could be too great before they are multiplied by the power of two.
+        // Products of greater numbers could overflow before they are multiplied by the power of two.
         let most = (single::NORMAL / self.alpha.abs()).min(1e38);
         Some([-most, most])
     }
@@ -145,7 +145,7 @@ pub(crate) fn swish(out: &mut [f32], x: &[f32], alpha: f32) {
     apply(Swish { alpha }, out, x);
 }
 
-/// Returns a product and what it rounds off.
+/// Returns a rounded product and its rounding error, the exact product less the rounded one.
 #[inline(always)]
 fn product_f32<const FMA: bool>(x: f32, y: f32) -> (f32, f32) {
     let product = x * y;
@@ -155,7 +155,7 @@ fn product_f32<const FMA: bool>(x: f32, y: f32) -> (f32, f32) {
     (product, (f64::from(x) * f64::from(y) - f64::from(product)) as f32)
 }
 
-/// Returns a product and what it rounds off.
+/// Returns a rounded product and its rounding error, the exact product less the rounded one.
 ///
 /// Source: Dekker: A floating-point technique for extending the available precision, 1971.
 #[inline(always)]

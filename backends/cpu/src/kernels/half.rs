@@ -1,4 +1,4 @@
-//! Conversions between 16-bit floats and `f32`, in which kernels compute with them.
+//! Conversions between 16-bit floats and `f32`, the type that kernels compute in.
 
 use super::elementwise::{Run, map, slices};
 use super::number::Number;
@@ -78,7 +78,7 @@ unsafe fn narrow_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
     }
 }
 
-/// Conversions of `f16` with vectors. The compiler does not vectorise those of single numbers.
+/// Conversions of `f16` with vectors. The compiler does not vectorise scalar conversions.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;

@@ -8,7 +8,7 @@ use super::math::single::{NONE, NORMAL, exponential, fma};
 use super::math::{double, polynomial};
 use super::op::Unary;
 
-/// Returns `exp(a) / 2` as a number and what it lacks, and `exp(-a) / 2`. `a` is not negative, and at most [`NORMAL`].
+/// Returns `exp(a) / 2` as a number and its remainder, and `exp(-a) / 2`. `a` is not negative, and at most [`NORMAL`].
 #[inline(always)]
 fn halves<const FMA: bool>(a: f32) -> [f32; 3] {
     let e = exponential::<FMA, true>(a, NONE);
@@ -57,7 +57,7 @@ fn log<const FMA: bool>(x: f64) -> f64 {
     if x == f64::INFINITY { x } else { y }
 }
 
-/// Absolute values below it have inverses that are sums of two terms.
+/// Absolute values below this have inverses that are sums of two terms.
 const SMALL: f64 = 0.01;
 
 #[inline(always)]
@@ -73,7 +73,7 @@ fn asinh<const FMA: bool>(x: f32) -> f32 {
 fn acosh<const FMA: bool>(x: f32) -> f32 {
     let wide = f64::from(x);
     let y = log::<FMA>(wide + double::fma::<FMA>(wide, wide, -1.0).sqrt()) as f32;
-    // The root does not look at the sign.
+    // The root does not depend on the sign of the argument.
     if x >= 1.0 { y } else { f32::NAN }
 }
 

@@ -1,10 +1,11 @@
-//! Transposes matrices of a few rows or a few columns, such as the channels of pictures: their elements take turns.
+//! Transposes matrices of a few rows or a few columns, for example the channels of images, by interleaving the elements of
+//! rows.
 
 use super::dispatch::{VectorLoop, dispatch};
 use crate::pace::{Pace, STRETCH};
 
-/// Moves elements between rows, which are apart, and memory where they take turns. The arguments are the number of elements of
-/// a row, the rows, the distance between them, and the memory. Distances are in elements, which need no alignment.
+/// Moves elements between separate rows and memory where their elements are interleaved. The arguments are the number of
+/// elements of a row, the rows, the distance between them, and the memory. Distances are in elements, which need no alignment.
 ///
 /// # Safety of calls
 ///
@@ -32,7 +33,7 @@ pub(super) fn kernel<const JOIN: bool>(size: usize, rows: usize) -> Option<Kerne
 
 /// # Safety
 ///
-/// That of [`Kernel`], with `N` rows of elements of type `T`.
+/// As for [`Kernel`], with `N` rows of elements of type `T`.
 unsafe fn turns<T: Copy, const N: usize, const JOIN: bool>(
     cols: usize,
     apart: *mut u8,

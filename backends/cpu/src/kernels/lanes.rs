@@ -38,15 +38,15 @@ pub(crate) trait Lanes: Copy {
     unsafe fn zero() -> Self;
     /// Every lane has this number.
     unsafe fn splat(x: f32) -> Self;
-    /// The elements of two vectors in even places, and those in odd ones.
+    /// Returns the elements of two vectors at even positions, and those at odd ones.
     unsafe fn unzip(self, other: Self) -> (Self, Self);
-    /// Two vectors in which elements of `self` and of `other` take turns.
+    /// Interleaves the elements of `self` and `other` into two vectors.
     unsafe fn zip(self, other: Self) -> (Self, Self);
     unsafe fn round_f16(self) -> Self;
     unsafe fn round_bf16(self) -> Self;
 }
 
-/// The vectors of the instructions that every processor of the target has, or for which a WebAssembly module is built.
+/// The vectors that every processor of the target has, or that a WebAssembly module is built for.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(crate) use portable::Portable as Baseline;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -63,7 +63,7 @@ pub(crate) mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct F32x8(__m256);
 
-    /// Writes the functions of vectors that instructions compute.
+    /// Defines the vector functions that are single instructions.
     macro_rules! instructions {
         ($($name:ident ( $($x:ident),* ) = $result:expr;)*) => {
             $(

@@ -24,8 +24,8 @@ macro_rules! elementary {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
-            /// Evaluates a polynomial, the constant first. It is one in the square of `x`, whose coefficients are sums of two terms,
-            /// so that half as many sums wait for each other.
+            /// Evaluates a polynomial, the constant first. It is evaluated as a polynomial in the square of `x`, whose
+            /// coefficients are sums of two terms. This halves the chain of dependent sums.
             #[inline(always)]
             pub(in crate::kernels) fn in_pairs<const FMA: bool>(coefficients: &[$t], x: $t) -> $t {
                 let square = x * x;
@@ -42,19 +42,19 @@ macro_rules! elementary {
             /// Returns 2 to the power `n`, given `n + MAGIC`. `n` is an integer in the exponent range of normal numbers.
             #[inline(always)]
             fn power_of_two(shifted: $t) -> $t {
-                // The shift leaves nothing of `MAGIC`.
+                // The shift drops all bits of `MAGIC`.
                 $t::from_bits((shifted.to_bits() << $bits).wrapping_add($bias << $bits))
             }
 
             /// Returns `x` times 2 to the power `n`, given `n + MAGIC`. `x` and the product are normal numbers.
             #[inline(always)]
             fn scaled(x: $t, shifted: $t) -> $t {
-                // The shift leaves nothing of `MAGIC`, and the rest is added to the exponent.
+                // The shift drops all bits of `MAGIC`, and the rest is added to the exponent.
                 $t::from_bits(x.to_bits().wrapping_add(shifted.to_bits() << $bits))
             }
 
             /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument. The
-            /// coefficients are those of `(exp(r) - 1 - r) / r^2`.
+            /// coefficients approximate `(exp(r) - 1 - r) / r^2`.
             #[inline(always)]
             fn reduced<const FMA: bool>(x: $t, low: $t) -> ($t, $t) {
                 let shifted = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC);
@@ -64,8 +64,7 @@ macro_rules! elementary {
                 (shifted, fma::<FMA>(r * r, q, r))
             }
 
-            /// The `low` of an argument that has no small part. A compiler may leave out that it is added, which it may not
-            /// for a zero without a sign.
+            /// The `low` of an argument that has no small part. The compiler may remove the addition of -0.0, but not of 0.0.
             pub(in crate::kernels) const NONE: $t = -0.0;
 
             /// Arguments whose exponentials are normal numbers, as are the powers of two next to them.
@@ -87,8 +86,8 @@ macro_rules! elementary {
                 }
             }
 
-            /// Returns `exp(x + low)`. The powers of two hold it for `x` from twice the argument of the least number on; if
-            /// `NEAR`, the first power holds it alone, for `x` of at most `NORMAL`.
+            /// Returns `exp(x + low)`. The two powers of two can represent it for `x` from twice the argument of the least
+            /// number on. If `NEAR`, the first power suffices, for `x` of at most `NORMAL`.
             #[inline(always)]
             pub(in crate::kernels) fn exponential<const FMA: bool, const NEAR: bool>(x: $t, low: $t) -> Exponential {
                 let (shifted, less_one) = reduced::<FMA>(x, low);
@@ -153,13 +152,13 @@ macro_rules! elementary {
             pub(in crate::kernels) fn expm1<const FMA: bool>(x: $t) -> $t {
                 let near = if x < -40.0 { -40.0 } else { x };
                 let near = exp_m1::<FMA>(if near > 40.0 { 40.0 } else { near });
-                // The difference of a number that is so great and 1 rounds to the number.
+                // Subtracting 1 from a number this great has no effect after rounding.
                 let y = if x > 40.0 { exp::<FMA, false>(x) } else { near };
                 // The sum would lose the sign of a zero.
                 if x == 0.0 { x } else { y }
             }
 
-            /// Returns `log(1 + x)`: the logarithm of the rounded sum, and that of what was rounded off.
+            /// Returns `log(1 + x)`: the logarithm of the rounded sum, corrected for the rounding error.
             #[inline(always)]
             fn log1p<const FMA: bool>(x: $t) -> $t {
                 let u = 1.0 + x;
@@ -189,7 +188,7 @@ macro_rules! elementary {
                 // `1 + exp(-x)` as `scale * (1 + less_one + 1 / scale)`, which rounds less than adding 1 does.
                 let inverse = power_of_two(MAGIC - (shifted - MAGIC));
                 let y = 1.0 / fma::<FMA>(scale, less_one + inverse, scale);
-                // To so great an exponential 1 adds nothing.
+                // Adding 1 to an exponential this great has no effect.
                 if !NEAR && x < -NORMAL { exp::<FMA, false>(x) } else { y }
             }
 
@@ -208,19 +207,20 @@ macro_rules! elementary {
                 let (above, first, second) =
                     if negative { (fma::<FMA>(x, e.less_one, x), e.first, e.second) } else { (x, 1.0, 1.0) };
                 let y = above / d;
-                // What the dividend rounds off, and what is left of it, where one instruction computes them exactly.
+                // The rounding error of the dividend, and the remainder of the division, where one instruction computes them
+                // exactly.
                 let lost = if FMA && negative { fma::<FMA>(x, e.less_one, x - above) } else { 0.0 };
                 let left = if FMA { fma::<FMA>(-y, d, above) + lost } else { 0.0 };
                 // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
                 let y = fma::<FMA>(fma::<FMA>(-y, rest, left), fma::<FMA>(-0.5, small, 1.0), y);
-                // A product with a positive number has its sign, which the sum with a positive zero loses.
+                // The result has the sign of `x`, which the sum with a positive zero loses.
                 (y * first * second).copysign(x)
             }
 
             /// Returns `x * sigmoid(x)`.
             #[inline(always)]
             fn silu<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-                // Beyond these bounds the product is 0, or the exponential does not count.
+                // Beyond these bounds the product is 0, or the exponential is negligible.
                 let x = if !NEAR && x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
                 let a = x.abs();
                 let a = if !NEAR && a > -$silu { -$silu } else { a };
@@ -288,15 +288,16 @@ pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
     rest.iter().fold(first, |sum, &c| single::fma::<FMA>(sum, x, c))
 }
 
-/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place. That is enough for a term of a sum
-/// with a greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
+/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place. That is enough for a term of
+/// a sum with a greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to
+/// half of `ln 2 / scale`.
 #[inline(always)]
 fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32 {
     use std::f32::consts::{LN_2, LOG2_E};
     let shifted = single::fma::<FMA>(x, scale * LOG2_E, single::MAGIC);
     let r = single::fma::<FMA>(shifted - single::MAGIC, -LN_2 / scale, x);
     let near_one = single::in_pairs::<FMA>(&coefficients, r);
-    // The exponent is added to; the shift leaves nothing of `MAGIC`.
+    // The shift drops all bits of `MAGIC`, and the rest is added to the exponent.
     f32::from_bits(near_one.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
@@ -327,7 +328,7 @@ fn tanh_f64<const FMA: bool>(x: f64) -> f64 {
     let a = if a > 20.0 { 20.0 } else { a };
     let e = double::exp_m1::<FMA>(2.0 * a);
     let d = e + 2.0;
-    // What the sum rounded off; it matters only where the result is not almost 1.
+    // The rounding error of the sum; it matters only where the result is not almost 1.
     let rest = (2.0 - d) + e;
     let y = e / d;
     // `1 / (e + 2)` is `(1 - y) / 2`.
@@ -361,7 +362,7 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 4.0 { 4.0 } else { a };
     let small = single::fma::<FMA>(a, single::in_pairs::<FMA>(&SMALL, a * a), a);
-    // Added in pairs, the terms of the greater one round more than the result may.
+    // An evaluation in pairs would round more than the result may.
     let large = 1.0 - rough_exp::<FMA>(polynomial::<FMA>(&LARGE, a), 1.0, ROUGH_EXP);
     (if a >= 1.0 { large } else { small }).copysign(x)
 }

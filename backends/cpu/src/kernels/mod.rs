@@ -1,9 +1,9 @@
-//! Kernels: loops over elements behind pointers. They know nothing of tensors.
+//! Kernels: loops over elements behind pointers. They do not depend on tensors.
 //!
-//! An operation selects its kernel by a value of [`op`] and the element type, and gives it pointers, extents and
-//! strides. Kernels check no shapes and allocate no results. They split long work over threads and use the widest
-//! instruction set that the processor has. On a processor with none of the known instruction sets, the same loops run
-//! as compiled for any processor of the target.
+//! An operation selects its kernel by a value of [`op`] and the element type, and passes pointers, extents and strides to it.
+//! Kernels check no shapes and allocate no results. They split long work over threads and use the widest instruction set that
+//! the processor has. On a processor with none of the known instruction sets, the same loops run as compiled for any processor
+//! of the target.
 //!
 //! Kernels write outputs and never read them, so outputs may be uninitialised. Outputs do not overlap with operands.
 
@@ -46,7 +46,7 @@ pub(crate) mod transpose;
 mod trigonometry;
 pub(crate) mod walk;
 
-/// The number of elements from which kernels are used whose setup pays off only for a few dozen elements or more.
+/// The least number of elements for kernels whose setup pays off only for a few dozen elements or more.
 pub(crate) const FEW: usize = 32;
 
 /// A pointer that threads may share, because each of them accesses only its own part.

@@ -80,7 +80,7 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
     });
 }
 
-/// The number of repetitions of an element from which a loop over them is worth its setup.
+/// The least number of repetitions of an element that justifies the setup of a loop over them.
 const FEW_REPEATS: usize = 8;
 
 /// Copies like [`copy`], on this thread.
@@ -113,7 +113,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     {
         let bytes = *extent * size;
         outer.iter_mut().for_each(|dim| dim.strides = dim.strides.map(|s| s / run));
-        // SAFETY: a run at every index of the other dimensions is an element of so many bytes.
+        // SAFETY: a run at every index of the other dimensions is an element of `bytes` bytes.
         return unsafe { copy_part(outer, bytes, dst, src) };
     }
     let width = size.cast_signed();
@@ -132,7 +132,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             });
         }
         [outer @ .., Dim { extent, strides: [d, s] }] => {
-            // Rows may be short, so that the loop over them is here.
+            // Rows may be short, so this function loops over them.
             let (outer, rows) = innermost(outer);
             for_each_index(outer, |index| {
                 for i in 0..rows.extent.cast_signed() {
@@ -194,7 +194,7 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
     }
 }
 
-/// The number of columns from which a loop over them is long enough.
+/// The least number of columns that makes a loop over them long enough.
 pub(crate) const COLUMNS: usize = 64;
 
 /// Copies the element at each position of each row to `out`, one after another. Neighbouring rows are `row` elements
@@ -220,7 +220,7 @@ pub(crate) unsafe fn pick_columns(
         [row, step]: [isize; 2],
         out: *mut u8,
     ) {
-        /// The number of elements that are written before those of the next rows. The cache has them for all columns.
+        /// The number of elements that are written before the elements of the next rows. The cache holds them for all columns.
         const NEAR: usize = 1 << 12;
         let (base, out, columns) = (base.cast::<T>(), out.cast::<T>(), at.len());
         let mut pace = Pace::new();

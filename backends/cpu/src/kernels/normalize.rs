@@ -1,6 +1,6 @@
-//! Normalisations of whole rows of `f32`, and what functions of rows share.
+//! Normalisations of whole rows of `f32`, and shared code of row functions.
 //!
-//! Sums are those of short blocks, kept as many partial sums, and the blocks are added in `f64`. Their error therefore
+//! A sum is computed in short blocks, each with several partial sums, and the blocks are added in `f64`. Its error therefore
 //! does not grow with the length of a row.
 
 use super::dispatch::{VectorLoop, dispatch};
@@ -78,8 +78,8 @@ pub(super) fn lanewise<const N: usize>(
     lanes
 }
 
-/// Combines each lane of the first half with that of the second, until one is left. One lane after another would wait for
-/// each other.
+/// Combines each lane of the first half with the same lane of the second half, until one lane is left. Combining one lane after
+/// another would be a chain of dependent operations.
 #[inline(always)]
 pub(super) fn folded<T: Copy + Default, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
     const { assert!(N.is_power_of_two()) };
@@ -109,7 +109,7 @@ pub(super) fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
         for (lane, &x) in lanes.iter_mut().zip(rest) {
             *lane += f(x);
         }
-        // Short rows would wait for the conversion of many lanes.
+        // For short rows, the conversion of many lanes would dominate.
         let mut few = [0.0; FEW_LANES];
         for lanes in lanes.as_chunks::<FEW_LANES>().0 {
             for (few, &lane) in few.iter_mut().zip(lanes) {
@@ -132,7 +132,8 @@ struct LayerNorm {
     epsilon: f64,
 }
 
-/// What is subtracted from the elements of a row, one after the other, and the factor by which the rest is normal.
+/// Two numbers that are subtracted from the elements of a row, one after the other, and the factor that normalises the
+/// difference.
 #[derive(Debug, Clone, Copy)]
 struct Moments {
     near: f32,
@@ -141,8 +142,8 @@ struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of a row. They are those of the distances from a number near the mean. A mean rounded to `f32`
-    /// would be off by much more than the distances are, if the mean is great.
+    /// Computes the moments of a row from the distances to a number near the mean. If the mean is large, its rounding error in
+    /// `f32` may be much larger than the distances.
     #[inline(always)]
     fn of(x: &[f32], epsilon: f64) -> Moments {
         let n = x.len() as f64;
@@ -218,7 +219,7 @@ impl RowFunction for InstanceNorm {
     }
 }
 
-/// Writes what [`layer_norm`] does, with a scale and a bias for each row.
+/// Normalises like [`layer_norm`], with a scale and a bias for each row.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! The arithmetic of elements as the op table defines it. This is the one trait with which all kernels compute.
+//! The arithmetic of elements as the op table defines it. All kernels compute with this one trait.
 
 use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use half::{bf16, f16};
@@ -82,7 +82,7 @@ macro_rules! integers {
             fn narrow(sum: $sum) -> Self { sum }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> Self {
-                // Both fit in 128 bits, and the quotient lies between 0 and the sum, so the casts lose nothing.
+                // Both fit in 128 bits, and the quotient is between 0 and the sum, so the casts lose nothing.
                 (sum as i128).checked_div(count as i128).unwrap_or(0) as $t
             }
         }
@@ -123,7 +123,7 @@ macro_rules! floats {
             fn abs(self) -> Self { $t::from_bits(self.to_bits() & !$bits) }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                // One instruction, which gives `self` if either is NaN, and the choice of the other NaN.
+                // One instruction, which returns `self` if either is NaN, and a selection in case `other` is NaN.
                 let greater = if other > self { other } else { self };
                 if other.is_nan() { other } else { greater }
             }

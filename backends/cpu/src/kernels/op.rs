@@ -70,7 +70,7 @@ pub(crate) enum Binary {
     Div,
     /// `a` to the power `b`, for floats.
     Pow,
-    /// What truncating the quotient leaves of `a`, for floats. It is exact, and has the sign of `a`.
+    /// The remainder of `a` after a truncated division by `b`, for floats. It is exact, and has the sign of `a`.
     Fmod,
     /// `a` shifted to the left by `b`, for integers.
     ShiftLeft,
@@ -98,7 +98,7 @@ pub(crate) enum Binary {
     Xor,
 }
 
-/// What is asked of one element; the answer is a bool.
+/// A test of one element; the result is a bool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Test {
     /// Whether a bool is false.

@@ -1,4 +1,4 @@
-//! Integers in the order of elements, and what extrema are found among.
+//! Integers in the order of elements, and the type that extrema are found in.
 
 use super::number::Number;
 use half::{bf16, f16};
@@ -7,16 +7,16 @@ use half::{bf16, f16};
 pub(crate) trait Ordered: Copy + Default + Send + Sync + 'static {
     /// An integer of the size of an element.
     type Key: Key;
-    /// What extrema are found among: elements that processors compare, or keys.
+    /// The type that extrema are found in: elements that processors compare, or keys.
     type Compared: Number;
 
     /// Returns the integer that has the element's place in the order.
     fn key(self) -> Self::Key;
-    /// Returns what is compared. If it is no float, NaN is the least or the greatest.
+    /// Returns the value to compare. If it is no float, NaN is the least or the greatest.
     fn compared(self, nan_is_least: bool) -> Self::Compared;
 }
 
-/// An integer that stands for an element.
+/// An integer that represents an element.
 pub(crate) trait Key: Number + Ord {
     /// Returns the integer itself, or if `reverse`, the one that has its place in the reverse order.
     fn turned(self, reverse: bool) -> Self;

@@ -18,7 +18,7 @@ pub(crate) enum Indices<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuples<'a> {
     pub(crate) indices: Indices<'a>,
-    /// The dimensions that a tuple indexes, of which there is at least one.
+    /// The dimensions that a tuple indexes, at least one.
     pub(crate) named: &'a [Dim<1>],
 }
 
@@ -38,11 +38,11 @@ impl Tuples<'_> {
     }
 }
 
-/// Calls `each` with the positions that the tuples give, some at a time, in order, and with the number of elements from each
-/// position on. The position of a tuple is that of its place among `dims`, of which each has one tuple, and that of its indices
-/// among the dimensions that it names. Each tuple selects `run` elements, of which a long run comes in parts.
+/// Calls `each` with the positions that the tuples give, in order and several at a time, and with the number of elements from
+/// each position on. There is one tuple for each index of `dims`. Its position is the offset of that index plus the offset of
+/// the tuple's indices in the dimensions that it names. Each tuple selects `run` elements; long runs come in parts.
 ///
-/// The result tells whether all indices are in range. `each` gets no position from an index that is not.
+/// Returns whether all indices are in range. `each` gets no position from an index that is out of range.
 pub(crate) fn places(
     dims: &[Dim<1>],
     tuples: Tuples<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn places(
     inside
 }
 
-/// Computes the positions of neighbouring tuples. Returns whether all indices are in range, and there are so many.
+/// Computes the positions of neighbouring tuples. Returns whether `indices` has all of them and they are in range.
 #[inline]
 fn row<I: Copy + Into<i64>>(
     at: &mut [usize],

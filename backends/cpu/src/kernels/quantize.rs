@@ -1,6 +1,6 @@
-//! Loops between numbers and the integers of eight bits that stand for them.
+//! Loops between numbers and the 8-bit integers that represent them.
 //!
-//! Each does in one pass, with the same roundings, what the bodies of the operations do step by step.
+//! Each computes in one pass, with the same roundings, the same results as the bodies of the operations do step by step.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -40,10 +40,10 @@ impl Target {
     }
 }
 
-/// Bytes that stand for numbers.
+/// Bytes that represent numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
-    /// What makes a byte unsigned.
+    /// The mask that makes a byte unsigned.
     mask: u8,
     /// The zero point of the unsigned bytes.
     zero: i32,
@@ -57,7 +57,7 @@ impl Source {
         Source { mask, zero: zero.wrapping_add(moved), scale }
     }
 
-    /// Returns the number that a byte stands for.
+    /// Returns the number that a byte represents.
     #[inline(always)]
     fn number(self, byte: u8) -> f32 {
         i32::from(byte ^ self.mask).wrapping_sub(self.zero) as f32 * self.scale
@@ -115,14 +115,14 @@ pub(crate) fn requantize<T: Unquantized>(out: &mut [u8], x: &[T], scale: f32, y_
 /// Rows of sums that are quantised together, because a call for each takes as long as its few sums.
 pub(crate) struct Rows<'a, S, P> {
     pub(crate) sums: &'a [i32],
-    /// The distance between rows, and the number of sums of each that are quantised, which is at most `N`.
+    /// The distance between rows, and the number of sums of each row that are quantised, at most `N`.
     pub(crate) stride: usize,
     pub(crate) width: usize,
-    /// The scale of each row, by which its sums are multiplied before they are divided by `y_scale`.
+    /// The scale of each row. The sums of the row are multiplied by it before they are divided by `y_scale`.
     pub(crate) scale: S,
     pub(crate) y_scale: f32,
     pub(crate) target: Target,
-    /// Takes the bytes of each row, those after the last sum without meaning.
+    /// Receives the bytes of each row. Bytes after the last sum have no meaning.
     pub(crate) put: P,
 }
 
@@ -145,8 +145,8 @@ impl<S: Fn(usize) -> f32, P: Fn(usize, &[u8; N]), const N: usize> VectorLoop for
                     *to = target.byte(x.float() * scale / y_scale);
                 }
             }
-            // A load that meets parts of several stores waits until these have reached the cache, so that rows are taken when all
-            // of the group are written.
+            // A load that overlaps several recent stores stalls until these have reached the cache, so rows are handed over
+            // only when the whole group is written.
             for ((i, bytes), _) in (first..).zip(&bytes).zip(sums.chunks(stride.max(1))) {
                 put(i, bytes);
             }
@@ -154,7 +154,7 @@ impl<S: Fn(usize) -> f32, P: Fn(usize, &[u8; N]), const N: usize> VectorLoop for
     }
 }
 
-/// The number of rows that are quantised before the first of them is taken.
+/// The number of rows that are quantised before the first of them is handed over.
 const GROUP: usize = 8;
 
 /// Quantises rows of at most `N` sums.
@@ -172,7 +172,7 @@ pub(crate) unsafe fn whole(out: &mut [i32], x: &[f32], plus: i32) {
     dispatch(Each { out, x, f: |v: f32| unsafe { v.to_int_unchecked::<i32>() }.wrapping_add(plus) });
 }
 
-/// Writes the numbers that bytes stand for.
+/// Writes the numbers that bytes represent.
 pub(crate) fn dequantize(out: &mut [f32], x: &[u8], source: Source) {
     dispatch(Each { out, x, f: |v: u8| source.number(v) });
 }
@@ -222,7 +222,7 @@ impl VectorLoop for Scaled<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Scaled { out, x, scale, scales, bias } = self;
-        // Rows of tiles are short, so that loops over lists of any length would take longer than what they compute.
+        // Rows of tiles are short, so that loops over lists of any length would take longer than the computation.
         let ((out, out_end), (x, x_end)) = (out.as_chunks_mut::<AT_ONCE>(), x.as_chunks::<AT_ONCE>());
         let whole = x.len() * AT_ONCE;
         let (mut by, mut plus) =
@@ -255,7 +255,7 @@ pub(crate) fn scaled(sums: Scaled<'_>) {
     dispatch(sums);
 }
 
-/// Adds or multiplies the numbers that bytes stand for, and quantises the results.
+/// Adds or multiplies the numbers that bytes represent, and quantises the results.
 pub(crate) fn pairs(
     out: &mut [u8],
     [a, b]: [&[u8]; 2],
@@ -312,7 +312,8 @@ impl VectorLoop for Range<'_> {
     }
 }
 
-/// The scale and the zero point of elements, by their range with 0. `None` if there is no element, or if one is not finite.
+/// Returns the scale and the zero point of elements, by their range with 0. `None` if there is no element, or if one is not
+/// finite.
 pub(crate) fn range(x: &[f32]) -> Option<(f32, u8)> {
     let [least, most] = dispatch(Range(x))?;
     let (least, most) = (least.min(0.0), most.max(0.0));
@@ -324,12 +325,12 @@ pub(crate) fn range(x: &[f32]) -> Option<(f32, u8)> {
     Some((scale, point as u8))
 }
 
-/// Returns what elements are divided by: 1 for a scale of 0.
+/// Returns the divisor of elements: 1 for a scale of 0.
 pub(crate) fn divisor(scale: f32) -> f32 {
     if scale == 0.0 { 1.0 } else { scale }
 }
 
-/// Replaces bytes by entries of a table. The bytes are `^ mask` the indices.
+/// Replaces bytes by entries of a table. The indices are the bytes XOR `mask`.
 pub(crate) fn lookup(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 && extras() && is_x86_feature_detected!("avx512vbmi") {

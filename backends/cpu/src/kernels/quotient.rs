@@ -26,7 +26,7 @@ pub(super) fn kernel(dtype: DataType) -> Option<Run<2>> {
     run
 }
 
-/// Returns a quotient of integers of 32 bits, of which it has the low bits.
+/// Returns a number whose low bits are the quotient of 32-bit integers.
 #[inline(always)]
 fn wide(a: impl Into<f64>, b: impl Into<f64>) -> u64 {
     /// After adding this number, the low bits hold an integer.
@@ -34,7 +34,7 @@ fn wide(a: impl Into<f64>, b: impl Into<f64>) -> u64 {
     ((a.into() / b.into()).trunc() + MAGIC).to_bits()
 }
 
-/// Returns a quotient of integers of at most 16 bits, of which it has the low bits.
+/// Returns a number whose low bits are the quotient of integers of at most 16 bits.
 #[inline(always)]
 fn narrow(a: impl Into<f32>, b: impl Into<f32>) -> u32 {
     /// After adding this number, the low bits hold an integer.

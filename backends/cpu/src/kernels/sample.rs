@@ -5,7 +5,7 @@ use super::{Shared, walk};
 
 /// The most dimensions of a plane.
 pub(crate) const MOST: usize = 3;
-/// The number of positions that are sampled together. What is known of them stays in the first-level cache.
+/// The number of positions that are sampled together. Their intermediate values stay in the first-level cache.
 const TOGETHER: usize = 128;
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 12;
@@ -21,10 +21,10 @@ pub(crate) enum Beyond {
     Mirror { centres: bool },
 }
 
-/// How positions from -1 to 1 give values.
+/// How values are sampled at positions from -1 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampling {
-    /// Whether a value is that of the nearest element, and not interpolated.
+    /// Whether a value is the nearest element instead of an interpolated one.
     pub(crate) nearest: bool,
     pub(crate) beyond: Beyond,
     /// Whether -1 and 1 are the outermost centres, and not the outermost edges.
@@ -61,12 +61,12 @@ impl Along {
         x < self.low || x > self.high
     }
 
-    /// Mirrors a position at the borders until it lies between them.
+    /// Mirrors a position at the borders until it is between them.
     #[inline(always)]
     fn mirrored(&self, x: f32) -> f32 {
         let range = self.high - self.low;
         if range <= 0.0 {
-            // Between equal centres, an infinity times 0 is no place.
+            // Between equal centres, the product of an infinity and 0 would be no position.
             return if x.is_nan() { f32::NAN } else { self.low };
         }
         if !self.outside(x) {
@@ -116,15 +116,16 @@ type Each<T> = [T; TOGETHER];
 
 /// The elements around some positions, for each combination of neighbours along the dimensions.
 struct Taps {
-    /// Where they are in a plane.
+    /// The indices of the elements in a plane.
     index: [Each<u32>; 1 << MOST],
-    /// All bits; none if there is no element, whose value is then zero.
+    /// All bits set, or no bits if the element does not exist; its value is then zero.
     kept: [Each<u32>; 1 << MOST],
     weight: [Each<f32>; 1 << MOST],
 }
 
 impl Taps {
-    /// Adds what the neighbours along dimension `i` give, of which those of the dimensions behind it come next to each other.
+    /// Adds the contributions of the neighbours along dimension `i`. Neighbours along the dimensions behind it are next to each
+    /// other.
     #[inline(always)]
     fn add(&mut self, along: &Along, i: usize, rank: usize, grid: &[f32]) {
         let each = if along.sampling.nearest { 1 } else { 2usize };
@@ -205,7 +206,7 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// The planes, the positions and the room for values are there. The indices of the first `N` taps are those of elements.
+    /// The planes, the positions and the room for values exist. The indices of the first `N` taps are indices of elements.
     #[inline(always)]
     unsafe fn sample<const N: usize>(self, taps: &Taps, first: usize, n: usize) {
         for channel in 0..self.channels {
@@ -228,8 +229,8 @@ impl Entry {
     }
 }
 
-/// Samples contiguous planes with these extents, of which there are `channels` for each of `batch` entries, at `count`
-/// positions for each entry.
+/// Samples contiguous planes with these extents, `channels` planes for each of `batch` entries, at `count` positions for each
+/// entry.
 ///
 /// # Safety
 ///

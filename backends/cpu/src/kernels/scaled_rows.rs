@@ -1,4 +1,4 @@
-//! Rows of integers of 8 bits, each of which has a scale.
+//! Rows of 8-bit integers with one scale for each row.
 
 use super::dispatch::{VectorLoop, dispatch};
 
@@ -43,12 +43,12 @@ impl VectorLoop for Widen {
     }
 }
 
-/// Writes `count` rows of `size` elements, one behind another: integers times the scale of their row. Rows and scales have distances in
-/// elements.
+/// Writes `count` rows of `size` elements, one behind another: integers times the scale of their row. The distances of rows and
+/// scales are in elements.
 ///
 /// # Safety
 ///
-/// There are such rows and such scales, and room for the products, which overlap neither.
+/// The rows and the scales exist. There is room for the products, which overlap neither.
 pub(crate) unsafe fn widen(
     extents: [usize; 2],
     to: *mut f32,

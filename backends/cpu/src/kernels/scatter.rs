@@ -20,7 +20,7 @@ pub(crate) enum Meeting {
 }
 
 impl Meeting {
-    /// Returns the way that stands for a reduction of ONNX.
+    /// Returns the variant for a reduction of ONNX.
     pub(crate) fn of(reduction: ScatterReduction) -> Meeting {
         match reduction {
             ScatterReduction::None => Meeting::Replace,
@@ -37,7 +37,7 @@ impl Meeting {
 ///
 /// # Safety of calls
 ///
-/// There are so many updates, and so many elements from each position on; they do not overlap.
+/// There is this number of updates for each position, and this number of elements from each position on; they do not overlap.
 pub(crate) type Update = unsafe fn(&[usize], usize, *const u8, *mut u8);
 
 /// Selects the kernel for elements of a type, which have `size` bytes.
@@ -51,7 +51,7 @@ pub(crate) fn kernel(meeting: Meeting, dtype: DataType, size: usize) -> Option<U
             16 => replace::<u128>,
             _ => return None,
         },
-        // Of truth values, a sum is a disjunction and a product a conjunction.
+        // For bools, a sum is a disjunction and a product a conjunction.
         (Meeting::Add | Meeting::Max, DataType::Bool) => combine::<u8, Any>,
         (Meeting::Mul | Meeting::Min, DataType::Bool) => combine::<u8, All>,
         (Meeting::Add, _) => combining::<Sum>(dtype)?,

@@ -4,8 +4,9 @@ use super::elementwise::{Run, zip};
 use super::op::Binary;
 use bb::DataType;
 
-/// Returns the loop of a shift, if the type is one of integers; `None` for other operations. Shifts by the width or more leave no
-/// bit; to the right, the sign in every bit of a signed number. A negative count is a great one.
+/// Returns the loop of a shift, if the type is one of integers; `None` for other operations. A shift by the width or more
+/// clears all bits; a signed number that is shifted to the right gets its sign in every bit. Negative counts are treated as
+/// great ones.
 pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
     macro_rules! shifts {
         ($t:ident $unsigned:ident) => {{

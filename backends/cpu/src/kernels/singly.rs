@@ -29,7 +29,7 @@ pub(super) fn singly(op: Unary) -> Option<Run<1>> {
     }
 }
 
-/// Returns the inverse hyperbolic cosine. The library's function does not look at the sign.
+/// Returns the inverse hyperbolic cosine. The library's function ignores the sign.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }

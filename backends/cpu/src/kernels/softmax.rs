@@ -23,7 +23,7 @@ fn greatest(x: &[f32]) -> f32 {
     folded(lanes, greater)
 }
 
-/// The number of elements of which one decides how all are computed.
+/// The number of elements that share one decision about how they are computed.
 const NEIGHBOURS: usize = 256;
 /// The number of elements whose powers are added in `f32`.
 const BLOCK: usize = 512;
@@ -44,7 +44,7 @@ fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
     }
 }
 
-/// Numbers from which on neighbours are so far from each other that a rounded difference may not be near.
+/// The least magnitude at which neighbouring numbers are so far apart that a rounded difference may not be near.
 const ROUNDED: f32 = 1e6;
 
 /// Writes `exp(x - most)` for each element, and returns the sum. Neighbours are added as soon as they are computed: the
@@ -100,7 +100,7 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
     }
 }
 
-/// The length up to which rows are short. Vectors compute the exponentials of several short rows together.
+/// The greatest length of short rows. Vectors compute the exponentials of several short rows together.
 const SHORT: usize = 32;
 /// The number of elements of short rows that are computed together; a few of them fill the first cache.
 const TOGETHER: usize = 1024;
@@ -175,7 +175,8 @@ pub(crate) fn start(first: usize) -> usize {
     first - first % BLOCK
 }
 
-/// Writes softmax like [`softmax`]. To the last bit, results depend on no elements of minus infinity behind the others, nor on how many there are.
+/// Writes softmax like [`softmax`]. To the last bit, results do not depend on elements of minus infinity behind the others, nor
+/// on their number.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 //! The greatest or the least elements of rows.
 //!
-//! Elements are compared by their [keys](super::ordered), which are turned so that the least go first. Most elements of a row are
-//! only compared with a limit. What is within the limit is collected, and now and then all of it but the first elements is
-//! dropped, which lowers the limit.
+//! Elements are compared by their [keys](super::ordered), which are turned so that the least go first. Most elements of a row
+//! are only compared with a limit. Elements within the limit are collected. From time to time, all of them except the first
+//! ones are dropped, which lowers the limit.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::elementwise::GRAIN;
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FEW: usize = 64;
 /// The number of elements that are compared with the limit together.
 const BLOCK: usize = 64;
-/// The number of elements of a row from which its first limit is taken.
+/// The number of elements of a row that determine its first limit.
 const HEAD: usize = 4096;
 /// The least number of elements that are collected before most of them are dropped.
 const ROOM: usize = 512;
-/// The number of steps in which the first limit is searched. A limit that is not the lowest only lets more elements pass.
+/// The number of steps of the search for the first limit. A limit that is not the lowest only lets more elements pass.
 const STEPS: usize = 16;
 
-/// The number of elements that are sorted without looking whether the run must end. It takes a few milliseconds for them.
+/// The number of elements that are sorted without a check whether the run must end. It takes a few milliseconds for them.
 const UNWATCHED: usize = 1 << 17;
-/// What a comparison costs, in elements of a cheap operation.
+/// The cost of a comparison, in elements of a cheap operation.
 const COMPARISON: usize = 4;
 
 /// An element by its key, and its position. Of equal keys the lower position goes first.
@@ -33,7 +33,7 @@ type Place<T> = (<T as Ordered>::Key, u32);
 
 /// Returns a limit within which are at least `k` elements, and few more if they are in random order.
 ///
-/// The elements are dealt out to `BLOCK` lanes. The first elements of `k` lanes are within the limit.
+/// The elements are distributed over `BLOCK` lanes. The first elements of `k` lanes are within the limit.
 #[inline(always)]
 fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
     let (blocks, _) = x.as_chunks::<BLOCK>();
@@ -110,7 +110,7 @@ impl<T: Ordered> Collected<'_, T> {
         }
     }
 
-    /// Drops all elements but the first `k`, in any order.
+    /// Drops all elements except the first `k`, in any order.
     #[cold]
     fn drop_rest(&mut self, pace: &mut Pace) {
         let collected = self.places.get_mut(..self.count).unwrap_or_default();
@@ -164,7 +164,7 @@ impl<T: Ordered> Collected<'_, T> {
     }
 }
 
-/// Compares, and looks now and then whether the run must end.
+/// Compares, and checks from time to time whether the run must end.
 fn watched<P: Ord>(pace: &mut Pace) -> impl FnMut(&P, &P) -> std::cmp::Ordering {
     |a, b| {
         pace.step(COMPARISON);
@@ -254,7 +254,7 @@ mod tests {
     use crate::threads::as_if;
     use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
-    /// Compares the first of elements that are made of numbers with those of a stable sort.
+    /// Compares the first elements with the first elements of a stable sort. `element` converts numbers to elements.
     fn first_of<T: Ordered + PartialOrd + std::fmt::Debug>(name: &str, element: impl Fn(f64) -> T) {
         let few = [[1, 1, 1], [3, 7, 7], [3, 40, 1], [2, 64, 64], [2, 127, 3], [2, 128, 5], [2, 129, 64]];
         let many = [[2, 500, 5], [2, 1000, 16], [1, 5000, 64], [1, 5000, 65], [2, 700, 700], [1, 9000, 300]];

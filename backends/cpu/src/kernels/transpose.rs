@@ -63,8 +63,8 @@ pub(crate) unsafe fn transpose(
     });
 }
 
-/// Transposes like [`transpose`], on this thread. It walks along the rows of the source if `SOURCE`, otherwise along
-/// those of the destination. It is fastest along the rows that are far apart.
+/// Transposes like [`transpose`], on this thread. It walks along the rows of the source if `SOURCE`, otherwise along the rows
+/// of the destination. It is fastest along the rows that are far apart.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ struct Form {
     run: unsafe fn(*mut u8, usize, *const u8, usize),
 }
 
-/// Returns the forms for elements of `size` bytes of any type, those of larger squares first.
+/// Returns the forms for elements of `size` bytes of any type, the largest squares first.
 fn forms(size: usize, level: Level) -> &'static [Form] {
     #[cfg(target_arch = "x86_64")]
     {

@@ -8,14 +8,14 @@ use super::math::{polynomial, single::fma};
 use super::op::Unary;
 use std::f32::consts::{FRAC_2_PI, FRAC_PI_2, PI};
 
-/// The greatest angle that is reduced in vectors. From there on, the multiple of a quarter of the period has so many digits that
-/// its products with the parts of the quarter round.
+/// The greatest angle that is reduced in vectors. Beyond it, the multiple of a quarter of the period has too many digits for
+/// exact products with the parts of the quarter.
 const NEAR: f32 = 131_072.0;
 
-/// What [`FRAC_PI_2`] lacks, and what the two lack.
+/// The second and the third term of a quarter of the period, whose first term is [`FRAC_PI_2`].
 const REST: [f32; 2] = [-4.371_139e-8, -1.715_124_5e-15];
 
-/// An angle as a multiple of a quarter of the period, and the rest as a number and what it lacks.
+/// An angle as a multiple of a quarter of the period, and the rest as a number and its remainder.
 #[derive(Clone, Copy)]
 struct Angle {
     quarters: u32,
@@ -31,7 +31,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
     let shifted = fma::<FMA>(x, FRAC_2_PI, MAGIC);
     let (n, quarters) = (shifted - MAGIC, shifted.to_bits());
     if FMA {
-        // The first difference is exact. The second one comes with what it rounds off, and so does its product.
+        // The first difference is exact. The second one comes with its rounding error, and so does its product.
         let first = n.mul_add(-FRAC_PI_2, x);
         let product = n * -REST[0];
         let rest = first + product;
@@ -40,7 +40,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
         let low = n.mul_add(-REST[1], n.mul_add(-REST[0], -product) + lost);
         return Angle { quarters, rest, low };
     }
-    /// The first 33 bits of a quarter of the period, whose product with the multiple is exact, and what they lack.
+    /// The first 33 bits of a quarter of the period, whose product with the multiple is exact, and the remainder.
     const QUARTER: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192e-11];
     let n = f64::from(n);
     let wide = (f64::from(x) - n * QUARTER[0]) - n * QUARTER[1];
@@ -49,7 +49,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
 }
 
 impl Angle {
-    /// Returns the sine of the rest, as a number and what it lacks.
+    /// Returns the sine of the rest, as a number and its remainder.
     #[inline(always)]
     fn sin<const FMA: bool>(self) -> [f32; 2] {
         const SIN: [f32; 3] = [-1.950_306_8e-4, 8.332_071e-3, -0.166_666_54];
@@ -60,7 +60,7 @@ impl Angle {
         [y, (r - y) + more]
     }
 
-    /// Returns the cosine of the rest, as a number and what it lacks.
+    /// Returns the cosine of the rest, as a number and its remainder.
     #[inline(always)]
     fn cos<const FMA: bool>(self) -> [f32; 2] {
         const COS: [f32; 3] = [2.441_919_4e-5, -1.388_719_4e-3, 4.166_664e-2];
@@ -68,7 +68,7 @@ impl Angle {
         let square = r * r;
         let half = 0.5 * square;
         let high = 1.0 - half;
-        // What the difference rounded off.
+        // The rounding error of the difference.
         let lost = (1.0 - high) - half;
         let tail = fma::<FMA>(-r, low, lost);
         let more = fma::<FMA>(square * square, polynomial::<FMA>(&COS, square), tail);
@@ -95,7 +95,7 @@ impl Angle {
         if FMA {
             let inverse = 1.0 / below;
             let y = above * inverse;
-            // What is left of the dividend.
+            // The remainder of the division.
             let left = (-y).mul_add(below_low, (-y).mul_add(below, above) + above_low);
             return left.mul_add(inverse, y);
         }
@@ -127,8 +127,8 @@ fn atan<const FMA: bool>(x: f32) -> f32 {
     (if inverse { FRAC_PI_2 + (REST[0] + y) } else { y }).copysign(x)
 }
 
-/// Returns the inverse sine of the absolute value `a` up to one half, else that of `sqrt((1 - a) / 2)`, of which `acos(a)` is
-/// twice; as a number and what is added to it.
+/// Returns the inverse sine of the absolute value `a` if that is at most one half, else the inverse sine of
+/// `sqrt((1 - a) / 2)`, which is half of `acos(a)`. The result is a number and a term to add to it.
 #[inline(always)]
 fn half_asin<const FMA: bool>(a: f32) -> [f32; 2] {
     const ASIN: [f32; 5] = [4.216_628_5e-2, 2.417_952_6e-2, 4.547_037_6e-2, 7.495_297_5e-2, 0.166_667_52];
@@ -143,7 +143,7 @@ fn asin<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let [s, more] = half_asin::<FMA>(a);
     let high = FRAC_PI_2 - 2.0 * s;
-    // What the difference rounded off.
+    // The rounding error of the difference.
     let lost = (FRAC_PI_2 - high) - 2.0 * s;
     let y = if a > 0.5 { high + (lost + fma::<FMA>(-2.0, more, REST[0])) } else { s + more };
     y.copysign(x)
@@ -155,7 +155,8 @@ fn acos<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let [s, more] = half_asin::<FMA>(a);
     let (s, more) = (s.copysign(x), more.copysign(x));
-    // Above one half, twice the sum, or what that is less than half of the period; else what a quarter is more than the sum.
+    // Above one half, the result is twice the sum, or half of the period less twice the sum; else a quarter of the period less
+    // the sum.
     let far = a > 0.5;
     let (s, more) = if far { (2.0 * s, 2.0 * more) } else { (-s, -more) };
     let (base, rest) =

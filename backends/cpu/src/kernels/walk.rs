@@ -1,9 +1,9 @@
 //! Walks operands of any layout and hands contiguous runs of them to a loop.
 //!
-//! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for
-//! contiguous memory. The copies stay in the first cache. A buffer holds many short rows, because a call of
-//! the loop for each of them would cost more than their elements. Elements are told apart by their size, so that all of this
-//! is compiled once for each number of operands.
+//! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for contiguous
+//! memory. The copies stay in the first cache. A buffer holds many short rows, because a call of the loop for each of them
+//! would cost more than their elements. Only the size of elements matters here, so that all of this is compiled once for each
+//! number of operands.
 
 use super::elementwise::Kernel;
 use super::moves::line;
@@ -13,7 +13,7 @@ use crate::pace::{self, Pace};
 use crate::threads::{self, Units};
 use std::mem::MaybeUninit;
 
-/// Parts for each thread: a thread that comes late takes fewer of them.
+/// Parts for each thread: a thread that starts late takes fewer of them.
 pub(crate) const PARTS: usize = 4;
 
 /// How much less work is worth sharing with threads that are awake.
@@ -21,7 +21,7 @@ const AWAKE: usize = 4;
 /// How much more work is worth waking threads for.
 const ASLEEP: usize = 4;
 
-/// The grains of work after which a thread looks whether the run must end. They take a few milliseconds.
+/// The grains of work between checks whether the run must end. They take a few milliseconds.
 const LOOK: usize = 64;
 
 /// Shares `n` units among threads if the whole costs at least `grain` times two.
@@ -32,7 +32,7 @@ pub(crate) fn split(n: usize, weight: usize, grain: usize, f: impl Fn(usize, usi
     split_into(PARTS, n, weight, grain, &f);
 }
 
-/// Does what [`split`] does, with `each` parts for each thread.
+/// Shares units like [`split`], with `each` parts for each thread.
 pub(crate) fn split_into(
     each: usize,
     n: usize,
@@ -44,7 +44,7 @@ pub(crate) fn split_into(
         return in_parts(n, threads * each, f);
     }
     let total = n.saturating_mul(weight);
-    // Long work is divided further than threads need, because a thread looks between the parts.
+    // Long work is divided further than threads need, because a thread checks between the parts whether the run must end.
     let stretch = grain.saturating_mul(LOOK).max(1);
     let looks = if total > stretch { total / stretch } else { 0 };
     let least = (grain / AWAKE).max(1);
@@ -81,7 +81,7 @@ fn boundary(n: usize, parts: usize, part: usize) -> usize {
     }
 }
 
-/// Calls `f` for `n` units on this thread, which looks `looks` times meanwhile, if there are so many units.
+/// Calls `f` for `n` units on this thread, in up to `looks` parts. Before each part it checks whether the run must end.
 fn in_parts(n: usize, looks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
     if looks == 0 {
         return f(0, n);
@@ -93,7 +93,7 @@ fn in_parts(n: usize, looks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
     }
 }
 
-/// One operand of a plane: element `(i, j)` lies `i * row + j * col` bytes after `ptr`.
+/// One operand of a plane: element `(i, j)` is `i * row + j * col` bytes after `ptr`.
 #[derive(Debug, Clone, Copy)]
 struct Operand {
     ptr: *const u8,
@@ -159,8 +159,8 @@ impl Operand {
 ///
 /// # Safety
 ///
-/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`, whose strides
-/// are in elements; `out` points to room for as many results, and overlaps no operand.
+/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`, whose strides are
+/// in elements; `out` points to room for a result for each index, and overlaps no operand.
 pub(crate) unsafe fn walk<const N: usize>(
     kernel: &Kernel<N>,
     dims: &[Dim<N>],
@@ -206,7 +206,7 @@ pub(crate) unsafe fn walk<const N: usize>(
 ///
 /// # Safety
 ///
-/// Each operand has elements in `rows` rows and `cols` columns, and `out` points to room for as many results.
+/// Each operand has elements in `rows` rows and `cols` columns, and `out` points to room for `rows * cols` results.
 unsafe fn walk_plane<const N: usize>(
     kernel: &Kernel<N>,
     [rows, cols]: [usize; 2],
@@ -238,7 +238,7 @@ unsafe fn walk_plane<const N: usize>(
 ///
 /// # Safety
 ///
-/// Each operand has elements in these rows and columns, and `out` points to room for as many results.
+/// Each operand has elements in these rows and columns, and `out` points to room for `rows * cols` results.
 #[inline]
 unsafe fn walk_rows<const N: usize>(
     kernel: &Kernel<N>,
@@ -287,7 +287,7 @@ unsafe fn walk_buffered<const N: usize>(
     let (mut gathered, mut results) = (Buffer::new(), Buffer::new());
     let widest = operands.iter().map(|x| x.size).max().unwrap_or(1);
     let most = BUFFER / if kernel.half.is_some() { size_of::<f32>() } else { widest };
-    // A block is a part of one row, or as many whole rows as a buffer holds. Long rows without gaps are not copied.
+    // A block is a part of one row, or all whole rows that fit in a buffer. Long rows without gaps are not copied.
     let whole = kernel.half.is_none() && cols > most / 2 && operands.iter().all(Operand::contiguous);
     let [height, width] = if whole { [1, cols] } else { [(most / cols).clamp(1, rows), cols.min(most)] };
     for i in (0..rows).step_by(height) {

@@ -9,7 +9,7 @@ use bb::ir::Axis;
 use bb::{DataType, RoundMode, Shape, Tensor};
 use std::sync::Arc;
 
-/// Sums along `axis`; returns `None` for element types that have no kernel, and if there is no such axis.
+/// Sums along `axis`; returns `None` for element types that have no kernel, and if the axis does not exist.
 pub(crate) fn sums(
     pool: &Arc<Pool>,
     x: &Array,

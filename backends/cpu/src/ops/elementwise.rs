@@ -33,7 +33,7 @@ pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
     unsafe { results(pool, kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
 }
 
-/// Tells something of each element; returns `None` if it is not asked of that type.
+/// Tests each element; returns `None` if the test does not exist for the element type.
 pub(crate) fn test(pool: &Arc<Pool>, test: Test, x: &Array) -> Option<Result<Array>> {
     let kernel = compare::test(test, x.dtype())?;
     // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
@@ -108,8 +108,8 @@ pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Resu
     unsafe { results(pool, kernel, result, shape, &dims, operands) }
 }
 
-/// Computes an operation on one element into the memory of `out`. Returns false, and writes nothing, if there is no such kernel,
-/// if `out` has not the type and shape of the result, or if something else holds its memory.
+/// Computes an operation on one element into the memory of `out`. Returns false, and writes nothing, if there is no kernel for
+/// it, if `out` does not have the type and shape of the result, or if the memory of `out` is shared.
 pub(crate) fn unary_into(pool: &Arc<Pool>, op: Unary, x: &Array, out: &mut Array) -> Result<bool> {
     let (dtype, few) = (x.dtype(), x.is_dense() && x.len() < FEW);
     if (out.dtype(), out.shape()) != (dtype, x.shape()) || dtype.is_sub_byte() {
@@ -143,7 +143,7 @@ pub(crate) fn binary_into(
     unsafe { results_into(pool, &kernel, &dims, [a.ptr(), b.ptr()], out) }
 }
 
-/// Writes the results of a kernel into the memory of an array, if nothing else holds it.
+/// Writes the results of a kernel into the memory of an array, if that is not shared.
 ///
 /// # Safety
 ///
@@ -159,7 +159,7 @@ unsafe fn results_into<const N: usize>(
         return Ok(true);
     }
     let Some(room) = out.sole_room() else { return Ok(false) };
-    // SAFETY: the caller promises the operands. Nobody else holds the room, so that it overlaps no operand.
+    // SAFETY: the caller promises the operands. Nothing else holds the room, so that it overlaps no operand.
     pool.run(|| unsafe { walk(kernel, dims, room, operands) })?;
     Ok(true)
 }
@@ -179,8 +179,8 @@ fn mismatch(op: Binary, expected: DataType, got: DataType) -> crate::CpuError {
 ///
 /// # Safety
 ///
-/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`, which are as
-/// many as `shape` has elements.
+/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`. The number of these
+/// indices is the number of elements of `shape`.
 pub(super) unsafe fn results<const N: usize>(
     pool: &Arc<Pool>,
     kernel: &Kernel<N>,
@@ -197,7 +197,7 @@ pub(super) unsafe fn results<const N: usize>(
 ///
 /// # Safety
 ///
-/// Each operand points to `len` elements of the type that the kernel was chosen for, as many as `shape` has.
+/// Each operand points to `len` elements of the type that the kernel was chosen for, and `shape` has `len` elements.
 #[inline]
 unsafe fn dense_results<const N: usize>(
     pool: &Arc<Pool>,
@@ -219,7 +219,7 @@ unsafe fn dense_results<const N: usize>(
     Ok(Array::dense(dtype, Shape::from_slice(shape), len, storage))
 }
 
-/// Returns the dimensions in which an array is walked, merged.
+/// Returns the merged dimensions for walking an array.
 pub(crate) fn dims(x: &Array) -> Dims<1> {
     if x.is_dense() {
         return std::iter::once(Dim { extent: x.len(), strides: [1] }).collect();
@@ -228,7 +228,7 @@ pub(crate) fn dims(x: &Array) -> Dims<1> {
     collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }))
 }
 
-/// Returns the dimensions in which the operands are walked together, merged.
+/// Returns the merged dimensions for walking the operands together.
 pub(crate) fn joint<const N: usize>(operands: [&Array; N], shape: &[usize]) -> Dims<N> {
     let strides = operands.map(|x| broadcast_strides(x.shape(), &x.strides(), shape));
     collapse(shape.iter().enumerate().map(|(i, &extent)| Dim {

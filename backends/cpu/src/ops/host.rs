@@ -13,8 +13,8 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// Makes an array from a host tensor. It shares the tensor's bytes, also those of a mapped file, unless the elements
-/// are packed, strings, or few.
+/// Makes an array from a host tensor. It shares the tensor's bytes, including bytes of a mapped file, unless the elements are
+/// packed, strings, or few.
 pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let (dtype, len) = (value.dtype(), value.len());
     let shape = Shape::from_slice(value.shape());
@@ -71,20 +71,20 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     Ok(TensorData::adopt(dtype, x.shape(), bytes)?)
 }
 
-/// Returns the bytes of contiguous elements, which nobody else holds, to be written; `None` if somebody does, or for strings. An
-/// element of less than a byte has a byte of its own.
+/// Returns the bytes of contiguous elements, for writing; `None` if the memory is shared, or for strings. An element of less
+/// than a byte has a byte of its own.
 pub(crate) fn sole_bytes(x: &mut Array) -> Option<&mut [u8]> {
     if x.is_empty() && x.dtype() != DataType::String {
         return Some(&mut []);
     }
     let size = x.len() * element_size(x.dtype());
     let room = x.sole_room()?;
-    // SAFETY: the memory has the array's elements, which were written when it was made. Nobody else holds it, and the result
-    // borrows the array.
+    // SAFETY: the memory has the array's elements, which were written when it was made. The array is its only holder, and the
+    // result borrows the array.
     Some(unsafe { slice::from_raw_parts_mut(room, size) })
 }
 
-/// Copies the elements of an array to `into`, in row-major order. It makes nothing on the way, unless the elements are packed.
+/// Copies the elements of an array to `into`, in row-major order. It makes no other copy, unless the elements are packed.
 pub(crate) fn read_into(pool: &Arc<Pool>, x: &Array, into: &mut [u8]) -> Result<()> {
     let dtype = x.dtype();
     let expected = match dtype {

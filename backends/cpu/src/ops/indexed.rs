@@ -1,7 +1,7 @@
 //! Elements and slices that tensors of indices select: reading them, and writing to them.
 //!
-//! Each function returns `None` for operands that it does not take, and for those that do not fit: the operations' bodies
-//! say what is wrong.
+//! Each function returns `None` for operands that it does not take or that do not fit; the operations' bodies report the
+//! errors.
 
 use super::{copied, copy_to, dense, made};
 use crate::array::{Array, element_size};
@@ -16,7 +16,7 @@ use bb::{DataType, Shape, Tensor};
 use std::slice;
 use std::sync::Arc;
 
-/// Returns the elements of contiguous indices; `None` for other types than those of ONNX's indices.
+/// Returns the elements of contiguous indices; `None` for types that ONNX does not allow for indices.
 fn indices(x: &Array) -> Option<Indices<'_>> {
     debug_assert!(x.is_dense() && !x.is_empty());
     // SAFETY: the elements are contiguous, have this type, and are not written again while the array exists.
@@ -29,7 +29,7 @@ fn indices(x: &Array) -> Option<Indices<'_>> {
     }
 }
 
-/// What tensors of indices select: for each tuple a run of elements.
+/// The elements that tensors of indices select: a run for each tuple.
 struct Selection {
     op: &'static str,
     /// The dimensions of the tuples, with their distances in the tensor that is indexed.
@@ -101,7 +101,7 @@ fn slices(
     })
 }
 
-/// Copies what indices select.
+/// Copies the selected elements.
 fn read(
     pool: &Arc<Pool>,
     data: &Array,
@@ -160,7 +160,7 @@ pub(crate) fn gather_nd(
     read(pool, data, &dense(pool, indices)?, shape, selection)
 }
 
-/// Copies the operand and writes updates to what indices select.
+/// Copies the operand and writes updates to the selected elements.
 fn write(
     pool: &Arc<Pool>,
     [data, list, updates]: [&Array; 3],

@@ -28,7 +28,7 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     product(pool, a, b, &left, (batch_b, *b_row, *b_col))
 }
 
-/// The strides of an operand: those of its batch, between rows, and between columns.
+/// The strides of an operand: within its batch, between rows, and between columns.
 type Split<'a> = (&'a [isize], isize, isize);
 
 /// Splits the strides of a left operand, whose single dimension has columns.
@@ -111,7 +111,7 @@ impl Pairs {
         Pairs { extents, batch, dims }
     }
 
-    /// Returns the distances in elements of the operands of a pair from those of the first.
+    /// Returns the distances in elements from the operands of the first pair to the operands of a pair.
     fn offsets(&self, pair: usize) -> (isize, isize) {
         let (mut left, mut at) = (pair, (0, 0));
         for dim in self.dims.iter().rev() {

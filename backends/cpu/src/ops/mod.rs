@@ -38,7 +38,7 @@ pub(crate) fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Stor
     }
 }
 
-/// Returns the number of elements of a shape, if it is a number.
+/// Returns the number of elements of a shape; `None` if it overflows.
 fn count(shape: &[usize]) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -50,14 +50,14 @@ fn count(shape: &[usize]) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// [`CpuError::Memory`] if the system has no room for it, or no number for its elements.
+/// [`CpuError::Memory`] if the system has no room for it, or if the number of elements overflows.
 pub(crate) fn made(
     pool: &Arc<Pool>,
     dtype: DataType,
     shape: Shape,
     fill: impl FnOnce(*mut u8),
 ) -> Result<Array> {
-    // The extents may come from several operands, so that their product may be greater than that of each.
+    // The extents may come from several operands, so that their product may exceed the number of elements of each.
     let Some(len) = count(&shape) else { return Err(CpuError::no_memory(usize::MAX)) };
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
@@ -111,7 +111,7 @@ pub(crate) fn aligned(pool: &Arc<Pool>, dtype: DataType, shape: &[usize], alignm
     let spare = if alignment > crate::pool::ALIGNMENT { alignment } else { 0 };
     let block = pool.take(bytes.checked_add(spare).ok_or_else(none)?)?;
     let offset = block.ptr().cast_const().addr().wrapping_neg() & (alignment - 1);
-    // SAFETY: the block has room for the bytes behind the offset, which is less than `spare`, or 0. Nobody else holds it.
+    // SAFETY: the block has room for the bytes behind the offset, which is less than `spare`, or 0. Nothing else holds it.
     unsafe { block.ptr().add(offset).write_bytes(0, bytes) };
     Ok(Array::dense_at(dtype, Shape::from_slice(shape), len, Storage::Pooled(block), offset))
 }

@@ -58,8 +58,8 @@ fn along(pool: &Arc<Pool>, kernel: &Kernel, x: &Array, r: infer::Reduction<usize
     made(pool, x.dtype(), r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
 }
 
-/// Returns an operand whose elements lie in memory in the order of their indices, if the result has other bits otherwise: the
-/// order in which a kernel adds floats depends on strides, but a sum must not depend on how its operand was made.
+/// Returns an operand whose elements are stored in the order of their indices, if another order could change the bits of the
+/// result: the order of a kernel's additions depends on strides, but a sum must not depend on how its operand was made.
 ///
 /// Elements that are repeated stay so, because a copy of them may be much larger.
 fn in_order(pool: &Arc<Pool>, op: Reduction, x: &Array) -> Result<Array> {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// What comparing or parsing a string costs, in elements of a cheap operation.
+/// The cost of comparing or parsing a string, in elements of a cheap operation.
 const TEXT: usize = 16;
 
 /// The range of one string in the text.

@@ -1,16 +1,16 @@
 //! The blocks of one size that have no owner.
 //!
-//! A list that only grew would hold, for ever, as many blocks as were ever in use at once: on many threads that number rises
-//! for hours, and one large input would cost its memory until the backend ends. So a list knows the fewest blocks that it held
-//! since it was last looked at. So many were not needed, and half of them are freed.
+//! A list that only grew would hold, forever, the greatest number of blocks that were ever in use at once: with many threads that number
+//! rises for hours, and the memory of one large input would be held until the backend ends. So a list records the fewest blocks that it
+//! held since the last check. That number of blocks was not needed, and half of them are freed.
 
 use super::Header;
 use std::ptr::NonNull;
 
-/// After how many returned blocks a list is looked at.
+/// The number of returned blocks after which a list is checked.
 ///
-/// A block that is needed once in so many is kept, so an allocation is at most as frequent as this. The test of the models is
-/// small, because each step is tried in every order.
+/// A block that is needed once in this number of returns is kept, so allocations are no more frequent than that. The value in model tests
+/// is small, because they try each step in every order.
 pub(super) const GIVEN: u32 = if cfg!(all(test, bb_model)) { 2 } else { 1024 };
 
 /// A block without owner.
@@ -25,11 +25,11 @@ unsafe impl Send for Kept {}
 pub(super) struct List {
     /// The block that returned last is at the end, and is taken first: the processor may still hold its bytes.
     blocks: Vec<Kept>,
-    /// The fewest blocks since the list was looked at.
+    /// The fewest blocks since the last check.
     fewest: usize,
-    /// How many blocks have returned since the list was looked at.
+    /// The number of blocks that have returned since the last check.
     given: u32,
-    /// Whether so many blocks return that the list is looked at for that reason.
+    /// Whether enough blocks return that the list is checked for that reason.
     busy: bool,
 }
 
@@ -45,18 +45,18 @@ impl List {
         Some(block)
     }
 
-    /// Adds a block, and returns whether it is time to look at the list.
+    /// Adds a block, and returns whether it is time to check the list.
     pub(super) fn give(&mut self, block: Kept) -> bool {
         self.blocks.push(block);
         self.given += 1;
         self.given >= GIVEN
     }
 
-    /// Takes out half of the blocks that were not needed since the last call, those that returned first: because so many
-    /// blocks returned, or because it is the turn of this list.
+    /// Removes half of the blocks that were not needed since the last call, oldest first. The check happens because enough blocks
+    /// returned, or because it is the turn of this list.
     pub(super) fn unneeded(&mut self, by_turn: bool) -> Vec<Kept> {
         if by_turn && std::mem::take(&mut self.busy) {
-            // It may just have been looked at.
+            // The list may have been checked a moment ago.
             return Vec::new();
         }
         self.busy = !by_turn;
@@ -65,7 +65,7 @@ impl List {
         unneeded
     }
 
-    /// Takes out all blocks.
+    /// Removes all blocks.
     pub(super) fn all(&mut self) -> impl Iterator<Item = Kept> {
         self.blocks.drain(..)
     }

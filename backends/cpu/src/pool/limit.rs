@@ -1,6 +1,6 @@
 //! The limit of a pool's memory.
 //!
-//! Only blocks that come from the system or go back to it are counted, so that taking a kept block costs nothing more.
+//! Only blocks that are allocated from the system or freed are counted, so that reusing a kept block has no extra cost.
 
 use super::Pool;
 use crate::error::{CpuError, Result};
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Counted {
 }
 
 thread_local! {
-    /// Whether this thread is in a callback, in which failing allocations do not call it again.
+    /// Whether this thread is in a callback. A failing allocation in a callback does not call it again.
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -63,7 +63,7 @@ impl Counted {
 }
 
 impl Pool {
-    /// Counts `size` bytes that a new block takes. If they do not fit, kept blocks are freed, then the callback is called.
+    /// Counts `size` bytes of a new block. If they do not fit, kept blocks are freed, then the callback is called.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Pool {
         )
     }
 
-    /// Returns, for each size of blocks of which some are kept, the size and the bytes that are kept.
+    /// Returns the block sizes that have unused blocks, each with the number of unused bytes.
     pub(crate) fn kept_by_size(&self) -> Vec<(u64, u64)> {
         let count = |(class, list): (usize, &Mutex<super::List>)| {
             let blocks = list.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;

@@ -9,15 +9,15 @@ use memmap2::MmapMut;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// The size in bytes from which blocks are pages of the system. For a smaller block, the call of the system costs more than
+/// The size in bytes from which blocks are pages of the system. For a smaller block, the system call costs more than
 /// its first use.
 const PAGES: usize = 1 << 16;
 
-/// The size in bytes of the pages for large blocks, if the system has such pages. A block needs few of them, so the
-/// cost of first accesses and of address translation is small.
+/// The size in bytes of the pages for large blocks, if the system has large pages. A block needs few of them, so first accesses and
+/// address translation cost little.
 const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
 
-/// Makes a block of `size` bytes, with a header for which no pool is known. Returns `None` if the system has no memory.
+/// Allocates a block of `size` bytes, with a header that refers to no pool yet. Returns `None` if the system has no memory.
 pub(super) fn allocate(size: usize, class: usize) -> Option<NonNull<Header>> {
     let header = |pages| Header { owners: AtomicUsize::new(0), class, pages, home: None };
     if size >= PAGES
@@ -46,7 +46,7 @@ fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
     let before = if large { pages.as_ptr().align_offset(LARGE_PAGE) } else { 0 };
     #[cfg(target_os = "linux")]
     if large {
-        // A system without large pages refuses the advice, which changes nothing.
+        // A system without large pages refuses the advice, which is harmless.
         let _ = pages.advise_range(memmap2::Advice::HugePage, before, size - size % LARGE_PAGE);
     }
     let place = pages.get_mut(before..)?.as_mut_ptr();
@@ -57,9 +57,9 @@ fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
 ///
 /// # Safety
 ///
-/// [`allocate`] made the block for this size, and nothing refers to it.
+/// [`allocate`] made the block for this size, and there are no references to it.
 pub(super) unsafe fn free(mut header: NonNull<Header>, size: usize) {
-    // SAFETY: the block has a header, and nothing else refers to it.
+    // SAFETY: the block has a header, and there are no other references to it.
     match unsafe { header.as_mut() }.pages.take() {
         Some(pages) => drop(pages),
         None => {

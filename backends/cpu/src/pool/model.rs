@@ -1,11 +1,11 @@
-//! Models of blocks that threads share and give back.
+//! Models of blocks that threads share and return.
 
 use super::{Block, Kept, Pool, class_size};
 use crate::sync::{Ordering, thread};
 use loom::cell::UnsafeCell;
 use std::sync::{Arc, PoisonError};
 
-/// A number in the bytes of a block, of which `loom` reports accesses of several threads at once.
+/// A number in the bytes of a block; `loom` reports concurrent accesses to it.
 struct Number(Block);
 
 impl Number {
@@ -32,7 +32,7 @@ impl Number {
     }
 }
 
-/// Compares the bytes that a pool says it keeps with those that it keeps.
+/// Compares the number of kept bytes that a pool reports with the bytes that it keeps.
 fn check_idle(pool: &Pool) -> usize {
     let mut kept = 0;
     for (class, list) in pool.kept.iter().enumerate().take(4) {
@@ -59,7 +59,7 @@ fn a_block_is_taken_again_after_its_last_reader() {
         assert_eq!(number.read(), 7);
         drop(number);
         let next = Number(pool.take(64).expect("memory"));
-        // It is the same block if the reader has gone; then nobody else may have it.
+        // If the reader has gone, it is the same block, and no other thread may have it.
         if next.0.ptr().addr() == used {
             next.write(8);
         }

@@ -15,8 +15,8 @@ use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape,
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
-/// Prepares a convolution whose filters, and bias if there is one, are constants: those of 16-bit floats, and those whose
-/// filters are transformed to points or packed.
+/// Prepares a convolution whose filters, and bias if there is one, are constants: with 16-bit floats, or with filters that are
+/// transformed to points or packed.
 pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     Ok(match Conv::new(cpu, step, step.params())? {
         Some(conv) if !matches!(conv.w, Weights::Given) => Some(Box::new(conv)),
@@ -62,7 +62,7 @@ enum Weights {
     },
 }
 
-/// The form in which a convolution reads its filters.
+/// The prepared layout of a convolution's filters.
 enum Form {
     Points(Filters),
     Panels(Panels),
@@ -101,7 +101,7 @@ struct Conv {
     pads: Vec<i64>,
     dilations: Vec<i64>,
     group: i64,
-    /// What follows it.
+    /// The elementwise operations that follow the convolution.
     program: Option<Program>,
 }
 
@@ -152,7 +152,7 @@ impl Conv {
         }))
     }
 
-    /// Computes the convolution and what follows it; `None` for what the operation's body computes.
+    /// Computes the convolution and the operations that follow it; `None` if the operation's body must compute it.
     fn computed(
         &self,
         on: &Cpu,
@@ -183,7 +183,7 @@ impl Conv {
     }
 }
 
-/// Finds the form in which filters serve an operand of whose extents these are known; `None` if they are read as they are.
+/// Prepares the filters for an operand with the known extents `extents`; `None` if the filters are read unprepared.
 fn form(cpu: &Cpu, extents: &[Option<usize>], w: &Array, options: ConvOptions<'_>) -> Result<Option<Form>> {
     let adjacent =
         [options.strides, options.dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
@@ -211,7 +211,7 @@ impl Kernel<Cpu> for Conv {
         if let Some(y) = self.computed(on, operands, bias, then.as_ref())? {
             return Ok(Outputs::from_buf([y]));
         }
-        // The body's operands have one type. What was widened is the same when it is rounded.
+        // The body's operands have one type. Rounding restores the values before the conversion to `f32`.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
         let (w, bias) = (own(self.w.filters(on, operands)?)?, bias.map(own).transpose()?);
         let y = on.body().conv(operands.required("conv", 0)?, &w, bias.as_ref(), self.options())?;

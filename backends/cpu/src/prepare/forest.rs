@@ -34,8 +34,8 @@ pub(super) fn trees(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<C
         .map(|packed| -> CpuKernel { Box::new(Forest { packed, depth: *depth, modes, missing, aggregate }) }))
 }
 
-/// A forest with its parameters. It reads the tables where weights of several targets are added, and where the operation's
-/// body says what is wrong.
+/// A forest with its parameters. It reads the tables where weights of several targets are added, and where the operation's body reports
+/// an error.
 struct Forest {
     packed: PackedTables,
     depth: i64,

@@ -96,7 +96,7 @@ mod tests {
         let other = array(&cpu, &[], DataType::F32, 3);
         let x = array(&cpu, &[40, 50], DataType::F32, 1);
         let before = cpu.to_host(&x).unwrap();
-        // The plan hands over its handle, but somebody has another, or a view of the elements.
+        // The plan hands over its handle, but another handle exists, or a view of the elements.
         check(&cpu, [Owned(x.clone()), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(cpu.reshape(&x, &[2000]).unwrap()), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(cpu.transpose(&x, &[1, 0]).unwrap()), Shared(&other), Shared(&other)]);
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(cpu.to_host(&x).unwrap(), before);
         let view = cpu.slice(&x, &[10], &[20], &[0], &[]).unwrap();
         drop(x);
-        // Elements in the middle of a block that nobody else holds any more.
+        // Elements in the middle of a block that has no other owner any more.
         check(&cpu, [Owned(view), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(array(&cpu, &[0, 8], DataType::F32, 1)), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(array(&cpu, &[3], DataType::F32, 1)), Shared(&other), Shared(&other)]);

@@ -36,7 +36,7 @@ impl Kernel<Cpu> for Floats {
     }
 }
 
-/// Prepares a product with bytes; `kernel` is that of the operation.
+/// Prepares a product with bytes; `kernel` builds the kernel of the operation.
 pub(super) fn bytes(
     cpu: &Cpu,
     step: &PrepareStep<'_, Array>,
@@ -46,13 +46,13 @@ pub(super) fn bytes(
     Ok(cpu.packed_bytes(b)?.map(kernel))
 }
 
-/// Makes the kernel of `matmul_integer`.
+/// Creates the kernel of `matmul_integer`.
 pub(super) fn integers(packed: integer::Packed) -> CpuKernel {
     Box::new(Integers(packed))
 }
 
-/// A product of bytes whose right operand is packed. It reads the operand's extents and sign in each run, and where the
-/// kernel does not take the other operands, its elements.
+/// A product of bytes whose right operand is packed. It reads the operand's extents and sign in each run, and its elements if the kernel
+/// does not support the other operands.
 struct Integers(integer::Packed);
 
 impl Kernel<Cpu> for Integers {
@@ -75,7 +75,7 @@ impl Kernel<Cpu> for Integers {
     }
 }
 
-/// Makes the kernel of `dynamic_matmul`.
+/// Creates the kernel of `dynamic_matmul`.
 pub(super) fn dynamic(packed: integer::Packed) -> CpuKernel {
     Box::new(Dynamic(packed))
 }

@@ -4,7 +4,7 @@ use super::Team;
 use crate::sync::{AtomicUsize, Ordering, thread};
 use std::sync::Arc;
 
-/// Has a team of so many threads make calls, and lets it end meanwhile. Every call is made once, also if all threads sleep.
+/// Lets a team of `threads` threads run calls, and ends it meanwhile. Every call is run once, even if all threads sleep.
 fn calls_are_made(threads: usize, calls: usize) {
     let mut all = loom::model::Builder::new();
     all.preemption_bound = Some(2);

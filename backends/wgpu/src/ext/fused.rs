@@ -44,7 +44,7 @@ pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<O
         typed.push(Line { function: line.function, operands: line.operands, elem });
         elems.push(elem);
     }
-    // The result has the extents of what the last line reads, which may be less than all tensors.
+    // The result has the extents of the last line's operands, which may not include all tensors.
     if used.iter().rev().skip(1).any(|used| !used) {
         return Ok(None);
     }

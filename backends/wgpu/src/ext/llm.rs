@@ -43,7 +43,7 @@ impl bb::ext::Llm for Wgpu {
 }
 
 impl Wgpu {
-    /// Computes attention in four kernels, or five with a bias; `None` for what the body handles.
+    /// Computes attention in four kernels, or five with a bias; `None` if the operation's body must compute it.
     fn attended(
         &self,
         [q, k, v]: [&Tensor; 3],

@@ -1,6 +1,6 @@
-//! Operations beyond the primitives for which this backend has kernels.
+//! Kernels of this backend for operations beyond the primitives.
 //!
-//! Each method runs its kernel if the kernel serves the operands; otherwise it calls the operation's body, which is made of
+//! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body, which consists of
 //! primitives.
 
 mod bits;

@@ -48,13 +48,13 @@ fn given(x: &Tensor) -> Option<u32> {
     x.elem().words(host).ok()?.first().copied()
 }
 
-/// Tells how many operands a program binds: those that the host does not know as one element.
+/// Returns the number of operands that a program binds: all except those known on the host as one element.
 pub(crate) fn bound(operands: &[&Tensor]) -> usize {
     let known = operands.iter().filter(|x| given(x).is_some()).count();
     operands.len() - known.min(GIVEN)
 }
 
-/// Writes a function of the elements of tensors into a tensor that nobody else has yet.
+/// Writes a function of the elements of tensors into a tensor with no other owner yet.
 pub(crate) fn write(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -113,7 +113,7 @@ pub(crate) fn write(
             Ok(at) => access(*at),
             Err(word) => Access::Given(*word),
         };
-        // The element type does not matter to what only moves elements.
+        // The element type does not matter to a function that only moves elements.
         (if moves { Elem::U32 } else { x.elem() }, access)
     });
     let operands: SmallVec<[(Elem, Access); 4]> = operands.collect();
@@ -196,7 +196,7 @@ pub(crate) fn select(gpu: &Arc<Gpu>, condition: &Tensor, x: &Tensor, y: &Tensor)
     map(gpu, "where", Function::Select, x.elem(), &[condition, x, y])
 }
 
-/// Makes a tensor whose elements are in row-major order of one word.
+/// Creates a tensor whose elements are in row-major order of one word.
 pub(crate) fn filled(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -216,7 +216,7 @@ pub(crate) fn filled(
     Ok(y)
 }
 
-/// Makes a vector of `start`, `start + step`, …, which are words of the element type.
+/// Creates a vector of `start`, `start + step`, …, which are words of the element type.
 pub(crate) fn counted(gpu: &Arc<Gpu>, elem: Elem, count: usize, start: u32, step: u32) -> Result<Tensor> {
     let y = result(gpu, "range", elem, Shape::from_slice(&[count]))?;
     let Some(side) = Side::of(&y) else { return Ok(y) };

@@ -1,4 +1,4 @@
-//! What goes through the host: constants, results, and what a device has no types for.
+//! Operations that go through the host: constants, results, and element types that a device lacks.
 
 use super::arithmetic::dense;
 use super::{own, storage};
@@ -11,7 +11,7 @@ use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor as _, TensorData};
 use std::sync::Arc;
 
-/// Constants of up to that many elements stay known on the host, so that what depends on them needs no answer of the device.
+/// The greatest number of elements of a constant that stays known on the host, so that dependent decisions need no read from the device.
 const KNOWN: usize = 1024;
 
 /// Copies a host tensor to the device.

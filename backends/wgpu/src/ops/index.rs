@@ -26,7 +26,7 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         return Ok(y);
     };
     let stride = data.0.strides.get(axis).copied().unwrap_or(0);
-    // The dimensions of the data before the axis, those of the indices, and those of the data after the axis.
+    // The dimensions of the data before the axis, then the dimensions of the indices, then the dimensions of the data after the axis.
     let (mut a, mut b) = (Strides::new(), Strides::new());
     let others = data.0.strides.iter().enumerate();
     let (before, after): (Vec<_>, Vec<_>) = others.filter(|(i, _)| *i != axis).partition(|(i, _)| *i < axis);
@@ -43,7 +43,7 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         b.push(0);
     }
     let dims: Dims = collapsed(y.shape(), [&row_major(y.shape()), &a, &b, &[], &[], &[], &[]]);
-    // The data is bound in windows of the axis, each of which the device can bind.
+    // The data is bound in windows of the axis that are small enough for one binding.
     let inner = crate::layout::reach(&dims, 1);
     let reach = (inner.1 - inner.0).unsigned_abs() as u64 * 4;
     let room =

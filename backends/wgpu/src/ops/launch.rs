@@ -1,5 +1,5 @@
-//! Calls of kernels that have one thread for each result and walk through their operands by strides. What a device cannot
-//! bind at once is computed in parts.
+//! Calls of kernels that have one thread for each result and walk through their operands by strides. Operands that are too large for one
+//! binding are computed in parts.
 
 use crate::device::Gpu;
 use crate::layout::{Dim, reach};
@@ -123,7 +123,7 @@ impl Walk<'_> {
             let copies = self.sides.len() == 2;
             let rows = dims.iter().rev().flat_map(|dim| {
                 let [y, a, b, c, more @ ..] = dim.strides;
-                // Copies have one operand, and the stride of the result in the place of the second.
+                // Copies have one operand, and pass the stride of the result as the second operand's.
                 let first = [dim.extent as u32, a as u32, if copies { y } else { b } as u32, c as u32];
                 let [d, e, f] = more.map(|stride| stride as u32);
                 std::iter::once(first).chain(wide.then_some([d, e, f, 0]))

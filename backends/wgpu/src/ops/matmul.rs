@@ -65,7 +65,7 @@ struct Part {
     starts: [isize; 3],
     /// Rows and columns of the result, and the length of each sum.
     extents: [usize; 3],
-    /// Whether the sums are added to those of a part before.
+    /// Whether the sums are added to the sums of the previous part.
     more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Questions about operands that the device answers at once. They are not asked if the host knows the operands.
+//! Checks of operands that block until the device has computed them. They are skipped if the host knows the operands.
 
 use super::host::{known, words};
 use super::launch::{Dims, Side, Walk, params};
@@ -55,7 +55,7 @@ fn from_host(key: ScanKey, k: usize, operands: &[&Tensor]) -> Option<bool> {
             let k = i64::try_from(k).ok()?;
             Some(first?.iter().any(|&i| i < -k || i >= k))
         }
-        // Either operand alone may show that nothing is wrong.
+        // Either operand can show by itself that there is no error.
         ScanKey::ZeroToNegative => {
             let bases = first.is_some_and(|bases| !bases.contains(&0));
             let exponents = known(operands.get(1)?);

@@ -22,7 +22,7 @@ const SPATIAL: usize = 3;
 /// From that many filters of a group on, a convolution is a product of matrices.
 const FILTERS: usize = 8;
 
-/// What is computed of windows: their extents and how they move.
+/// The parameters of a window operation: the extents of windows and how they move.
 pub(crate) struct Windows<'a> {
     pub(crate) op: &'static str,
     pub(crate) window: Window,

@@ -1,9 +1,9 @@
-//! Convolutions as products of matrices: the second factor is made of the windows while it is read.
+//! Convolutions as products of matrices: the second factor is built from the windows while it is read.
 
 use super::matmul::{SIDE, multiply_tiles};
 use super::{assembled, put};
 
-/// A convolution of `f32` by at least a few filters for each group. The parameters are those of
+/// A convolution of `f32` with at least a few filters per group. The parameters are the same as for
 /// [`WindowKey`](super::window::WindowKey); `P.k` is the number of groups, and `P.row` the first pair of image and group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ConvKey {

@@ -1,4 +1,4 @@
-//! Functions that kernels call, each with its name. A kernel contains those that it calls.
+//! Functions that kernels call, each with its name. A kernel contains only the functions that it calls.
 
 /// The name of each function and its text. A name ends in `_` and occurs nowhere else.
 const FUNCTIONS: &[(&str, &str)] = &[
@@ -43,7 +43,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // As x86-64 converts: what does not fit becomes the least integer.
+    // Converts as x86-64 does: out-of-range values become the least integer.
     (
         "int_",
         "fn int_(x: f32) -> i32 {
@@ -118,7 +118,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Cody and Waite's reduction; the polynomial is that of Cephes.
+    // Cody and Waite's reduction; the polynomial is from Cephes.
     (
         "exp_",
         "fn exp_(x: f32) -> f32 {
@@ -137,7 +137,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // The mantissa between the roots of 1/2 and 2, and the exponent. The polynomial of `log_` is that of Cephes.
+    // The mantissa between the roots of 1/2 and 2, and the exponent. The polynomial of `log_` is from Cephes.
     (
         "split_",
         "fn split_(x: f32) -> vec2<f32> {
@@ -199,7 +199,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // C11 annex F.10.4.4. `odd` tells whether the exponent is an odd whole number, `even` whether it is an even one.
+    // C11 annex F.10.4.4. `odd` is true if the exponent is an odd whole number, `even` if it is an even one.
     (
         "power_",
         "fn power_(x: f32, e: f32, odd: bool, even: bool) -> f32 {
@@ -284,7 +284,7 @@ fn calls(text: &str, name: &str) -> bool {
     })
 }
 
-/// Appends the functions that a kernel calls, and those that these call.
+/// Appends the functions that a kernel calls, and the functions that these call.
 pub(super) fn append(out: &mut String, kernel: &str) {
     let all: Vec<&(&str, &str)> = FUNCTIONS.iter().chain(super::math::MATH).collect();
     let mut wanted: Vec<bool> = all.iter().map(|(name, _)| calls(kernel, name)).collect();

@@ -28,7 +28,7 @@ pub(crate) enum Function {
 pub(crate) struct Line {
     pub(crate) function: scalar::Function,
     pub(crate) operands: [usize; 2],
-    /// The type to which the line rounds.
+    /// The type that the line rounds to.
     pub(crate) elem: Elem,
 }
 
@@ -248,7 +248,7 @@ fn of_program(function: scalar::Function, a: &str, b: &str) -> String {
         F::Sigmoid => unary(Unary::Sigmoid),
         F::Erf => unary(Unary::Erf),
         F::Relu => unary(Unary::Relu),
-        // The line's type says what it rounds to. Programs of functions that are not known here are refused before.
+        // The line's type determines the rounding. Programs with functions that are not known here are refused earlier.
         _ => a.to_owned(),
     }
 }

@@ -1,5 +1,5 @@
-//! Functions of floats. The polynomials are those of the single-precision Cephes library (S. Moshier), whose errors are a
-//! few units in the last place.
+//! Functions of floats. The polynomials are from the single-precision Cephes library (S. Moshier), whose errors are a few units in the
+//! last place.
 
 /// The name of each function and its text.
 pub(super) const MATH: &[(&str, &str)] = &[
@@ -132,8 +132,8 @@ pub(super) const MATH: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Payne and Hanek's reduction: the product with 2 / pi, of which only the bits that matter are computed. The result is
-    // the rest, between -pi/4 and pi/4, and the quadrant.
+    // Payne and Hanek's reduction: computes only the bits of the product with 2 / pi that matter. The result is the rest, between -pi/4
+    // and pi/4, and the quadrant.
     (
         "angle_",
         "fn angle_(x: f32) -> vec2<f32> {

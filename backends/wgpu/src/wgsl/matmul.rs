@@ -7,8 +7,9 @@ use crate::elem::Elem;
 /// The threads of a workgroup in each direction.
 pub(crate) const SIDE: u32 = 16;
 
-/// A product. `P.e0` is `m`, `n`, `k` and the stride of the rows of the result; `P.e1` are the strides of rows and
-/// columns of both operands. If `P.k` is 1, the product is added to what the result holds. `P.dims` are the leading dimensions, with the strides of both operands and of the result.
+/// A product. `P.e0` is `m`, `n`, `k` and the stride of the rows of the result; `P.e1` are the strides of rows and columns of both
+/// operands. If `P.k` is 1, the product is added to the previous contents of the result. `P.dims` are the leading dimensions, with the
+/// strides of both operands and of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MatMulKey {
     pub(crate) elem: Elem,

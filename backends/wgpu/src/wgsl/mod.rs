@@ -1,8 +1,8 @@
 //! The kernels: WGSL that is generated for a key.
 //!
-//! A kernel has its parameters in `P`, its result in `y` and its operands in `x0`, `x1`, …, all of which are arrays of
-//! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so that kernels look at bits
-//! where these matter.
+//! A kernel has its parameters in `P`, its result in `y` and its operands in `x0`, `x1`, …; the result and the operands are arrays of
+//! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so that kernels look at bits where these
+//! matter.
 
 pub(crate) mod conv;
 mod functions;
@@ -70,7 +70,7 @@ pub(crate) fn walk(positions: &[(&str, char)], number: &str, from: &str, rank: &
     walk_rows(&positions, number, rank, &format!("let dim = P.dims[{row}];"))
 }
 
-/// [`walk`] with any strides, and the line that reads what they are made of for dimension `d`.
+/// [`walk`] with any strides, and the line `read`, which loads the extent and the strides of dimension `d`.
 pub(crate) fn walk_rows(positions: &[(&str, String)], number: &str, rank: &str, read: &str) -> String {
     let mut out =
         format!("    var rest = {number};\n    for (var d = 0u; d < {rank}; d++) {{\n        {read}\n");

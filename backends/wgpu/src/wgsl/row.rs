@@ -20,9 +20,9 @@ pub(crate) enum Row {
     Rms,
 }
 
-/// A kernel for rows of `f32`. `P.k` is the length of a row, `P.e0.x` and `P.e0.y` are the strides of its elements in the
-/// operand and in the result, and `P.e0.z` is what is added to a variance. `P.dims` are the dimensions of rows, with the
-/// strides of the operand and of the result.
+/// A kernel for rows of `f32`. `P.k` is the length of a row, `P.e0.x` and `P.e0.y` are the strides of its elements in the operand and in
+/// the result, and `P.e0.z` is the number added to a variance. `P.dims` are the dimensions of rows, with the strides of the operand and
+/// of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey(pub(crate) Row);
 

@@ -2,7 +2,7 @@
 
 use super::{EACH, assembled, walk};
 
-/// What is searched for.
+/// The condition that a scan searches for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScanKey {
     /// A divisor of zero in `x0`.

@@ -2,7 +2,7 @@
 
 use super::{EACH, assembled, put};
 
-/// What is computed of a window.
+/// The operation on a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Window {
     /// The products with filters `x1`, perhaps plus a bias `x2`.

@@ -270,8 +270,8 @@ impl DimExpr {
             && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
     }
 
-    /// Returns true if the expression is greater than another by at least `least` for all values of the names; `false` if this
-    /// cannot be proved. It is what [`minus`](Self::minus) and [`at_least`](Self::at_least) give, without making the difference.
+    /// Returns whether the expression is greater than another by at least `least` for all values of the names; `false` if this
+    /// cannot be proved. The result equals [`minus`](Self::minus) followed by [`at_least`](Self::at_least), but no difference is built.
     pub fn exceeds(&self, other: &DimExpr, least: i64) -> bool {
         let Some(true) = self.constant.checked_sub(other.constant).map(|more| more >= least) else {
             return false;
@@ -302,8 +302,8 @@ impl DimExpr {
         }
     }
 
-    /// Returns the expression divided by what all numbers before names have in common, the constant rounded down. It is
-    /// negative just where this one is.
+    /// Returns the expression divided by the common divisor of its coefficients, with the constant rounded down. The result is
+    /// negative exactly if this expression is.
     pub fn tightened(&self) -> DimExpr {
         let common = self.terms.iter().fold(0, |common, term| divisor(common, term.times));
         let by = common.max(1);
@@ -311,7 +311,7 @@ impl DimExpr {
         DimExpr { terms: terms.collect(), constant: self.constant.div_euclid(by) }
     }
 
-    /// Returns what is added and what is subtracted: two expressions without negative numbers, whose difference this is.
+    /// Returns the added and the subtracted terms: two expressions without negative numbers, whose difference this is.
     pub fn sides(&self) -> [DimExpr; 2] {
         [1, -1].map(|sign| {
             let term = |t: &Term| (t.times.signum() == sign).then(|| t.times.checked_abs()).flatten();

@@ -1,8 +1,8 @@
-//! Dim expressions in postfix order, from which others make programs that evaluate fast.
+//! Dim expressions in postfix order, for programs that evaluate fast.
 
 use super::{DimExpr, Factor};
 
-/// One part of a dim expression in postfix order: what is pushed on a stack, or computed from its top.
+/// One part of a dim expression in postfix order: a value to push on a stack, or a computation on its top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Postfix<'a> {
     /// Pushes a number.
@@ -56,7 +56,7 @@ impl DimExpr {
         }
     }
 
-    /// Visits the names, one that occurs twice twice.
+    /// Visits the names; a name that occurs twice is visited twice.
     pub fn names<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
         self.postfix(&mut |part| {
             if let Postfix::Name(name) = part {

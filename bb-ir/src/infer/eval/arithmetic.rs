@@ -1,4 +1,4 @@
-//! Primitives that compute, in whatever elements.
+//! Primitives that compute, generic over the element type.
 
 use super::number::{Number, Of};
 use super::positions::{spread, strides, walk};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 /// An operand: its elements and extents.
 pub(super) type Operand<'a, T> = (&'a [T], &'a [usize]);
 
-/// Computes a primitive; `None` if it is not computed in this type. `exponents` are those of a power.
+/// Computes a primitive; `None` if it is not computed in this type. `exponents` are the exponents of a power.
 pub(super) fn numeric<T: Number>(
     op: Primitive,
     inputs: &[Operand<'_, T>],
@@ -72,7 +72,7 @@ pub(super) fn zip<T, U, V>(
     at.filter_map(|(i, j)| Some(f(a.get(i)?, b.get(j)?))).collect()
 }
 
-/// Reduces elements, those of each result from the first to the last; `None` if nothing is reduced and has no identity.
+/// Reduces elements, in order for each result; `None` if a reduction has neither elements nor an identity.
 pub(super) fn reduced<T: Clone>(
     x: &[T],
     shape: &[usize],

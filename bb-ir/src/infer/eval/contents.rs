@@ -27,13 +27,13 @@ pub struct Contents<E> {
 }
 
 impl<E: Extent> Contents<E> {
-    /// Returns the entries as a tensor of that shape; none if they are not as many, or too many to follow.
+    /// Returns the entries as a tensor of that shape; none if their number does not fit the shape, or is too large to follow.
     pub fn new(dtype: DataType, shape: Shape, entries: Vec<Entry<E>>) -> Option<Contents<E>> {
         let fits = entries.len() <= MOST && element_count(&shape) == Some(entries.len());
         fits.then_some(Contents { dtype, shape, entries })
     }
 
-    /// Returns the entries as a vector; none if they are too many to follow.
+    /// Returns the entries as a vector; none if there are too many to follow.
     pub fn list(dtype: DataType, entries: Vec<Entry<E>>) -> Option<Contents<E>> {
         Contents::new(dtype, Shape::from_slice(&[entries.len()]), entries)
     }
@@ -43,7 +43,7 @@ impl<E: Extent> Contents<E> {
         Contents { dtype, shape: Shape::new(), entries: vec![entry] }
     }
 
-    /// Returns the contents of a constant, if they are few numbers.
+    /// Returns the contents of a constant, if it has few elements and they are numbers.
     pub fn of(data: &TensorData) -> Option<Contents<E>> {
         let most = match data.dtype() {
             DataType::I64 | DataType::I32 | DataType::Bool => MOST,
@@ -76,16 +76,16 @@ impl<E: Extent> Contents<E> {
         }
     }
 
-    /// Returns the integers from `start` to before `limit`, `step` apart; none if how many there are is not a number.
+    /// Returns the integers from `start` to before `limit` in steps of `step`; none if their number is not known.
     pub fn range(dtype: DataType, start: &E, limit: &E, step: i64) -> Option<Contents<E>> {
         let count = range_count(start, limit, step)?.number()?;
         let at = |i: i64| start.plus(&E::of(i.checked_mul(step)?)?).map(Entry::Whole);
-        // One more than is followed, so that what is too long is seen.
+        // Takes one more entry than the limit, so that a list that is too long is detected.
         let entries = (0..count).take(MOST + 1).map(at);
         Contents::list(dtype, entries.collect::<Option<_>>()?)
     }
 
-    /// Returns what reducing by ONNX's operator `op`, as in `Mul`, makes; `identity` is the result for nothing.
+    /// Returns the result of reducing by ONNX's operator `op`, as in `Mul`; `identity` is the result for no elements.
     pub(crate) fn reduced(
         &self,
         op: &str,
@@ -102,7 +102,7 @@ impl<E: Extent> Contents<E> {
         Contents::new(self.dtype, reduction.shape.clone(), entries)
     }
 
-    /// Returns ONNX's operator `op`, which is no primitive, of operands that broadcast; none if it is not followed.
+    /// Returns the result of ONNX's operator `op`, which is no primitive, for operands that broadcast; none if it is not followed.
     pub(crate) fn joined(
         op: &str,
         [a, b]: [&Self; 2],
@@ -113,7 +113,7 @@ impl<E: Extent> Contents<E> {
         if element_count(shape).is_none_or(|n| n > MOST) {
             return None;
         }
-        // Of two comparable types only the first is looked at.
+        // A comparison only has to look at the type of the first operand.
         let entries = zip((&a.entries, &a.shape), (&b.entries, &b.shape), shape, |x, y| {
             binary(op, a.dtype, x, y, signless)
         });

@@ -1,7 +1,7 @@
-//! Arithmetic of single elements that may not be known, as operators define it.
+//! Arithmetic of single elements that may be unknown, as operators define it.
 //!
-//! Integers are exact or not told: what wraps in 32 bits, and a division whose rounding depends on a symbol, is
-//! `Unknown`. Floats are rounded as their element type is.
+//! Integers are exact or `Unknown`: a result that wraps in 32 bits, and a division whose rounding depends on a symbol, are
+//! `Unknown`. Floats are rounded to their element type.
 
 use super::number::{Number, Of};
 use crate::DataType;
@@ -10,19 +10,19 @@ use crate::infer::Extent;
 use crate::op::Primitive;
 use std::cmp::Ordering;
 
-/// An element of which something may be known.
+/// An element of a small tensor, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry<E> {
     /// An integer, which may be negative; truth values are 0 and 1.
     Whole(E),
-    /// A float, which is a number.
+    /// A float other than NaN.
     Real(f64),
-    /// An element that is not known.
+    /// An unknown element.
     Unknown,
 }
 
 impl<E: Extent> Entry<E> {
-    /// A float; what is no number is not followed.
+    /// A float; NaN is not followed.
     pub fn real(value: f64) -> Entry<E> {
         if value.is_nan() { Entry::Unknown } else { Entry::Real(value) }
     }
@@ -37,7 +37,7 @@ impl<E: Extent> Entry<E> {
         self.formula().and_then(E::number)
     }
 
-    /// Returns what is known of it as an integer.
+    /// Returns the integer or its expression; `None` for a float and for an unknown element.
     pub fn formula(&self) -> Option<&E> {
         match self {
             Entry::Whole(formula) => Some(formula),
@@ -134,7 +134,7 @@ pub(super) fn binary<E: Extent>(
                 Entry::told(a.partial_cmp(b).map_or(Some(None), |o| holds(o).map(Some))?)
             }
         },
-        // One is not known, or they are of two kinds.
+        // One is unknown, or they are of two kinds.
         _ => match op {
             "And" | "Mul" if a.int() == Some(0) || b.int() == Some(0) => 0.into(),
             "Or" if a.int() == Some(1) || b.int() == Some(1) => 1.into(),
@@ -172,7 +172,7 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
         (Entry::Whole(v), DataType::F64) => v.number().map_or(Entry::Unknown, |v| Entry::real(v as f64)),
         (Entry::Real(v), DataType::F32 | DataType::F64) => rounded(to, *v),
         (Entry::Real(v), DataType::Bool) => Entry::truth(*v != 0.0),
-        // Beyond 32 bits it is the backend's to say what comes out.
+        // Beyond 32 bits the result depends on the backend.
         (Entry::Real(v), DataType::I64 | DataType::I32) if v.abs() < f64::from(i32::MAX) => {
             Entry::from(v.trunc() as i64)
         }
@@ -180,7 +180,7 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
     }
 }
 
-/// An integer of the type; one that does not fit wraps, which is not told.
+/// Returns an integer of the type; `Unknown` if it does not fit, because it would wrap.
 fn narrow<E: Extent>(dtype: DataType, value: Option<E>) -> Entry<E> {
     let fits = |v: &E| match (dtype, v.number()) {
         (DataType::I32, Some(v)) => i32::try_from(v).is_ok(),
@@ -212,7 +212,7 @@ fn quotient<E: Extent>(a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<E>
     }
 }
 
-/// The remainder where nothing is negative, in which case all definitions agree.
+/// The remainder if no operand is negative; all definitions agree on it then.
 fn remainder<E: Extent>(a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<E> {
     let by = b.number().filter(|b| *b > 0)?;
     if !not_negative(a, signless) {
@@ -231,7 +231,7 @@ fn power<E: Extent>(a: &E, b: &E) -> Option<E> {
     }
 }
 
-/// What a comparison says where the order is this; none if the operator is no comparison.
+/// Returns the result of a comparison for this order; none if the operator is not a comparison.
 fn holds(op: &str, order: Ordering) -> Option<bool> {
     Some(match op {
         "Equal" => order.is_eq(),
@@ -243,7 +243,7 @@ fn holds(op: &str, order: Ordering) -> Option<bool> {
     })
 }
 
-/// What a comparison says; none if the operator is no comparison.
+/// Returns the result of a comparison, if it is known; the outer `None` means that the operator is not a comparison.
 #[expect(clippy::option_option, reason = "not a comparison, and not known, are two things")]
 fn compare<E: Extent>(op: &str, a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<Option<bool>> {
     holds(op, Ordering::Equal)?;
@@ -255,7 +255,7 @@ fn compare<E: Extent>(op: &str, a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> 
     if below(a, b) {
         return holds(op, Ordering::Less).map(Some);
     }
-    // Only what the operator asks is asked.
+    // Evaluates only the condition of the operator, because each evaluation may record a guard.
     let at_least = |a: &E, b: &E, by: i64| a.minus(b)?.at_least(by);
     Some(match op {
         "Equal" => a.equals(b),

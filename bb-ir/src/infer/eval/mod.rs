@@ -1,8 +1,8 @@
-//! The evaluator of small constants, from which models compute extents.
+//! The evaluator of small constants that models compute extents from.
 //!
 //! It computes with [`TensorData`](crate::TensorData), whose elements are numbers, and with [`Contents`], whose elements
-//! may be expressions of symbolic dimensions or not known. Both implement [`Constant`]; what a primitive does is said
-//! once. It is plain and slow: tensors of a few thousand elements at most come here, once per graph or plan.
+//! may be expressions of symbolic dimensions or unknown. Both implement [`Constant`], so each primitive is written
+//! once. It is plain and slow, because it computes tensors of a few thousand elements at most, once per graph or plan.
 
 mod arithmetic;
 mod contents;
@@ -22,12 +22,12 @@ use crate::convert::Rounding;
 use crate::op::{Param, Primitive, take};
 use crate::{Axis, DataType, Error, Shape, element_count, infer};
 
-/// A small tensor of which the elements, or some of them, are known.
+/// A small tensor whose elements are known, at least some of them.
 pub trait Constant: Clone {
-    /// What elements are that are expressions.
+    /// The type of symbolic elements.
     type Expr;
 
-    /// The most elements that are computed with.
+    /// The greatest number of elements of a computation.
     const MOST: usize;
 
     /// Returns the element type.
@@ -36,15 +36,15 @@ pub trait Constant: Clone {
     /// Returns the extents.
     fn shape(&self) -> &[usize];
 
-    /// Returns the same elements as a tensor of another shape, which has as many.
+    /// Returns the same elements as a tensor of another shape with the same number of elements.
     ///
     /// # Errors
     ///
-    /// [`Error::Shapes`] if it has not.
+    /// [`Error::Shapes`] if the number differs.
     fn reshaped(&self, shape: &[usize]) -> Result<Self, Error>;
 
     /// Returns the elements at `positions`, which count through `from`, one tensor after the other; an element whose
-    /// position is not known is not known. `None` if elements of this type are not moved.
+    /// position is unknown is unknown. `None` if elements of this type are not moved.
     ///
     /// # Errors
     ///
@@ -54,8 +54,8 @@ pub trait Constant: Clone {
     /// Returns whether an element of `a` and one of `b` are known to be equal.
     fn alike(a: (&Self, usize), b: (&Self, usize)) -> bool;
 
-    /// Returns the elements as integers, truth values as 0 and 1; `None` for one that is not known, or for all if they
-    /// are no integers.
+    /// Returns the elements as integers, truth values as 0 and 1. An unknown element is `None`; the result is `None` if the
+    /// elements are not integers.
     fn ints(&self) -> Option<Vec<Option<i64>>>;
 
     /// Casts the elements.
@@ -65,7 +65,7 @@ pub trait Constant: Clone {
     /// As for casting a tensor.
     fn cast(&self, to: DataType, rounding: Rounding) -> Result<Self, Error>;
 
-    /// Computes a primitive that does not only move elements; `None` if its element types are not computed with.
+    /// Computes a primitive that does not only move elements; `None` if its element types are not supported.
     ///
     /// # Errors
     ///
@@ -79,14 +79,14 @@ pub trait Constant: Clone {
     ) -> Result<Option<Self>, Error>;
 }
 
-/// Computes a primitive; `None` if there are too many elements, or its element types are not the evaluator's.
+/// Computes a primitive; `None` if there are too many elements, or its element types are not supported.
 ///
-/// `results` are what inference says of them. `signless` tells of an expression that is not seen not to be negative that
-/// it is not.
+/// `results` are the inferred types of the results. `signless` returns true for an expression that is not negative although
+/// its form does not show it.
 ///
 /// # Errors
 ///
-/// What the primitive's kernel would report of the elements: a division by zero, an index out of range.
+/// The errors that the primitive's kernel would report for the elements: a division by zero, an index out of range.
 ///
 /// # Examples
 ///
@@ -172,7 +172,7 @@ fn moved<C: Constant>(from: &[&C], shape: &[usize], positions: Vec<usize>) -> Re
     C::picked(from, shape, &positions)
 }
 
-/// Repeats elements of `x` to a shape that it broadcasts to; `None` if that are too many.
+/// Repeats elements of `x` to a shape that it broadcasts to; `None` if the result has too many elements.
 ///
 /// # Errors
 ///
@@ -241,7 +241,7 @@ fn gather<C: Constant>(data: &C, indices: &C, shape: &[usize], axis: i64) -> Res
     C::picked(&[data], shape, &positions)
 }
 
-/// Chooses elements by truth values; one that is not known chooses between equal elements.
+/// Selects elements by truth values. An unknown truth value can only select between equal elements.
 fn select<C: Constant>(condition: &C, x: &C, y: &C, shape: &[usize]) -> Result<Option<C>, Error> {
     let Some(chosen) = condition.ints() else { return Ok(None) };
     let count: usize = x.shape().iter().product();

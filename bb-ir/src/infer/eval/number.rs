@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 pub(super) trait Number: Clone {
     /// An exponent, which may be of another type than its base.
     type Exponent;
-    /// What elements are that are expressions.
+    /// The type of symbolic elements.
     type Expr;
 
     fn add(&self, b: &Self, of: Of<'_, Self::Expr>) -> Self;
@@ -18,21 +18,21 @@ pub(super) trait Number: Clone {
     fn div(&self, b: &Self, of: Of<'_, Self::Expr>) -> Option<Self>;
     /// The power; `None` where an integer has none.
     fn pow(&self, b: &Self::Exponent, of: Of<'_, Self::Expr>) -> Option<Self>;
-    /// The greater or the lesser of two; what compares with nothing (NaN) wins.
+    /// The greater or the lesser of two; an element that compares with nothing (NaN) wins.
     fn extremum(&self, b: &Self, wanted: Ordering, of: Of<'_, Self::Expr>) -> Self;
-    /// What a primitive makes of one element; `None` if it is not computed in this type.
+    /// Applies a primitive to one element; `None` if it is not computed in this type.
     fn unary(&self, op: Primitive, of: Of<'_, Self::Expr>) -> Option<Self>;
-    /// So many of something.
+    /// The number `n` as an element.
     fn count(n: usize, dtype: DataType) -> Self;
-    /// What a reduction of nothing gives; none if no element is it.
+    /// The result of a reduction of no elements; none if no element represents it.
     fn identity(op: Primitive, dtype: DataType) -> Option<Self>;
 }
 
-/// What a computation is of.
+/// The context of a computation.
 pub(super) struct Of<'a, E> {
     /// The element type of the operands.
     pub(super) dtype: DataType,
-    /// Tells of an expression that is not seen not to be negative that it is not.
+    /// Returns true for an expression that is not negative although its form does not show it.
     pub(super) signless: &'a dyn Fn(&E) -> bool,
 }
 
@@ -60,17 +60,17 @@ fn extremum<T: PartialOrd + Copy>(a: T, b: T, wanted: Ordering) -> T {
     }
 }
 
-/// A number that tensors hold.
+/// A number type of tensor elements.
 pub(super) trait Held: Number<Exponent = Exponent, Expr = i64> + Element {}
 
-/// The number that a float is after it was cast, which truncates; what does not fit, NaN included, is the least number.
+/// Truncates a float to an integer; `None` if it is out of range or NaN, which a cast turns into the least number.
 fn signed(x: f64, least: f64) -> Option<f64> {
     let x = x.trunc();
     (least..-least).contains(&x).then_some(x)
 }
 
-/// Implements `Number` for integers. Each row has a type, and functions for a power computed as a float, for negative exponents, and for the
-/// absolute value.
+/// Implements `Number` for integers. Each row has a type, and functions for a power computed as a float, for negative exponents,
+/// and for the absolute value.
 macro_rules! integers {
     ($($ty:ident: $float:expr, $negative:expr, $abs:expr;)*) => {$(
         impl Held for $ty {}
@@ -95,7 +95,7 @@ macro_rules! integers {
                 match *b {
                     Exponent::Float(b) => Some($float((*self as f64).powf(b))),
                     Exponent::Int(b) if b < 0 => $negative(*self, b),
-                    // Squaring wraps as repeated multiplication does.
+                    // Squaring wraps like repeated multiplication.
                     Exponent::Int(mut b) => {
                         let (mut base, mut power) = (*self, 1 as $ty);
                         while b > 0 {

@@ -1,4 +1,4 @@
-//! Where elements are, in row-major order.
+//! Positions of elements in row-major order.
 
 /// The distance in elements to the next along each dimension.
 pub fn strides(shape: &[usize]) -> Vec<isize> {
@@ -6,7 +6,7 @@ pub fn strides(shape: &[usize]) -> Vec<isize> {
     let mut step = 1isize;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        // Extents beside one of 0 may be as large as they like.
+        // If an extent is 0, the other extents may be arbitrarily large.
         step = step.saturating_mul(isize::try_from(extent).unwrap_or(isize::MAX));
     }
     strides
@@ -14,7 +14,7 @@ pub fn strides(shape: &[usize]) -> Vec<isize> {
 
 /// The positions that a walk over `extents` in row-major order visits.
 pub fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
-    // The extents before one of 0 may be as large as they like.
+    // If an extent is 0, the extents before it may be arbitrarily large.
     let mut positions = if extents.contains(&0) { Vec::new() } else { vec![start] };
     for (&extent, &stride) in extents.iter().zip(strides) {
         positions =
@@ -23,7 +23,7 @@ pub fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
     positions.into_iter().map(|p| p as usize).collect()
 }
 
-/// For each element of a broadcast result, the position of the operand's.
+/// For each element of a broadcast result, the position of the operand's element.
 pub fn spread(shape: &[usize], to: &[usize]) -> Vec<usize> {
     let missing = to.len().saturating_sub(shape.len());
     let own = strides(shape);

@@ -89,7 +89,7 @@ impl Constant for TensorData {
                 let method = op.spec().method;
                 let axes = take::Ints(method, params.first())?;
                 let reduction = infer::reduce(method, x.shape(), axes, take::Bool(method, params.get(1))?)?;
-                // The maximum of truth values is false until one is true; the minimum true until one is false.
+                // The identity of the maximum is false, and of the minimum true.
                 let seek = op == P::ReduceMax;
                 let step = |a: &bool, b: &bool| if seek { *a || *b } else { *a && *b };
                 let out = reduced(&x.to_bools()?, x.shape(), &reduction, &Some(!seek), step);

@@ -1,4 +1,4 @@
-//! What a rule sees: a node, and what is known of its operands.
+//! The input of a rule: a node, and the known facts about its operands.
 //!
 //! A rule returns only facts that are certain. Invalid attributes yield `None` and are reported at run time.
 
@@ -10,7 +10,7 @@ use crate::infer::Rule;
 use crate::infer::broadcast;
 use crate::{Axis, DataType, Error};
 
-/// A node and what is known of its operands.
+/// A node and the known facts about its operands.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
     /// The node.
@@ -21,7 +21,7 @@ pub struct At<'a> {
 /// The types of results, as far as they are known.
 pub type Types = Vec<ValueType>;
 
-/// Returns the types of a node's results as far as they are sure; fewer where they are not.
+/// Returns the types of a node's results as far as they are certain; fewer if some are not.
 pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, Error> {
     let at = At { node, facts };
     let types = match rule {
@@ -37,12 +37,12 @@ pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, E
 }
 
 impl<'a> At<'a> {
-    /// The type of an operand; `Unknown` if it is left out.
+    /// The type of an operand; `Unknown` if it is absent.
     pub fn ty(self, input: usize) -> &'a ValueType {
         self.facts.ty(self.node, input)
     }
 
-    /// The extents that `Shape` tells: those from `start` to `end`.
+    /// The extents that `Shape` returns, from `start` to `end`.
     pub fn listed(self) -> Option<&'a [Dim]> {
         let dims = self.dims(0)?;
         let rank = dims.len() as i64;
@@ -54,7 +54,7 @@ impl<'a> At<'a> {
         dims.get(start..end.max(start))
     }
 
-    /// What a reduction makes of extents, by the node's attributes and operands.
+    /// The extents after a reduction, by the node's attributes and operands.
     pub fn reduced(self, op: &'static str, x: &[Dim]) -> Option<Vec<Dim>> {
         rules::reduce(op, self.node, self.facts, x).ok()?
     }
@@ -72,12 +72,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Returns whether an operand is given.
+    /// Returns whether an operand is present.
     pub fn has(self, input: usize) -> bool {
         self.node.inputs.get(input).is_some_and(Option::is_some)
     }
 
-    /// An integer attribute, or `default` where it is left out; none if it is of another kind.
+    /// An integer attribute, or `default` if it is absent; none if it is of another kind.
     pub fn int(self, name: &str, default: i64) -> Option<i64> {
         Some(self.node.attributes.int(name).ok()?.unwrap_or(default))
     }
@@ -87,12 +87,12 @@ impl<'a> At<'a> {
         self.node.attributes.ints(name).ok()?
     }
 
-    /// A word of an attribute, or `default` where it is left out.
+    /// A word of an attribute, or `default` if it is absent.
     pub fn text(self, name: &str, default: &'a str) -> Option<&'a str> {
         Some(self.node.attributes.text(name).ok()?.unwrap_or(default))
     }
 
-    /// The element type that an attribute numbers, or `default` where it is left out.
+    /// The element type that an attribute numbers, or `default` if it is absent.
     pub fn type_attribute(self, name: &str, default: Option<DataType>) -> Option<DataType> {
         match self.node.attributes.int(name).ok()? {
             Some(number) => DataType::from_onnx(i32::try_from(number).ok()?),
@@ -100,7 +100,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Integers that are an attribute in old versions and an operand in new ones; empty where they are left out.
+    /// Integers that are an attribute in old versions and an operand in new ones; empty if they are absent.
     pub fn list(self, attribute: &str, input: usize) -> Option<Vec<i64>> {
         match given(self.node, self.facts, attribute, input) {
             Given::Ints(ints) => Some(ints),
@@ -109,18 +109,18 @@ impl<'a> At<'a> {
         }
     }
 
-    /// An integer that is an operand of one element.
+    /// The integer in an operand of one element.
     pub fn scalar(self, input: usize) -> Option<i64> {
         self.contents(input)?.only()?.int()
     }
 
-    /// The extent that is an operand of one element.
+    /// The extent in an operand of one element.
     pub fn extent(self, input: usize) -> Dim {
         let entry = self.contents(input).and_then(Contents::only);
         entry.and_then(|e| e.formula().cloned()).map_or(Dim::Unknown, Dim::from)
     }
 
-    /// The integer that is an operand of one element, or 0 if that is more.
+    /// The integer in an operand of one element; a negative integer becomes 0.
     pub fn extent_or_less(self, input: usize) -> Dim {
         let entry = self.contents(input).and_then(Contents::only);
         entry.and_then(|e| e.formula()?.greater(&0.into())).map_or(Dim::Unknown, Dim::from)
@@ -131,13 +131,13 @@ impl<'a> At<'a> {
         self.facts.contents(self.node, input)
     }
 
-    /// Extents that are an operand; not more of them than are followed.
+    /// The extents in an operand, unless there are too many to follow.
     pub fn extents(self, input: usize) -> Option<Vec<Dim>> {
         let entries = self.contents(input)?.entries.iter();
         Some(entries.map(|e| e.formula().map_or(Dim::Unknown, |f| Dim::from(f.clone()))).collect())
     }
 
-    /// As many unknown extents as an operand that lists them has elements.
+    /// One unknown extent for each element of an operand that lists extents.
     pub fn open_extents(self, input: usize) -> Option<Vec<Dim>> {
         match self.dims(input)? {
             [Dim::Known(rank)] if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
@@ -145,12 +145,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// `x` with another extent for the axis that is named; none if there is no such axis.
+    /// `x` with another extent for the named axis; none if the axis does not exist.
     pub fn with_axis(self, x: &[Dim], axis: i64, to: Dim) -> Option<Vec<Dim>> {
         self.with_axes(x, &[axis], &[to])
     }
 
-    /// `x` with other extents for the axes that are named; none if the lists do not fit.
+    /// `x` with other extents for the named axes; none if the lists do not fit.
     pub fn with_axes(self, x: &[Dim], axes: &[i64], to: &[Dim]) -> Option<Vec<Dim>> {
         let mut out = x.to_vec();
         for (&named, dim) in axes.iter().zip(to) {
@@ -171,7 +171,7 @@ impl<'a> At<'a> {
 
     /// The extents that all operands broadcast to.
     fn broadcast(self) -> Option<Vec<Dim>> {
-        // Before, attributes said how, and the first operand was not extended.
+        // In older versions attributes define broadcasting, and the first operand keeps its shape.
         if self.node.opset < 7 && self.node.domain.is_empty() {
             return self.same();
         }
@@ -186,7 +186,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// A tensor type; nothing is known where the element type is not.
+/// A tensor type; `Unknown` if the element type is unknown.
 pub fn tensor(dtype: Option<DataType>, shape: Option<Vec<Dim>>) -> ValueType {
     dtype.map_or(ValueType::Unknown, |dtype| ValueType::Tensor { dtype, shape })
 }
@@ -196,7 +196,7 @@ pub fn axis(axis: i64, rank: usize) -> Option<usize> {
     Axis::new(axis, rank).ok().map(Axis::get)
 }
 
-/// What is true of both types.
+/// The facts that hold for both types.
 pub fn either(a: &ValueType, b: &ValueType) -> ValueType {
     match (a, b) {
         (ValueType::Tensor { dtype, shape: left }, ValueType::Tensor { dtype: other, shape: right })

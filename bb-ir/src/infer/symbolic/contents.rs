@@ -5,12 +5,12 @@ use crate::graph::{DimExpr, Node, ValueType};
 use crate::infer::current;
 use crate::infer::eval;
 
-/// A number of which something may be known.
+/// A number, which may be symbolic or unknown.
 pub type Entry = eval::Entry<DimExpr>;
 /// The contents of a tensor of known extents, in row-major order.
 pub type Contents = eval::Contents<DimExpr>;
 
-/// The contents of a tensor without elements, which its type tells.
+/// The contents of a tensor that has no elements according to its type.
 pub(super) fn nothing(ty: &ValueType) -> Option<Contents> {
     let ValueType::Tensor { dtype, shape } = ty else { return None };
     Contents::new(*dtype, current(shape.as_deref()?)?, Vec::new())

@@ -1,7 +1,7 @@
-//! Results of nodes that have subgraphs, from what is inferred in those.
+//! Results of nodes that have subgraphs, from the inferred types in the subgraphs.
 //!
-//! What a subgraph declares of its inputs is a claim like any other, because nobody compares the node's operands with it.
-//! Names of extents are those of the graphs around it, which come in with the operands and the captured values.
+//! A subgraph's declarations of its inputs are claims like any other, because the node's operands are not compared with them.
+//! Names of extents come from the enclosing graphs, with the operands and the captured values.
 
 use super::at::{At, Types, axis, either, tensor};
 use super::contents::{Contents, Entry, weight as weight_of};
@@ -14,7 +14,7 @@ use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
 
-/// What is known of results.
+/// The known facts about results.
 pub(super) struct Body {
     pub(super) types: Types,
     pub(super) contents: Vec<Option<Contents>>,
@@ -26,10 +26,10 @@ impl Body {
     }
 }
 
-/// How often a loop's body is looked at before what still changes is given up.
+/// The number of passes over a loop's body before extents that still change become unknown.
 const ITERATIONS: usize = 3;
 
-/// Returns what a node's subgraphs say of its results; none if it has no subgraphs, or others than control flow has.
+/// Returns the facts about a node's results that its subgraphs yield; none unless its subgraphs are control flow.
 pub(super) fn results(
     rule: Option<Rule>,
     node: &mut Node,
@@ -52,7 +52,7 @@ pub(super) fn results(
     }
 }
 
-/// Infers the subgraphs of a node, of whose inputs nothing is known.
+/// Infers the subgraphs of a node without any facts about the inputs of the subgraphs.
 fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), Error> {
     for attribute in node.attributes.values_mut() {
         let graphs: &mut [Graph] = match attribute {
@@ -67,7 +67,7 @@ fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), 
     Ok(())
 }
 
-/// A search: sequences of tokens, and for beams their scores and those of all tokens.
+/// A search: sequences of tokens, and for beams their scores and the scores of all tokens.
 fn searched(kind: Search, at: At<'_>) -> Option<Body> {
     let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
     let length = at.extent(1);
@@ -84,14 +84,14 @@ fn searched(kind: Search, at: At<'_>) -> Option<Body> {
         tensor(float, Some(vec![Dim::Unknown, batch.clone(), beams, Dim::Unknown])),
     ];
     if kind == Search::Speech {
-        // What attention to the sound weighs, and how probable it is that nobody speaks.
+        // The weights of the attention to the sound, and the probability that the sound contains no speech.
         results.push(tensor(Some(DataType::F32), None));
         results.push(tensor(float, Some(vec![batch])));
     }
     Body::of(results)
 }
 
-/// Infers a subgraph whose inputs have these types and, where known, contents; returns what its outputs are.
+/// Infers a subgraph whose inputs have these types and, where known, contents; returns the facts about its outputs.
 fn infer(
     graph: &mut Graph,
     outer: &Facts,
@@ -163,7 +163,7 @@ fn named(
     }
 }
 
-/// `If`: what both branches give, or the one that is taken.
+/// `If`: the facts that both branches share, or the facts of the branch that is taken.
 fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let condition = facts.contents(node, 0).and_then(Contents::only).and_then(Entry::int);
     let then = named(node, "then_branch", facts, work, &[], &[])?;
@@ -176,8 +176,8 @@ fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     })
 }
 
-/// Types of values that a body carries from one iteration to the next: what holds in every iteration. The body's outputs from
-/// `first` on are the next iteration's values, and its inputs after `before` are these values, then `after`.
+/// Types of values that a body carries from one iteration to the next, as far as they hold in every iteration. The body's outputs
+/// from `first` on are the next iteration's values, and its inputs after `before` are these values, then `after`.
 struct Carried<'a> {
     first: usize,
     before: &'a [ValueType],
@@ -188,13 +188,13 @@ struct Carried<'a> {
 }
 
 impl Carried<'_> {
-    /// What holds before an iteration and after it.
+    /// The type that holds before an iteration and after it.
     fn joined(&self, was: &ValueType, is: &ValueType) -> ValueType {
         let same = if self.constant { merge(was, is) } else { None };
         same.unwrap_or_else(|| either(was, is))
     }
 
-    /// What the body declares of the values that are carried: element types.
+    /// The element types that the body declares for the carried values.
     fn declared(&self, node: &Node) -> Vec<ValueType> {
         let Some(Attribute::Graph(graph)) = node.attributes.get("body") else { return Vec::new() };
         let inputs = graph.inputs.iter().skip(self.before.len());
@@ -202,7 +202,7 @@ impl Carried<'_> {
         inputs.map(ty).collect()
     }
 
-    /// Returns the types that hold in every iteration, and what an iteration gives.
+    /// Returns the types that hold in every iteration, and the facts about the results of an iteration.
     fn settle(
         &self,
         node: &mut Node,
@@ -211,7 +211,7 @@ impl Carried<'_> {
         mut state: Vec<ValueType>,
     ) -> Result<Option<(Vec<ValueType>, Body)>, Error> {
         let count = state.len();
-        // The element types that the body declares of what comes in hold of what goes in first.
+        // The element types that the body declares for its inputs also hold for the initial values.
         for (state, declared) in state.iter_mut().zip(self.declared(node)) {
             if let Some(both) = merge(state, &declared) {
                 *state = both;
@@ -267,7 +267,7 @@ fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
     }
 }
 
-/// `Loop`: values that are carried, then those of all iterations.
+/// `Loop`: the carried values, then the values of all iterations.
 fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
     let given = node.inputs.get(1).is_some_and(Option::is_some);
@@ -276,7 +276,7 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let operands = (2..node.inputs.len()).map(|input| facts.ty(node, input).clone());
     let operands: Vec<ValueType> = std::iter::once(condition).chain(operands).collect();
     let count = operands.len();
-    // An iteration that is entered is one whose condition holds.
+    // The condition is true in every iteration that is entered.
     let holds =
         Contents { dtype: DataType::Bool, shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
     let carried = Carried {
@@ -291,7 +291,7 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let condition = |contents: Option<&Contents>| contents.and_then(Contents::only).and_then(Entry::int);
     let begins = if at.has(1) { condition(at.contents(1)) } else { Some(1) };
     let goes_on = condition(body.contents.first().and_then(Option::as_ref));
-    // A number of iterations that nobody takes stands for one that is not known.
+    // An unrealistic number of iterations is treated as unknown.
     let taken = |n: Dim| if matches!(n, Dim::Known(n) if n > i32::MAX as usize) { Dim::Unknown } else { n };
     let limit = at.has(0).then(|| taken(at.extent_or_less(0)));
     let iterations = match (begins, goes_on, limit) {
@@ -316,7 +316,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
     let Some(scans) = at.int("num_scan_inputs", 0).and_then(|n| usize::try_from(n).ok()) else {
         return Ok(None);
     };
-    // The first version has lengths before the operands, and a batch before the steps.
+    // The first version has lengths before the operands, and a batch dimension before the scanned one.
     let batched = at.node.opset < 9;
     let operands = at.node.inputs.get(usize::from(batched)..).unwrap_or_default();
     let Some(states) = operands.len().checked_sub(scans) else { return Ok(None) };
@@ -367,7 +367,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
     }))
 }
 
-/// `SequenceMap`: sequences of what the body makes of their elements.
+/// `SequenceMap`: sequences of the results of the body for each element.
 fn mapped(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let given: Vec<ValueType> = (0..node.inputs.len())
         .map(|input| match facts.ty(node, input) {

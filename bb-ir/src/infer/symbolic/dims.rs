@@ -1,9 +1,9 @@
-//! Extents that may not be known, where a rule goes on with what cannot be told.
+//! Arithmetic of extents that may be unknown. A result that cannot be determined is `Dim::Unknown`.
 
 use crate::graph::Dim;
 use crate::infer::{self, Extent};
 
-/// The extent, or one that is not known where arithmetic tells nothing.
+/// The extent, or `Dim::Unknown` if arithmetic yields none.
 pub fn told(extent: Option<Dim>) -> Dim {
     extent.unwrap_or(Dim::Unknown)
 }
@@ -13,7 +13,7 @@ pub fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&n| Dim::Known(n)).collect()
 }
 
-/// The extent that an integer of a model is; `Unknown` if it is negative.
+/// An integer of a model as an extent; `Unknown` if it is negative.
 pub fn extent(value: i64) -> Dim {
     told(Dim::of(value))
 }
@@ -23,12 +23,12 @@ pub fn sum(a: &Dim, b: &Dim) -> Dim {
     told(a.plus(b))
 }
 
-/// The extent and a number that may be negative.
+/// The sum of the extent and a number that may be negative.
 pub fn shifted(dim: &Dim, by: i64) -> Dim {
     told(dim.shifted(by))
 }
 
-/// So many times the extent.
+/// The product of the extent and a number.
 pub fn scaled(dim: &Dim, by: i64) -> Dim {
     told(dim.scaled(by))
 }

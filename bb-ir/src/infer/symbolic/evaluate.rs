@@ -1,4 +1,4 @@
-//! Follows the contents of small tensors, from which shapes are computed, through the operators that compute them.
+//! Follows the contents of small tensors that shapes are computed from, through the operators that compute them.
 
 use super::at::At;
 use super::contents::{Contents, Entry};
@@ -11,7 +11,7 @@ use crate::op::{Param, Primitive};
 use crate::{Axis, DataType, Shape, element_count};
 use std::borrow::Cow;
 
-/// Returns the contents of a node's results, as far as they can be told; `types` are the results'.
+/// Returns the contents of a node's results, as far as they can be determined; `types` are the results' types.
 pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
     if !at.node.domain.is_empty() {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
     }
 }
 
-/// The contents of a result of which the extents are not known: those that say how many there are.
+/// The contents of a result of unknown extents, for operators whose number of elements follows from the operands.
 fn untyped(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
     let ValueType::Tensor { dtype, .. } = types.first()? else { return None };
     first(at, *dtype, &Shape::from_slice(&[MOST + 1]))
@@ -73,12 +73,12 @@ fn primitive(at: At<'_>, op: Primitive, results: &[(DataType, Shape)]) -> Option
             vec![Param::Ints(Cow::Owned(axes)), Param::Bool(at.int("keepdims", 1)? != 0)]
         }
         P::Where => {
-            // What is not chosen need not be known.
+            // Elements that are not selected may be unknown.
             let unknown = Contents::scalar(results.first()?.0, Entry::Unknown);
             let operand = |input| at.contents(input).unwrap_or(&unknown);
             return computed(at, op, &[at.contents(0)?, operand(1), operand(2)], results, &[]);
         }
-        // Before version 7 attributes say how operands are broadcast.
+        // Before version 7 attributes define broadcasting.
         _ if op.spec().inputs.len() == 2 && at.node.opset < 7 => return None,
         _ => {
             operands = op.spec().inputs.len();
@@ -159,7 +159,7 @@ fn first(at: At<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
             let entries = x.entries.iter().map(|e| eval::unary(op, dtype, e, &signless));
             Contents::new(dtype, x.shape.clone(), entries.collect::<Option<_>>()?)
         }
-        // Before version 7 attributes say how operands are broadcast.
+        // Before version 7 attributes define broadcasting.
         op if at.node.inputs.len() == 2 && at.node.opset >= 7 => {
             Contents::joined(op, [at.contents(0)?, at.contents(1)?], dtype, shape, &signless)
         }
@@ -182,7 +182,7 @@ fn constant(at: At<'_>) -> Option<Contents> {
     }
 }
 
-/// Repeats all elements until there are as many as the shape says.
+/// Repeats all elements up to the number in the shape.
 fn tile(x: &Contents, shape: &Shape) -> Option<Contents> {
     element_count(shape).filter(|n| *n <= MOST)?;
     let ones = x.shape.len() == shape.len() && !x.shape.contains(&0);

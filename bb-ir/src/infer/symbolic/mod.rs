@@ -1,9 +1,9 @@
-//! Types of a graph's values before inputs arrive: extents known, named, or unknown.
+//! Types of a graph's values before inputs arrive: extents are known, symbolic, or unknown.
 //!
-//! One pass over the nodes finds what follows from the graph's inputs and constants. What the model claims of other
-//! values is not looked at, but for element types, which are used where a rule says nothing; see
-//! [`Warning`](crate::graph::Warning). The contents of small integer tensors are followed too, as most shapes are
-//! computed from `Shape`. In subgraphs nothing is refused: a branch that does not fit is usually one that never runs.
+//! One pass over the nodes infers the facts that follow from the graph's inputs and constants. The model's claims about other
+//! values are ignored, except element types, which are used if no rule determines them; see
+//! [`Warning`](crate::graph::Warning). The contents of small integer tensors are followed too, because most shapes are
+//! computed from `Shape`. Nothing is refused in subgraphs, because a branch that does not fit usually never runs.
 
 mod at;
 mod contents;
@@ -28,17 +28,17 @@ use crate::{Error, Limits, element_count};
 use control::Body;
 use std::collections::{HashMap, HashSet};
 
-/// What is known of a graph's values so far.
+/// The known facts about a graph's values so far.
 #[derive(Debug)]
 pub(super) struct Facts {
     types: Vec<ValueType>,
     contents: HashMap<ValueId, Contents>,
-    /// What is not negative for being an extent.
+    /// Expressions that are extents, and therefore not negative.
     extents: HashSet<DimExpr>,
 }
 
 impl Facts {
-    /// The type of an operand; `Unknown` if it is left out.
+    /// The type of an operand; `Unknown` if it is absent.
     fn ty(&self, node: &Node, input: usize) -> &ValueType {
         let id = node.inputs.get(input).copied().flatten();
         id.map_or(&ValueType::Unknown, |id| self.of(id))
@@ -59,27 +59,26 @@ impl Facts {
     }
 }
 
-/// What a pass may take, and how it works.
+/// The limits and the mode of a pass.
 struct Work<'m, 'l> {
     operators: Operators,
     meter: &'m mut Meter<'l>,
-    /// How many nodes and values may be looked at more than once.
+    /// How many nodes and values may be visited more than once.
     again: usize,
-    /// How many entries of contents may be computed with, those that are dim expressions counted by their parts.
+    /// How many entries of contents may be computed; a dim expression counts once for each of its parts.
     follow: usize,
-    /// Whether what is found is written into the graphs; not while a loop's types are searched for.
+    /// Whether the inferred types are written into the graphs; false while a loop's types are searched for.
     keep: bool,
     /// Nodes that cannot run.
     problems: &'m mut Vec<Error>,
 }
 
-/// Fills in the types of a checked graph's values. Nodes that cannot run on operands of the types known go to `problems`.
+/// Infers the types of a checked graph's values. Nodes that cannot run on operands of the known types are added to `problems`.
 ///
 /// # Errors
 ///
-/// [`Error::Type`] if a declared
-/// element type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
-/// to take more bytes than one tensor may.
+/// [`Error::Type`] if a declared element type contradicts the type of a node's result; [`Error::Node`] with
+/// [`Error::TooLarge`] if a value is known to take more bytes than one tensor may.
 pub(crate) fn graph(
     graph: &mut Graph,
     operators: Operators,
@@ -106,7 +105,7 @@ pub(crate) fn graph(
     Ok(())
 }
 
-/// Infers what is known of a graph's values; in the outermost graph what contradicts is refused.
+/// Infers the facts about a graph's values; in the outermost graph, contradictions are refused.
 fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost: bool) -> Result<(), Error> {
     let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     for (id, data) in &graph.constants {
@@ -129,7 +128,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         }
         let rule = work.operators.rule(node);
         if rule.is_none() && lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
-            // This is a user's own operator: only the model's declarations say something about its results.
+            // This is a user's own operator: only the model's declarations describe its results.
             continue;
         }
         let body = control::results(rule, node, facts, work)?;

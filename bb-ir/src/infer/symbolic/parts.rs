@@ -1,4 +1,4 @@
-//! The rules of primitives that join tensors and take parts of them, over extents that may not be known.
+//! The rules of primitives that join tensors and take parts of them, over extents that may be unknown.
 
 use super::contents::{Entry, Given, given};
 use super::rules::Shaped;
@@ -25,7 +25,7 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
         Given::Unknown => None,
     };
     let (axes, steps) = (list("axes", 3), list("steps", 4));
-    // An extent counts from the start; what may be negative might count from the end.
+    // An extent counts from the start; a number that may be negative might count from the end.
     let bound = |entry: &Entry| match (entry.int(), entry.formula()) {
         (Some(n), _) => Some(Bound::of(n)),
         (None, Some(at)) if at.at_least(0) || facts.is_extent(at) => {
@@ -40,7 +40,7 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
         _ => None,
     };
     let (starts, ends): (Option<Vec<_>>, Option<Vec<_>>) = (bounds("starts", 1), bounds("ends", 2));
-    // What is not known at all is as long as what is.
+    // An unknown list has the same length as the known one.
     let lengths = [&starts, &ends].map(|list| list.as_ref().map(Vec::len));
     let count =
         lengths.into_iter().flatten().next().or(count).or(axes.as_ref().map(Vec::len).filter(|n| *n > 0));

@@ -1,4 +1,4 @@
-//! The rule of each primitive over extents that may not be known.
+//! The rule of each primitive over extents that may be unknown.
 
 use super::contents::{Entry, Given, given};
 use super::dims::known;
@@ -9,10 +9,10 @@ use crate::infer::{self, Extent, Target, broadcast, current};
 use crate::op::{Param, Primitive};
 use crate::{DataType, Error};
 
-/// What a rule says of a result's extents: nothing, or all that is known.
+/// The extents of a result that a rule determines; none if it determines none.
 pub(super) type Shaped = Option<Vec<Dim>>;
 
-/// Returns the types of a node's results, as far as the rules tell; fewer where they do not.
+/// Returns the types of a node's results, as far as the rules determine them; fewer if they do not.
 pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
     let Some(op) = Primitive::from_name(&node.op_type) else { return Ok(Vec::new()) };
     if let (Primitive::Identity, other) = (op, facts.ty(node, 0)) {
@@ -28,7 +28,7 @@ pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Erro
 
 /// The element type of a primitive's results.
 fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, Error> {
-    // What follows the operands in newer versions is a parameter.
+    // In newer versions, inputs after the operands are parameters.
     let operands = match op {
         Primitive::Concat => node.inputs.len(),
         _ => op.spec().inputs.len(),
@@ -42,7 +42,7 @@ fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, 
     }
     let params = match op {
         Primitive::Cast => {
-            // The first version names the type in words.
+            // The first version has the type as a word.
             let Ok(Some(to)) = node.attributes.int("to") else {
                 return Ok(None);
             };
@@ -77,7 +77,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     let y = shape_of(facts.ty(node, 1));
     match op {
         P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Cast | P::Identity => Ok(x.map(<[Dim]>::to_vec)),
-        // Before version 7 the second operand is broadcast to the first, as attributes say.
+        // Before version 7 attributes define how the second operand is broadcast to the first.
         P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less if node.opset < 7 => {
             Ok(x.map(<[Dim]>::to_vec))
         }
@@ -110,7 +110,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
         P::Concat => concat(node, facts),
         P::Slice => x.map_or(Ok(None), |x| slice(node, facts, x)),
         P::Squeeze => match (x, given(node, facts, "axes", 1)) {
-            // An empty operand names nothing, whereas an empty attribute, and none at all, name every extent of 1.
+            // An empty operand names no axis, but an empty or absent attribute names every extent of 1.
             (Some(x), Given::Ints(axes)) if axes.is_empty() && node.opset >= 13 => Ok(Some(x.to_vec())),
             (Some(x), Given::Ints(axes)) if infer::squeezes(x, &axes) => infer::squeeze(x, &axes).map(shaped),
             (Some(x), Given::Absent) if infer::squeezes(x, &[]) => infer::squeeze(x, &[]).map(shaped),
@@ -137,7 +137,7 @@ fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     }
 }
 
-/// Extents as what a rule says.
+/// Returns extents as the result of a rule.
 fn shaped(extents: infer::Extents<Dim>) -> Shaped {
     Some(extents.into_vec())
 }
@@ -163,7 +163,7 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
         Given::Absent | Given::Unknown => match facts.contents(node, 1) {
             Some(contents) => contents.entries.clone(),
             None => {
-                // The operand's own extent is the result's rank.
+                // The number of elements of the operand is the result's rank.
                 let rank = shape_of(facts.ty(node, 1)).and_then(current);
                 let rank = rank.and_then(|r| r.first().copied()).filter(|r| *r <= 64);
                 return Ok(rank.map(|r| vec![Dim::Unknown; r]));

@@ -207,7 +207,7 @@ fn text(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Constant: the bits of the result equal those of the argument.
+/// ONNX Constant: the bits of the result equal the argument's.
 pub fn constant(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Constant, 0) {
         for shape in [&[][..], &[1], &[5], &[7, 3], &[0], &[3, 0, 2], &[1, 1, 1, 1, 1, 1, 1], &[1000]] {

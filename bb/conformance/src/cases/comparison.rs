@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Numbers of which some pairs are less, some equal and some greater.
+/// Numbers with pairs that are less, equal and greater.
 fn around() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (i % 3) as f64, |i| ((i * 2 + 1) % 3) as f64)
 }
@@ -23,7 +23,7 @@ pub fn equal(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
-    // As a bool, a number only tells whether it is zero.
+    // As a bool, a number only shows whether it is zero.
     let same = |dtype, a: f64, b: f64| {
         truth(if dtype == DataType::Bool { (a != 0.0) == (b != 0.0) } else { a == b })
     };

@@ -26,7 +26,7 @@ pub(super) fn stretched(shape: &[usize], position: &[usize]) -> usize {
     offset(shape, &own)
 }
 
-/// Two shapes and the shape to which they broadcast. Source: NumPy's rules.
+/// Two shapes and the shape that they broadcast to. Source: NumPy's rules.
 pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
     (&[2, 3], &[2, 3], &[2, 3]),
     (&[], &[], &[]),
@@ -43,7 +43,7 @@ pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
 /// Checks an operation on two tensors, on every supported type and with each kind of broadcasting.
 ///
 /// `a` and `b` return the operands' elements by index; `f` is the definition. The element type of the result
-/// is `result`; if that is `None`, it is that of `a`.
+/// is `result`; `None` means the element type of `a`.
 pub(super) fn pairs(
     on: &Subject<'_>,
     op: Primitive,

@@ -15,7 +15,7 @@ pub fn reshape(on: &Subject<'_>) {
         for shape in [&[6][..], &[3, 2], &[1, 6, 1], &[2, 3]] {
             assert_same(on, on.reshape(&on.bring(&x), shape), &rearranged(&x, shape, &all));
         }
-        // Reshaping a transposed tensor uses its own row-major order, not that of the original tensor.
+        // Reshaping a transposed tensor uses its own row-major order, not the original tensor's.
         let t = on.made(on.transpose(&on.bring(&x), &[]));
         assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
         for (from, to) in [(&[][..], &[1, 1][..]), (&[1], &[]), (&[0, 3], &[3, 0, 5]), (&[2, 0], &[0])] {
@@ -89,7 +89,7 @@ pub fn squeeze(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Unsqueeze; the axes are those of the result.
+/// ONNX Unsqueeze; the axes refer to the result.
 pub fn unsqueeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Unsqueeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [

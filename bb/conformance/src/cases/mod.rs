@@ -1,4 +1,4 @@
-//! One function per primitive. Nothing else defines what a primitive computes.
+//! One function per primitive. Together they define the results of the primitives.
 
 mod arithmetic;
 mod cast;

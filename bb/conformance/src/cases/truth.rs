@@ -5,7 +5,7 @@ use crate::{Subject, assert_refused, assert_same, rearranged, sample, tensor};
 use bb_core::DataType;
 use bb_ir::op::Primitive;
 
-/// The shapes of condition, `x` and `y`, and the shape to which they broadcast. Source: NumPy's rules.
+/// The shapes of condition, `x` and `y`, and the shape that they broadcast to. Source: NumPy's rules.
 const SHAPES: [([&[usize]; 3], &[usize]); 9] = [
     ([&[2, 3], &[2, 3], &[2, 3]], &[2, 3]),
     ([&[], &[], &[]], &[]),
@@ -27,7 +27,7 @@ pub fn r#where(on: &Subject<'_>) {
         for ([condition, x, y], shape) in SHAPES {
             let count = |shape: &[usize]| shape.iter().product::<usize>();
             let chosen: Vec<bool> = (0..count(condition)).map(|i| i % 3 != 1).collect();
-            // Both operands are parts of one sample, so that each element shows from which operand it came.
+            // Both operands are parts of one sample, so that each element shows its operand.
             let all = sample(dtype, &[count(x) + count(y)]);
             let [left, right]: [Vec<usize>; 2] =
                 [(0..count(x)).collect(), (count(x)..count(x) + count(y)).collect()];

@@ -46,7 +46,7 @@ impl NodeComparison {
     }
 }
 
-/// Runs a model on several backends, keeps every value, and compares the results of each node with those of the first backend, in order.
+/// Runs a model on several backends, keeps every value, and compares each node's results with the first backend's, in order.
 ///
 /// The results inside a subgraph precede the results of its node. The model's functions are inlined in its
 /// graph. Each backend continues with its own values, so nodes after the first difference may differ too; the
@@ -212,7 +212,7 @@ impl Walk<'_> {
                 })?;
                 for iteration in 0.. {
                     let next = each(loops.iter_mut().zip(&on), |(looping, on)| looping.next(on))?;
-                    // What some backends run no more is not compared.
+                    // Iterations that some backends do not run are not compared.
                     let Some(next) = next.into_iter().collect::<Option<Vec<_>>>() else { break };
                     let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };

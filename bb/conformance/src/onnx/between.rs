@@ -5,11 +5,11 @@ use bb_core::operator::OnnxValue;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 
-/// The allowed distance of what one backend computes from what another does.
+/// The allowed difference between the results of two backends.
 ///
-/// What is `None` fits the element type and the values. Roundings are proportional to the type's step, and where numbers of a
-/// tensor cancel, to the numbers that cancelled: so the constant part is a part of the greatest finite absolute value of the
-/// tensor.
+/// A part that is `None` is chosen by the element type and the values. Roundings are proportional to the type's step, and where
+/// numbers of a tensor cancel, to the numbers that cancelled: so the constant part is a part of the greatest finite absolute value
+/// of the tensor.
 ///
 /// | elements | relative | of the greatest value |
 /// |---|---|---|

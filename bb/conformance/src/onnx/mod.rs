@@ -1,7 +1,7 @@
 //! Runs test cases in ONNX's layout: a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
 //! `test_data_set_N/output_J.pb`, in the order of the graph's inputs and outputs.
 //!
-//! [`run`] runs one case, and [`examine`] says what becomes of it. With the feature `conformance`, a `Suite` runs ONNX's own cases,
+//! [`run`] runs one case, and [`examine`] reports its outcome. With the feature `conformance`, a `Suite` runs ONNX's own cases,
 //! which are in the crate `bb-onnx-cases`.
 
 mod between;
@@ -47,12 +47,12 @@ pub enum Failure {
         source: std::io::Error,
     },
 
-    /// A file of the case does not contain what it should.
+    /// A file of the case has the wrong content.
     #[error("`{}` is no {expected}", sentence(.path.display()))]
     Content {
         /// The file.
         path: PathBuf,
-        /// What the file should contain.
+        /// The expected content.
         expected: &'static str,
         /// The reason.
         #[source]
@@ -141,12 +141,12 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
 /// In some of ONNX's older cases, an input has another shape than the model declares. An example is `like` of
-/// `CastLike`, of which only the element type is read. ONNX Runtime refuses these cases. ONNX's reference evaluator,
+/// `CastLike`; only its element type is read. ONNX Runtime refuses these cases. ONNX's reference evaluator,
 /// which made the expected outputs, ignores the declarations, so these cases run here without them.
 ///
 /// # Errors
 ///
-/// The first difference from what the case expects.
+/// The first difference from the expected outputs.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
     let mut compiled = CompiledCase::new(case, on)?;

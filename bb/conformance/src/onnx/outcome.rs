@@ -1,4 +1,4 @@
-//! What becomes of a case, also if something is missing or the backend panics.
+//! The outcome of a case, also if something is missing or the backend panics.
 
 use super::report::{Case, Outcome};
 use super::{CaseOperator, Contents, Failure, run};
@@ -8,7 +8,7 @@ use bb_core::{BackendRuntime, NarrowError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs a case and returns what becomes of it. `name` is what the report calls it.
+/// Runs a case and returns its outcome. `name` is its name in the report.
 ///
 /// A panic is a failure. A case is skipped if it needs an operator of a crate that is not linked, or an element type that the backend
 /// does not declare ([`Backend::types`](bb_core::Backend::types)).
@@ -32,7 +32,7 @@ pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Out
     Case { name, operators, outcome }
 }
 
-/// Returns what an operator needs and no linked crate offers.
+/// Returns the missing library or crate of an operator that no linked crate serves.
 fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     let library = bb_core::operator::unlinked_for(&op.domain, &op.name).map(|library| library.what);
     let left_out =

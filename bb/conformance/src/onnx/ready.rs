@@ -26,7 +26,7 @@ impl ReadyCase {
     ///
     /// # Errors
     ///
-    /// [`Failure`], but for those of outputs, which are not compared.
+    /// [`Failure`], except failures of outputs, which are not compared.
     pub fn open(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<ReadyCase, Failure> {
         let mut compiled = CompiledCase::new(case, on)?;
         let first = data_sets(case)?.next();
@@ -50,7 +50,7 @@ impl ReadyCase {
     }
 }
 
-/// Returns the folders of the data sets of a case, of which there is at least one.
+/// Returns the folders of the data sets of a case; there is at least one.
 pub(super) fn data_sets(case: &Path) -> Result<impl Iterator<Item = PathBuf>, Failure> {
     let folder = |set: usize| case.join(format!("test_data_set_{set}"));
     if !folder(0).is_dir() {
@@ -64,7 +64,7 @@ pub(super) struct CompiledCase {
     path: PathBuf,
     on: Arc<dyn BackendRuntime>,
     pub(super) executable: Arc<dyn ErasedExecutable>,
-    /// The inputs whose declared shapes are not those of the data.
+    /// The inputs whose declared shapes differ from the data's.
     open: Vec<String>,
 }
 

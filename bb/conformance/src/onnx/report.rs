@@ -44,7 +44,7 @@ impl Case {
 pub struct Report {
     /// The cases, sorted by name.
     pub cases: Vec<Case>,
-    /// The number of excluded cases; `exclude.txt` beside the archive states the reasons.
+    /// The number of excluded cases; `exclude.txt` next to the archive states the reasons.
     pub excluded: usize,
 }
 

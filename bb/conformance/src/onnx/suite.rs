@@ -217,7 +217,7 @@ impl Runner {
     }
 }
 
-/// What `bb::conformance!` takes as `cases`: a text in paths, or a number, of which each multiple runs.
+/// Values that `bb::conformance!` accepts as `cases`: a text that paths must contain, or a number, to run each multiple.
 #[doc(hidden)]
 pub trait Chosen {
     /// Changes which cases run.

@@ -50,7 +50,7 @@ fn valid(on: &Subject<'_>, shapes: &[&[usize]]) -> Vec<Call> {
 ///
 /// # Panics
 ///
-/// If results differ from those of the same tensors without views.
+/// If results differ from the results for the same tensors without views.
 pub fn views_as_operands(on: &Subject<'_>) {
     for call in valid(on, &[&[2, 3], &[3, 2, 2]]) {
         if call.inputs.is_empty() {

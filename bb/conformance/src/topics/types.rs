@@ -8,7 +8,7 @@ use bb_ir::op::Primitive;
 
 /// Tests that every primitive supports every element type that ONNX allows and the backend declares, that its
 /// result has the right type, and that it refuses all other types with an error that names the operation and
-/// the type. A refused type may be that of an operand, of a result or of a cast's target.
+/// the type. An operand, a result or a cast's target may have the refused type.
 ///
 /// # Panics
 ///

@@ -28,7 +28,7 @@ impl GraphIdentity {
     }
 }
 
-/// What accompanies a graph: the attributes and metadata of the calling node, opsets, functions and an
+/// Additional data of a graph: the attributes and metadata of the calling node, opsets, functions and an
 /// identity.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
@@ -47,7 +47,7 @@ pub struct BackendAttrs<'a> {
     runtime: Option<Lent<'a>>,
     /// The checked graph that the protobuf was written from.
     checked: Option<Checked<'a>>,
-    /// What a graph that was narrowed to the types of a backend stands for.
+    /// The original steps of a graph that was narrowed to the types of a backend.
     narrowed: Option<&'a NarrowedGraph>,
     /// Whose default of a method sets this, instead of running the graph.
     asking: Option<(&'a AtomicBool, Option<BackendPlace>)>,
@@ -98,12 +98,12 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { opsets, checked: Some(Checked { module, graph, opsets }), ..self }
     }
 
-    /// Returns the attributes with what the graph stands for.
+    /// Returns the attributes with the original steps of the narrowed graph.
     pub(crate) fn with_narrowed(self, narrowed: Option<&'a NarrowedGraph>) -> BackendAttrs<'a> {
         BackendAttrs { narrowed, ..self }
     }
 
-    /// Returns what a graph that was narrowed to the types of a backend stands for.
+    /// Returns the original steps of a graph that was narrowed to the types of a backend.
     pub(crate) fn narrowed(&self) -> Option<&'a NarrowedGraph> {
         self.narrowed
     }
@@ -121,7 +121,7 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { asking: self.asking.map(|(reached, _)| (reached, Some(BackendPlace::of(on)))), ..self }
     }
 
-    /// Fails if the caller wants only an overridden method. Defaults call this first.
+    /// Fails if the caller requests only an overridden method. Defaults call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match self.asking {
             Some((reached, Some(place))) if place == BackendPlace::of(on) => reach(reached),
@@ -141,7 +141,7 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { functions, ..self }
     }
 
-    /// Returns the attributes with those of the node that carries the graph.
+    /// Returns the attributes with the attributes and metadata of the node that carries the graph.
     #[must_use]
     pub fn with_node(
         self,
@@ -162,7 +162,7 @@ impl BackendPlace {
     }
 }
 
-/// Notes that a default was reached although the caller wants only an overridden method.
+/// Notes that a default was reached although the caller requests only an overridden method.
 pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
     reached.store(true, Ordering::Relaxed);
     Err(Error::excluded("a method of the backend's own"))
@@ -208,7 +208,7 @@ impl<'a> BackendAttrs<'a> {
 }
 
 /// Returns the plans that the calling runtime keeps for exactly this backend; `None` if the caller is not
-/// such a runtime.
+/// a runtime that keeps plans for it.
 ///
 /// If a backend passes a graph and its attributes on to another backend, that backend does not get the plans.
 pub(crate) fn plans_of<'a, B: Backend + ?Sized>(

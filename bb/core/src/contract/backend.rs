@@ -54,7 +54,7 @@ macro_rules! contract {
             type Tensor: Tensor;
 
             /// The error of a failed operation.
-            // Each bound that is missing is one error: that threads may share the type is asked for by itself, because rustc
+            // Each missing bound is one error. The bounds for sharing between threads are listed separately, because rustc
             // then names the field that forbids it.
             type Error: Send + Sync + BackendError;
 
@@ -71,7 +71,7 @@ macro_rules! contract {
             /// tensor of that type: it holds the elements in a type that the backend has, as far as that is exact, and the
             /// host computes the rest. See "Which element types" in the guide `writing-a-backend.md`.
             ///
-            /// The answer is asked for once, when the backend starts. It may depend on the device.
+            /// The runtime calls this once, when the backend starts. The result may depend on the device.
             fn types(&self) -> bb_ir::DataTypes {
                 bb_ir::DataTypes::ALL
             }
@@ -79,18 +79,18 @@ macro_rules! contract {
             /// Returns whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of primitives, and a
             /// single operation is a graph of one node, which may have to be compiled.
             ///
-            /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations writes this. If such a backend
-            /// declares [`types`](Self::types), it gets whole graphs in these types. It is never asked by a trial which
-            /// types it takes; its declaration counts.
+            /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations writes this. If a whole-graph backend
+            /// declares [`types`](Self::types), it gets whole graphs in these types. The runtime relies on the declaration and never
+            /// tries which types the backend takes.
             fn runs_whole_graphs(&self) -> bool {
                 false
             }
 
             /// Returns why the backend does not run a node of a graph; `None` if it may.
             ///
-            /// This is for a backend that takes models as they are, such as one on an engine that others wrote: it compiles
-            /// nodes itself, and what it refuses no trial would show. Coverage counts such a node as unsupported, and
-            /// `bb::FirstOf` places it on another backend. The default refuses none.
+            /// This is for a backend that takes models as they are, for example on a third-party engine: it compiles
+            /// nodes itself, and a trial of single operations would not show which nodes it refuses. Coverage counts a declined node as
+            /// unsupported, and `bb::FirstOf` places it on another backend. The default refuses none.
             fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
                 let _any = (graph, node);
                 None
@@ -98,8 +98,8 @@ macro_rules! contract {
 
             /// Returns the error of `bb` that an error of this backend wraps, if it wraps one.
             ///
-            /// A backend whose error has a variant for errors of `bb` returns its content. Then those who call the
-            /// backend can tell whose fault an error is: an index that is out of range is that of who chose the operands.
+            /// A backend whose error has a variant for errors of `bb` returns its content. Then callers of the
+            /// backend can tell who caused an error: an index that is out of range is an error of the caller that chose the operands.
             /// The default returns none.
             fn wrapped(error: &Self::Error) -> Option<&crate::Error>
             where
@@ -109,7 +109,7 @@ macro_rules! contract {
                 None
             }
 
-            /// Does the same for an error whose type is erased. A backend that holds another backend asks that one.
+            /// Does the same for an error whose type is erased. A backend that holds another backend delegates to it.
             #[doc(hidden)]
             fn wrapped_in<'a>(&self, error: &'a (dyn ::std::error::Error + 'static)) -> Option<&'a crate::Error>
             where
@@ -130,7 +130,7 @@ macro_rules! contract {
             ///
             /// [`Executable::run_into`] calls this. The default copies what [`to_host`](Self::to_host) returns.
             ///
-            /// Units: `into` has as many bytes as the tensor takes on the host.
+            /// Units: `into` has exactly the number of bytes that the tensor takes on the host.
             ///
             /// # Errors
             ///
@@ -187,9 +187,9 @@ macro_rules! contract {
 
             /// Prepares a step of a plan that will run more than once: packs its constants, chooses its algorithm.
             ///
-            /// A compiled graph calls this once for each step of a plan and holds the answer in place of the call. It
-            /// releases the constants that only answers read, unless a [`Kernel`] says that it reads them. A step whose
-            /// parameters differ between runs, or that runs once for all runs, is not asked about.
+            /// A compiled graph calls this once for each step of a plan; runs then call the returned kernel instead of the operation. It
+            /// releases the constants that only prepared kernels read, unless a [`Kernel`] says that it reads them. A step whose
+            /// parameters differ between runs, or that runs once for all runs, is not prepared.
             ///
             /// The default prepares nothing.
             ///
@@ -213,10 +213,10 @@ macro_rules! contract {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
             }
 
-            /// Returns what the backend says of its device, for [`Capabilities`](crate::Capabilities): its kind, the greatest
-            /// rank of a tensor, the alignment of memory, and what the author adds.
+            /// Returns the backend's description of its device, for [`Capabilities`](crate::Capabilities): its kind, the greatest
+            /// rank of a tensor, the alignment of memory, and further details.
             ///
-            /// The default says nothing.
+            /// The default describes nothing.
             fn device_info(&self) -> DeviceInfo {
                 DeviceInfo::default()
             }
@@ -226,7 +226,7 @@ macro_rules! contract {
                 None
             }
 
-            /// Returns the service that tells and limits the memory in use, if the backend has one.
+            /// Returns the service that reports and limits the memory in use, if the backend has one.
             fn memory(&self) -> Option<&dyn Memory<Self::Tensor>> {
                 None
             }

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 /// Memory of the caller for one result of a run.
 ///
-/// A buffer has an element type, and either the shape that the result must have, or any shape for which there is room.
-/// It lends the memory for as long as it exists, so that one buffer serves many runs.
+/// A buffer has an element type, and either the shape that the result must have, or any shape that fits its memory.
+/// It borrows the memory for as long as it exists, so that one buffer serves many runs.
 ///
 /// # Examples
 ///
@@ -47,13 +47,13 @@ impl<'a> ResultBuffer<'a> {
 
     /// Lends memory for a result of any shape with at most that many elements.
     ///
-    /// [`result`](Self::result) tells the shape after the run.
+    /// [`result`](Self::result) returns the shape after the run.
     pub fn open<T: Element>(elements: &'a mut [T]) -> ResultBuffer<'a> {
         ResultBuffer::open_bytes(T::DTYPE, bytemuck::cast_slice_mut(elements))
     }
 
-    /// Lends bytes for a result of this element type and shape; for truth values, and for packed elements of less than a
-    /// byte, which no type of Rust stands for. The elements are in the form that [`TensorData`](crate::TensorData) describes.
+    /// Lends bytes for a result of this element type and shape. Use it for truth values, and for packed elements of less than a
+    /// byte, for which Rust has no type. The elements are in the form that [`TensorData`](crate::TensorData) describes.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl<'a> ResultBuffer<'a> {
         ValueType::Tensor { dtype: self.dtype, shape: self.shape.as_ref().map(dims) }
     }
 
-    /// Compares the buffer with what is known of an output before a run.
+    /// Checks the buffer against the declared type of an output before a run.
     fn check_port(&self, ty: &ValueType) -> Result<(), BufferProblem> {
         let (dtype, dims) = match ty {
             ValueType::Unknown => return self.check_dtype(self.dtype),
@@ -180,10 +180,10 @@ pub(crate) fn copy_from_host(data: &TensorData, into: &mut [u8]) -> Result<(), E
     Ok(())
 }
 
-/// The buffers of a run, by the position of the output; `None` for an output that is not wanted.
+/// The buffers of a run, by the position of the output; `None` for an output that is not requested.
 pub(crate) type Buffers<'s, 'b, 'm> = &'s mut [Option<&'b mut ResultBuffer<'m>>];
 
-/// Compares buffers with what is known of the outputs before a run, and forgets earlier results.
+/// Checks buffers against the declared types of the outputs before a run, and forgets earlier results.
 ///
 /// # Errors
 ///

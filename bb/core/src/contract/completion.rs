@@ -88,7 +88,7 @@ struct Cell<T, E> {
     done: Condvar,
 }
 
-/// What both ends of an answer share.
+/// The state that both ends of an answer share.
 struct Shared<T, E> {
     state: State<T, E>,
     /// Dropped when the completer ends. Only `bb` puts something here.
@@ -306,7 +306,7 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 
 impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
-        // A result that nobody took is dropped after the lock is released.
+        // A result that was never taken is dropped after the lock is released.
         let _result = std::mem::replace(&mut self.0.lock().state, State::Closed);
     }
 }

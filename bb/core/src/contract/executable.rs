@@ -42,7 +42,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` stands for an optional input that is omitted.
+    /// Runs the graph; `None` is an optional input that is omitted.
     ///
     /// The default plans check the inputs against the graph's declarations, and so does a
     /// [`Runtime`](crate::Runtime) before it runs any executable. A backend's own executable that is called
@@ -88,7 +88,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
     ///
     /// An output without a buffer, `None` or behind the last one, is computed and dropped;
-    /// [`Module::with_outputs`](crate::Module::with_outputs) leaves out what only that output needs.
+    /// [`Module::with_outputs`](crate::Module::with_outputs) avoids computing values that only that output needs.
     ///
     /// Results are copied into the buffers once all of them are there and fit. So if the run fails, or a result does not
     /// fit its buffer, no buffer was written. If the backend fails while it copies, the contents of all buffers are not
@@ -109,7 +109,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         fill_buffers(on, self.outputs(), &self.run(on, inputs)?, outputs)
     }
 
-    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name, of as many outputs as the caller wants.
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name. Outputs without a buffer are dropped.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! The declarations are prepared once, when a graph is compiled or first dispatched, so that a run compares
 //! element types and extents without allocating. The inputs of a compiled graph have positions, so no name is
-//! looked up. Every path on which tensors enter a graph uses this module.
+//! looked up. Every path by which tensors enter a graph uses this module.
 
 use super::OnnxValue;
 use super::Tensor;
@@ -15,8 +15,8 @@ use std::collections::HashMap;
 
 /// The inputs that a graph declares.
 ///
-/// Element types, ranks and numbers are conditions. That extents of one name are equal is a claim of the model, which exporters
-/// often get wrong: [`contradictions`](InputSpec::contradictions) tells where inputs contradict it, and it is a condition
+/// Element types, ranks and fixed extents are conditions. The equality of extents with the same name is a claim of the model that
+/// exporters often get wrong: [`contradictions`](InputSpec::contradictions) lists where inputs contradict it, and it is a condition
 /// only for an `InputSpec` that is [strict](InputSpec::with_strict).
 ///
 /// Plans check their inputs by themselves. A backend with its own [`Executable`](crate::Executable) makes an
@@ -127,16 +127,16 @@ impl InputSpec {
         }))
     }
 
-    /// Returns the same, for which it is an error or not if extents differ to which the model gives one name.
+    /// Returns the same specification, with `strict` saying whether differing extents with the same name in the model are an error.
     #[must_use]
     pub fn with_strict(self, strict: bool) -> InputSpec {
         InputSpec { strict, ..self }
     }
 
-    /// Lists the extents that differ from others to which the model gives the same name.
+    /// Lists the extents that differ from other extents with the same name in the model.
     ///
-    /// `given` returns the element types and shapes of tensors. Omitted inputs, sequences and whatever else differs from the
-    /// declarations are not looked at.
+    /// `given` returns the element types and shapes of tensors. Omitted inputs, sequences and inputs that differ otherwise from the
+    /// declarations are skipped.
     pub fn contradictions<'a>(
         &self,
         given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,

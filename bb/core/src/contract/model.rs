@@ -97,7 +97,7 @@ fn a_completer_notices_that_its_caller_has_gone() {
     check(|| {
         let (answer, completer) = Handle::new().later();
         let caller = thread::spawn(move || drop(answer));
-        // A device that works until nobody wants its work.
+        // A device that works until its answer is abandoned.
         while !completer.is_abandoned() {
             thread::yield_now();
         }

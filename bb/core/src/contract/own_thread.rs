@@ -4,10 +4,10 @@ use super::{Completer, CompletionHandle, ContractResponse, RunOptions};
 use crate::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Starts a call on a thread of its own, and returns its result as a future, which can also be waited for.
+/// Starts a call on its own thread, and returns its result as a future, which can also be waited for.
 ///
-/// The call ends as the [`RunOptions`] of the calling thread say, and once the future is dropped. Where no thread can be
-/// started, as in WebAssembly, the call is over when this returns.
+/// The call ends when the [`RunOptions`] of the calling thread end it, or when the future is dropped. If no thread can be
+/// started, as in WebAssembly, the call has finished when this returns.
 pub(crate) fn on_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> ContractResponse<T, Error> {

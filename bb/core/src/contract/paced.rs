@@ -5,7 +5,7 @@ use crate::Error;
 use bb_ir::pace;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// What a loop unwinds with.
+/// The panic payload of a loop that ends with its run.
 pub(super) struct Ended(Error);
 
 /// Ends the work around it if its run must end.
@@ -17,12 +17,12 @@ fn look() {
 }
 
 impl RunOptions {
-    /// Calls `work`, of which loops end early if the run that this thread is in must end: those of
-    /// [`bb::ir`](crate::ir), such as casts and [`memory::collected`](crate::ir::memory::collected), and those that count their
+    /// Calls `work`, whose loops end early if the run that this thread is in must end: the loops of
+    /// [`bb::ir`](crate::ir), such as casts and [`memory::collected`](crate::ir::memory::collected), and loops that count their
     /// work with a [`Pace`](crate::ir::pace::Pace).
     ///
-    /// Such a loop unwinds. So `work` must leave nothing half done that is used afterwards, as with a panic. In a program that
-    /// is compiled with `panic = "abort"`, loops run to their ends.
+    /// A loop that ends early unwinds. So, as with a panic, `work` must leave nothing half done that is used afterwards. In a program
+    /// that is compiled with `panic = "abort"`, loops run to their ends.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(message)
 }
 
-/// Runs a part of a plan. A panic becomes an error, to which the plan adds the node.
+/// Runs a part of a plan and converts a panic to an error. The plan adds the node to it.
 ///
 /// A loop that ends with its run unwinds too; it goes on to the [`RunOptions::paced`](crate::RunOptions::paced) around it.
 ///

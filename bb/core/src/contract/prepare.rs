@@ -1,7 +1,7 @@
-//! Prepared kernels: what a backend may make of a step before the plan that has it runs.
+//! Prepared kernels: the form of a step that a backend may build before the plan runs.
 //!
-//! A step that a backend prepares is packed, laid out and decided once; each run calls the [`Kernel`] in place of the
-//! operation. Nobody has to: [`Backend::prepare`] answers `None` unless it is written.
+//! Preparing a step packs its constants, lays them out and chooses an algorithm once; each run calls the [`Kernel`] instead of
+//! the operation. This is optional: the default of [`Backend::prepare`] returns `None`.
 
 use super::{Backend, Outputs, Tensor};
 use crate::Error;
@@ -13,11 +13,11 @@ use std::cell::Cell;
 /// The extents of an operand as far as they are known before a run.
 pub(crate) type KnownExtents = SmallVec<[Option<usize>; 4]>;
 
-/// A step of a plan, before the plan runs: what it calls, and what is known of its operands.
+/// A step of a plan, before the plan runs: its operation, and the known facts of its operands.
 ///
-/// The plan notes what [`Backend::prepare`] asks of the operands. A kernel also serves the steps of other plans that call the
-/// same with the same constants and element types, and that agree in what was asked. So a kernel that packs a weight and
-/// never asks for the extents of the other operand is made once, whatever extents arrive.
+/// The plan records which facts of the operands [`Backend::prepare`] queries. A kernel also serves the steps of other plans that
+/// call the same operation with the same constants and element types, and that agree in the queried facts. So a kernel that packs
+/// a weight and never queries the extents of the other operand is made once, whatever extents arrive.
 #[derive(Debug)]
 pub struct PrepareStep<'a, T> {
     spec: &'static OpSpec,
@@ -65,7 +65,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(Option::as_ref)
     }
 
-    /// Returns the step with other tensors in place of its constants; nothing has been asked of it yet. `tensor` returns `None`
+    /// Returns the step with other tensors instead of its constants, and with no recorded queries. `tensor` returns `None`
     /// for a constant that has no other tensor.
     pub(crate) fn with_constants<U: Tensor>(
         &self,
@@ -90,7 +90,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         Some(PrepareStep { spec: self.spec, params: self.params, operands })
     }
 
-    /// Notes that what was asked of another step's operands was asked of these.
+    /// Marks the facts that were queried of another step's operands as queried of these.
     pub(crate) fn note_asked_of<U>(&self, other: &PrepareStep<'_, U>) {
         for (own, asked) in self.operands.iter().flatten().zip(other.operands.iter().flatten()) {
             own.asked_extents.set(own.asked_extents.get() || asked.asked_extents.get());
@@ -98,12 +98,12 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         }
     }
 
-    /// Returns what somebody asked of the operands.
+    /// Returns the facts that were queried of the operands.
     pub(crate) fn asked(&self) -> SmallVec<[Option<AskedOperand>; 4]> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
     }
 
-    /// Returns whether the step agrees with the questions put to another.
+    /// Returns whether the operands agree with the facts that were queried of another step.
     pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
         self.operands.len() == asked.len()
             && self.operands.iter().zip(asked).all(|pair| match pair {
@@ -114,7 +114,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
     }
 }
 
-/// What is known of an operand before a plan runs.
+/// The known facts of an operand before a plan runs.
 #[derive(Debug)]
 pub struct PrepareOperand<'a, T> {
     dtype: DataType,
@@ -126,7 +126,7 @@ pub struct PrepareOperand<'a, T> {
 }
 
 impl<'a, T: Tensor> PrepareOperand<'a, T> {
-    /// Describes an operand that each run brings anew. An extent is `None` if runs may differ in it; `last_use` says whether
+    /// Describes an operand that is new in each run. An extent is `None` if it may differ between runs; `last_use` says whether
     /// runs hand the operand over to the kernel.
     pub fn varying(
         dtype: DataType,
@@ -156,7 +156,7 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
 
     /// Returns the extents, outermost first. An extent is `None` if runs may differ in it.
     ///
-    /// A kernel whose preparation asks for the extents of an operand serves no step that knows others.
+    /// A kernel whose preparation queries the extents of an operand serves no step with other known extents.
     pub fn extents(&self) -> &[Option<usize>] {
         self.asked_extents.set(true);
         &self.extents
@@ -195,7 +195,7 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
     }
 }
 
-/// What a kernel's preparation asked of an operand, and the answers.
+/// The facts that a kernel's preparation queried of an operand, with their values.
 #[derive(Debug)]
 pub(crate) struct AskedOperand {
     dtype: DataType,
@@ -209,7 +209,7 @@ pub trait Kernel<B: Backend + ?Sized>: Send + Sync {
     /// Runs the step.
     ///
     /// The operands have the element types and ranks of the step that was prepared, and the extents that were known of it.
-    /// The results are those of the operation, which the plan would have called without the kernel.
+    /// The results equal the results of the operation, which the plan would have called without the kernel.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ pub trait Kernel<B: Backend + ?Sized>: Send + Sync {
         operands: &mut KernelOperands<'_, B::Tensor>,
     ) -> Result<Outputs<B::Tensor>, B::Error>;
 
-    /// Returns what the kernel takes beyond the constants that it [`reads`](Self::reads).
+    /// Returns the memory of the kernel, except the constants that it [`reads`](Self::reads).
     ///
     /// Units: bytes. They count towards [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes).
     fn bytes(&self) -> usize;
@@ -286,8 +286,8 @@ impl<T> KernelOperands<'_, T> {
     /// Takes an operand out, if the step is the last that reads it in the run and it is neither an input nor a constant nor an
     /// output of the plan, nor another operand of the step as well. Otherwise the operand stays, for [`get`](Self::get).
     ///
-    /// The elements may be shared all the same, with a view of them for example. A kernel that writes into them must ask the tensor
-    /// itself whether nobody else holds them.
+    /// The elements may be shared all the same, with a view of them for example. A kernel that writes into them must check with the
+    /// tensor itself that no other handle shares them.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<T> {
         let operand = self.0.get_mut(index)?;

@@ -1,4 +1,4 @@
-//! How long a run may take, and how somebody else stops it.
+//! Limits on the duration of a run, and cancellation from outside.
 
 use crate::Error;
 use std::cell::Cell;
@@ -8,9 +8,10 @@ use std::time::Instant;
 
 /// When a run must end.
 ///
-/// A run that is stopped gives [`Error::DeadlineExceeded`] or [`Error::Cancelled`] and leaves behind what a failed run does:
-/// nothing. It looks at each node and step while a model is checked, compiled and planned, between the operations of a plan or of a body,
-/// between the iterations of a loop, while it waits for a backend, and inside the kernels that check [`RunOptions::check_current`].
+/// A run that is stopped returns [`Error::DeadlineExceeded`] or [`Error::Cancelled`] and, like a failed run, leaves no partial
+/// results. It checks at each node and step while a model is checked, compiled and planned, between the operations of a plan or of
+/// a body, between the iterations of a loop, while it waits for a backend, and inside the kernels that check
+/// [`RunOptions::check_current`].
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use std::time::Instant;
 #[must_use = "options do nothing until something runs within them"]
 pub struct RunOptions(Option<Arc<Ends>>);
 
-/// What ends a run.
+/// The conditions that end a run.
 #[derive(Clone, Default)]
 struct Ends {
     deadline: Option<Instant>,
@@ -38,7 +39,7 @@ struct Ends {
     watches: Vec<Watch>,
 }
 
-/// A caller's own function that tells whether a run must end.
+/// A caller's function that returns whether a run must end.
 type Watch = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl std::fmt::Debug for Ends {
@@ -94,8 +95,8 @@ impl RunOptions {
 
     /// Returns the same options with a function that stops the run with [`Error::Cancelled`] once it returns true.
     ///
-    /// It is called wherever a run looks whether it must end, on the thread that runs and on those that share its kernels. So it
-    /// must be quick, and it must not wait for the run. An embedding in another language asks its interpreter here for signals.
+    /// It is called wherever a run checks whether it must end, on the thread that runs and on those that share its kernels. So it
+    /// must be quick, and it must not wait for the run. An embedding in another language polls the signals of its interpreter here.
     ///
     /// # Examples
     ///
@@ -130,7 +131,7 @@ impl RunOptions {
         current
     }
 
-    /// Calls `f`; every run that it starts on this thread ends as these options say, and as those around them say.
+    /// Calls `f`; every run that it starts on this thread ends when these options, or the options around them, end it.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         /// Restores the options from before, also after a panic.
         struct Before(RunOptions);
@@ -155,7 +156,7 @@ impl RunOptions {
         f()
     }
 
-    /// Polls a future; everything that it runs ends as these options say, on whichever thread it is polled.
+    /// Polls a future; its runs end when these options end them, on whichever thread it is polled.
     ///
     /// A deadline does not wake a future that waits for a backend: put an executor's own timer around it as well. Dropping
     /// the future ends the run, too.

@@ -35,7 +35,7 @@ pub trait Tensor:
 
     /// Returns the rank.
     ///
-    /// Code that only asks for the rank does not tie a trace to particular extents.
+    /// Code that reads only the rank does not tie a trace to particular extents.
     fn rank(&self) -> usize {
         self.shape().len()
     }

@@ -52,7 +52,7 @@ impl<T> OnnxValue<T> {
         }
     }
 
-    /// Returns the same structure with the results of `f` in place of its tensors.
+    /// Returns the same structure with each tensor replaced by the result of `f`.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl<T> OnnxValue<T> {
         })
     }
 
-    /// Returns the same structure with the results of `f` in place of its tensors.
+    /// Returns the same structure with each tensor replaced by the result of `f`.
     pub fn map<'a, U>(&'a self, f: &mut impl FnMut(&'a T) -> U) -> OnnxValue<U> {
         match self {
             OnnxValue::Tensor(x) => OnnxValue::Tensor(f(x)),

@@ -5,7 +5,7 @@ use bb_ir::opset::{Presence, presence};
 use bb_ir::text::shown;
 use std::fmt;
 
-/// Explains why nothing runs an operator, and what the user can do.
+/// Explains why nothing runs an operator, and how the user can fix it.
 pub struct Advice<'a> {
     pub(crate) domain: &'a str,
     pub(crate) op: &'a str,

@@ -14,10 +14,10 @@ pub struct BackendId {
     before: u32,
 }
 
-/// The names of all instances that were ever opened. Its size depends on the number of different names alone.
+/// The names of all instances that were ever opened. Its size depends only on the number of different names.
 struct Names {
     rows: Vec<Row>,
-    /// The row from which the next instance of a name takes its id.
+    /// The row that assigns the id of the next instance of a name.
     current: BTreeMap<&'static str, u32>,
 }
 

@@ -11,7 +11,7 @@ use bb_ir::text::{sentence, shown};
 pub struct BufferMismatch {
     /// The name of the output.
     pub name: String,
-    /// The type of the output: of the result, or what is known of it if the run did not begin.
+    /// The type of the output: the type of the result, or the part known in advance if the run did not begin.
     pub output: ValueType,
     /// The type of the buffer; without a shape if it takes any.
     pub buffer: ValueType,
@@ -25,7 +25,7 @@ pub struct BufferMismatch {
 pub enum BufferProblem {
     /// The output is a sequence or a map.
     Kind,
-    /// The output, or the buffer, is of strings, whose size no element type tells.
+    /// The output, or the buffer, is of strings, whose size does not follow from the element type.
     Text,
     /// The element types differ.
     DataType {

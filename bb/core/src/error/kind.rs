@@ -1,4 +1,4 @@
-//! What a caller can do about an error of `bb`.
+//! Kinds of errors of `bb`, by the caller's options to handle them.
 
 use super::{Error, NarrowError};
 use crate::services::{OutOfMemory, Pressure};
@@ -6,14 +6,15 @@ use bb_ir::ErrorKind;
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Returns the error of `bb` that a backend's own error wraps, if it wraps one and tells it.
+/// Returns the error of `bb` that a backend's own error wraps, if it wraps one and reports it.
 pub(crate) type Unwrap<'f> = &'f dyn for<'a> Fn(Source<'a>) -> Option<&'a Error>;
 
 impl Error {
-    /// Returns what a caller can do about the error: that of its cause, where it says where something failed.
+    /// Returns what a caller can do about the error. An error that only says where something failed has the kind of its
+    /// cause.
     ///
-    /// A backend's own error that wraps one of `bb` counts as a failure of the backend here;
-    /// [`BackendHandle::error_kind`](crate::BackendHandle::error_kind) asks the backend.
+    /// A backend's own error that wraps an error of `bb` counts as a failure of the backend here;
+    /// [`BackendHandle::error_kind`](crate::BackendHandle::error_kind) queries the backend for the inner error.
     ///
     /// # Examples
     ///
@@ -26,7 +27,7 @@ impl Error {
         self.kind_by(&|_| None)
     }
 
-    /// Returns the kind, with the errors of `bb` that `unwrap` finds in those of backends.
+    /// Returns the kind, with the errors of `bb` that `unwrap` finds in the errors of backends.
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
@@ -118,7 +119,7 @@ impl Error {
             Error::Cancelled | Error::DeadlineExceeded | Error::Abandoned | Error::Gone { .. } => {
                 ErrorKind::Cancelled
             }
-            // Results that do not fit what was promised are the backend's.
+            // A result that violates the contract is a failure of the backend.
             Error::Write { .. }
             | Error::OutputCount { .. }
             | Error::Results { .. }
@@ -134,7 +135,8 @@ impl Error {
     }
 }
 
-/// Returns the kind of the first cause that is an error of `bb`, or tells that memory does not suffice. Any other error is a failure of the backend.
+/// Returns the kind of the first cause that is an error of `bb`, or that reports a lack of memory. Any other error is a
+/// failure of the backend.
 fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     let mut cause = Some(source);
     while let Some(error) = cause {

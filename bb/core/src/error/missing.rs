@@ -12,7 +12,7 @@ pub fn name(graph: &Graph, node: &Node) -> String {
     graph.label_of(node).to_owned()
 }
 
-/// What runs a node.
+/// The way a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum How {
     /// One native operation of the backend.
@@ -109,7 +109,7 @@ impl std::fmt::Display for NodeInfo {
 /// A library that some operators need, and that a program may leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Library {
-    /// What it is, as in `a decoder of pictures`.
+    /// A description, as in `a decoder of pictures`.
     pub what: &'static str,
     /// The feature of `bb` that links it.
     pub feature: &'static str,
@@ -117,13 +117,13 @@ pub struct Library {
     pub package: &'static str,
 }
 
-/// Why a node cannot run.
+/// The reason that a node cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
     /// Nothing runs the operator.
     Operator {
-        /// Whether `bb` knows any operator of the domain.
+        /// Whether `bb` has any operator of the domain.
         known_domain: bool,
         /// The operator of the domain whose name is nearest.
         nearest: Option<&'static str>,
@@ -139,7 +139,7 @@ pub enum Why {
     },
     /// It needs a library that is not linked.
     Unlinked(Library),
-    /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
+    /// Two linked crates define operations of the domain, and the choice must not depend on the order of linking.
     TwoVendors {
         /// The paths of their traits.
         paths: [&'static str; 2],
@@ -162,11 +162,12 @@ pub enum Why {
     },
     /// The backend refuses the element types of operations that the node is lowered to.
     ElementTypes(Vec<Refusal>),
-    /// A result may leave the range of the type in which the backend holds it. The host then computes it, if it is small.
+    /// A result may leave the range of the type that the backend holds it in. The host then computes it, if it is
+    /// small.
     Exceeds(NarrowError),
     /// The backend, which takes models as they are, does not run it.
     Declined {
-        /// What the backend says.
+        /// The reason that the backend gives.
         reason: String,
     },
     /// Its types, extents and constants, which are known before inputs are given, make it fail.
@@ -210,7 +211,7 @@ impl Missing {
 }
 
 impl std::fmt::Display for Missing {
-    /// Writes the node, why it cannot run, and what the user can do.
+    /// Writes the node, why it cannot run, and how the user can fix it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let NodeInfo { op, domain, opset, .. } = &self.node;
         let node = shown(&self.node.node);

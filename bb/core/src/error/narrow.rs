@@ -1,8 +1,8 @@
-//! Why an operation cannot be computed for want of an element type.
+//! Errors of operations that need an element type which the backend lacks.
 
 use bb_ir::DataType;
 
-/// Why neither a backend nor the host computes an operation.
+/// The reason that neither a backend nor the host computes an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NarrowError {
@@ -19,7 +19,7 @@ pub enum NarrowError {
         dtype: DataType,
     },
 
-    /// A result may be out of range of the type in which the backend holds it.
+    /// A result may be out of range of the type that the backend holds it in.
     #[error(
         "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host"
     )]
@@ -28,7 +28,7 @@ pub enum NarrowError {
         op: &'static str,
         /// The type of the elements.
         dtype: DataType,
-        /// The type in which the backend holds them.
+        /// The type that the backend holds them in.
         held: DataType,
     },
 }

@@ -8,14 +8,14 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodePart {
-    /// An attribute or a parameter, by its name; or the operand of that name, in the versions of an operator that have an operand
-    /// in place of the attribute.
+    /// An attribute or a parameter, by its name. Some versions of an operator have an operand of that name instead of
+    /// the attribute.
     Named(String),
     /// An operand, by its position.
     Operand(usize),
     /// A result, by its position.
     Output(usize),
-    /// Something else, as a message calls it: several operands together, or what a sequence contains.
+    /// Something else, as a message calls it: several operands together, or the contents of a sequence.
     Other(Cow<'static, str>),
 }
 

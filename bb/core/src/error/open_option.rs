@@ -1,4 +1,4 @@
-//! The options with which a backend may be opened, as errors and lists name them.
+//! The options of opening a backend, as errors and lists name them.
 
 /// One of the [`OpenOptions`](crate::OpenOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,9 +22,9 @@ pub enum OpenOption {
 pub struct OwnOption {
     /// The name.
     pub name: &'static str,
-    /// The value if nobody gives one, which also tells the type.
+    /// The value if none is given; it also defines the type.
     pub default: OptionDefault,
-    /// What it is for, in one line.
+    /// A description in one line.
     pub about: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Why a node is not ready: everything at once, each with its cure.
+//! The problems of a node that is not ready: all of them at once, each with its remedy.
 
 use super::advice::title;
 use super::missing::{Missing, NodeInfo, lines};
@@ -20,13 +20,13 @@ pub struct Uncovered {
 }
 
 impl Uncovered {
-    /// Puts together the model, what is wrong with its node, and the backend.
+    /// Combines the model, the problem of its node, and the backend.
     pub fn new(model: String, missing: Missing, backend: String) -> Uncovered {
         Uncovered { model, missing, backend }
     }
 }
 
-/// Something that is wrong with what was bound.
+/// A problem of the models, backends, components and rules that were bound.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
@@ -34,7 +34,7 @@ pub enum Problem {
     Model {
         /// The name under which the model is bound.
         model: String,
-        /// Why.
+        /// The cause.
         source: Box<Error>,
     },
     /// Two models are bound under one name.
@@ -42,7 +42,7 @@ pub enum Problem {
         /// The name.
         model: String,
     },
-    /// Two instances of backends have one name, by which rules could choose either.
+    /// Two instances of backends have one name, so that a rule with this name is ambiguous.
     DuplicateBackend {
         /// The name.
         backend: String,
@@ -69,7 +69,7 @@ pub enum Problem {
         domain: String,
         /// The operator.
         name: String,
-        /// The operator among those of the models that was probably meant, with its domain.
+        /// The operator of the models that was probably meant, with its domain.
         nearest: Option<(String, String)>,
     },
     /// A rule chooses no node.
@@ -78,7 +78,8 @@ pub enum Problem {
         rule: String,
         /// The name in the models that was probably meant.
         nearest: Option<String>,
-        /// The node inside whose subgraph is what the rule would choose; subgraphs go to a backend with their node.
+        /// The node whose subgraph contains the nodes that the rule would choose; subgraphs go to a backend with their
+        /// node.
         inside: Option<String>,
     },
     /// All nodes that a rule chooses are chosen already, by a component or by an earlier rule.
@@ -86,7 +87,7 @@ pub enum Problem {
         /// The call that made it.
         rule: String,
     },
-    /// What accompanies the parts of a backend goes nowhere, as the backend gets no part.
+    /// Data that accompanies the parts of a backend has no effect, because the backend gets no part.
     NoPart {
         /// The calls, as in `` `.metadata("gpu", …)` ``.
         by: String,
@@ -150,7 +151,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with what was bound.
+/// All problems of the models, backends, components and rules that were bound.
 #[derive(Debug)]
 pub struct ProblemList(pub Vec<Problem>);
 

@@ -1,4 +1,4 @@
-//! What a trace can be found to be wrong about.
+//! Faults of a trace.
 
 use super::{Error, Internal};
 use crate::DataType;
@@ -42,9 +42,9 @@ pub enum TraceFault {
     Type {
         /// The value.
         value: String,
-        /// What the operation gives.
+        /// The element type and extents of the operation or the constant.
         expected: (DataType, Vec<usize>),
-        /// What the trace says.
+        /// The element type and extents in the trace.
         got: (DataType, Vec<usize>),
     },
 
@@ -53,7 +53,7 @@ pub enum TraceFault {
     Refused {
         /// The step.
         step: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 

@@ -1,9 +1,9 @@
 //! Reduces angles, however large, to the distance from the nearest zero of the sine or the cosine. This distance is at
 //! most a quarter of a turn.
 //!
-//! An angle is `m * 2^j` with an integer `m` of few digits. Its distance from a multiple of π is therefore that of
-//! `m * (2^j mod 2π)`. The second factor comes from a table that stores it in parts, which are so short that products
-//! with them are exact.
+//! An angle is `m * 2^j` with an integer `m` of few digits. Its distance from a multiple of π therefore equals the
+//! distance of `m * (2^j mod 2π)`. The second factor comes from a table that stores it in parts, which are so short
+//! that products with them are exact.
 //! Source: Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983.
 
 use super::gate::exact_sum;
@@ -14,8 +14,8 @@ use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use std::sync::LazyLock;
 
-/// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but those lie beyond the
-/// parts that are used.
+/// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but those digits are beyond
+/// the parts that are used.
 const WORDS: usize = 18;
 
 /// A fixed-point number: its integral part, then the words of its fraction, the most significant word first.
@@ -56,10 +56,10 @@ struct Digits {
     split: Option<i32>,
     /// The exponents `j` of angles.
     levels: usize,
-    /// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last one
-    /// as many bits as a float holds.
+    /// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last
+    /// one has the precision of a float.
     ends: &'static [u32],
-    /// The parts that tell the nearest multiple of π. The first part alone is too inexact: its error is whole turns.
+    /// The number of parts that determine the nearest multiple of π. One part is too inexact: its error is whole turns.
     rough: usize,
 }
 
@@ -76,7 +76,7 @@ const SINGLE: Digits =
     Digits { integer: 24, split: Some(12), levels: 105, ends: &[6, 15, 24, 33, 42, 51, 60, 84], rough: 3 };
 
 impl Digits {
-    /// Those of angles of the type `from` that are computed in the type `wide`.
+    /// Returns the digits for angles of the type `from` that are computed in the type `wide`.
     fn of(from: DataType, wide: DataType) -> &'static Digits {
         match (from, wide) {
             (DataType::F64, _) => &DOUBLE,
@@ -85,7 +85,7 @@ impl Digits {
         }
     }
 
-    /// Takes a number apart.
+    /// Splits a number into the parts that end at `ends`.
     fn parts(&self, x: &Fixed) -> Vec<f64> {
         let [whole, first, second, third, ..] = *x;
         let low = u128::from(second) << 64 | u128::from(third);

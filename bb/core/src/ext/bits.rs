@@ -1,4 +1,4 @@
-//! `Bits`: bitwise operations on integers. All bodies but that of shifts run on the host.
+//! `Bits`: bitwise operations on integers. All bodies except the body of shifts run on the host.
 
 use super::{HostKernel, Ops, math, types};
 use crate::{DataType, Error, Tensor};
@@ -60,11 +60,11 @@ pub fn bit_shift<B: Ops + ?Sized>(
     types::take::<B>("BitShift", x, types::INTEGERS)?;
     types::take::<B>("BitShift", y, types::INTEGERS)?;
     let signed = x.dtype().is_signed_integer();
-    // The greatest power of a signed type is negative; to divide by it is to keep the sign alone.
+    // The greatest power of a signed type is negative; dividing by it would keep only the sign.
     let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
     let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
     let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
-    // Counts that are negative, and those of `u64` that `i64` takes for negative, shift everything out.
+    // Negative counts shift everything out, and so do `u64` counts that become negative as `i64`.
     let count = math::to(on, y, DataType::I64)?;
     let outside = on.host(&[], &[powers as i64])?;
     let negative = on.less(&count, &on.scalar_like(&count, 0.0)?)?;

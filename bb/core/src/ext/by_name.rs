@@ -13,7 +13,7 @@ fn all() -> impl Iterator<Item = &'static OpSpec> {
 
 /// Returns the operation with a name, over the primitives, all families and the vendors' operations that are linked.
 ///
-/// The name is that of the method (`reduce_sum`) or of the row (`ReduceSum`). A vendor's operation is also found as
+/// The name is the method's (`reduce_sum`) or the row's (`ReduceSum`). A vendor's operation is also found as
 /// `domain:name`, which is the only way if an operation of `bb` has the same name.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// A name that two families had would find the first alone.
+    /// If two families shared a name, only the first would be found.
     #[test]
     fn no_two_operations_share_a_name() {
         let mut methods = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! The transposed convolution: each element of the operand times the filters, added up where the products overlap.
 //!
-//! A convolution of the operand with zeros between its elements would give the same numbers, but the product of such a
-//! zero and an infinite element of a filter is NaN.
+//! A convolution of the operand with zeros between its elements would give the same numbers, but the product of an
+//! inserted zero and an infinite element of a filter is NaN.
 
 use super::fold::fold;
 use super::window::{REACH, Windows};
@@ -51,7 +51,8 @@ pub fn conv_transpose<B: Ops + ?Sized>(
     let Some(steps) = Step::of(kernel, strides, pads, dilations) else { return fail::<B, _>(shapes()) };
     let mut all = Vec::with_capacity(n);
     for ((i, (&out, &kernel)), step) in spatial.iter().zip(kernel).enumerate().zip(steps) {
-        // The extent of the result is that of the image which the windows cover. The windows are the operand's elements.
+        // The extent of the result is the extent of the image that the windows cover. The windows are the operand's
+        // elements.
         let more = output_padding.get(i).copied().unwrap_or(0);
         let Step { stride, dilation, before, after, .. } = step;
         let step = Step { kernel: kernel as i64, stride, dilation, before, after };

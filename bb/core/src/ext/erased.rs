@@ -61,12 +61,12 @@ impl ErasedTensor {
         ErasedTensor(Arc::new(x))
     }
 
-    /// Returns what is known of any tensor.
+    /// Returns the tensor as `AnyTensor`.
     pub(crate) fn any(&self) -> &dyn AnyTensor {
         &*self.0
     }
 
-    /// Returns the tensor itself if it is of the type; nothing is copied if nobody else holds it.
+    /// Returns the tensor itself if it is of the type. Copies nothing if this is the only handle.
     fn into_typed<T: Tensor>(self) -> Option<T> {
         let own = self.0.into_any().downcast::<T>().ok()?;
         Some(Arc::try_unwrap(own).unwrap_or_else(|shared| (*shared).clone()))
@@ -96,7 +96,7 @@ impl std::fmt::Debug for ErasedTensor {
     }
 }
 
-/// Why a call on an erased backend failed. Its text and its causes are those of the inner error.
+/// The error of a call on an erased backend. Its text and its causes are the inner error's.
 #[derive(Debug, thiserror::Error)]
 pub enum ErasedError {
     /// The backend's own error.
@@ -134,7 +134,7 @@ impl ErasedError {
 
 /// A kernel that a backend whose type is erased prepared.
 pub struct ErasedKernel {
-    /// The kernel, as the backend knows it.
+    /// The kernel, in the backend's own type.
     pub(crate) kernel: Box<dyn Any + Send + Sync>,
     pub(crate) bytes: usize,
     pub(crate) reads: SmallVec<[bool; 4]>,
@@ -142,7 +142,7 @@ pub struct ErasedKernel {
 
 /// A graph that a backend whose type is erased compiled.
 pub struct ErasedCompiled {
-    /// The executable, as the backend knows it.
+    /// The executable, in the backend's own type.
     pub(crate) executable: Box<dyn Any + Send + Sync>,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
@@ -263,7 +263,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that is kept").into())
     }
 
-    /// Returns what the backend says of its device.
+    /// Returns the backend's description of its device.
     fn device_info(&self) -> services::DeviceInfo {
         services::DeviceInfo::default()
     }
@@ -289,8 +289,8 @@ pub trait Kernels: Send + Sync {
 pub struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
     pub(crate) tables: &'a [FamilyTable<B>],
-    /// The operation whose kernel declined the operands: its first call runs the body. What the body makes of the operands may
-    /// suit the kernel.
+    /// The operation whose kernel declined the operands: its first call runs the body. The body may call the operation
+    /// again with operands that suit the kernel.
     pub(crate) declined: Option<&'static OpSpec>,
     /// Whether that call was made.
     called: AtomicBool,
@@ -424,8 +424,8 @@ fn erased_results<B: Backend + ?Sized>(results: HashMap<String, B::Tensor>) -> H
     results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
-/// Returns whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
-/// that it lacks refuses none, although it tells bodies the types of the other.
+/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the missing types of another
+/// backend refuses none, although it reports the types of the other backend to bodies.
 pub(super) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
     !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }
@@ -520,7 +520,7 @@ impl<B: Backend> Kernels for Owned<B> {
         let Some(kernel) = kernel.downcast_ref::<Box<dyn Kernel<B>>>() else {
             return Err(Error::excluded("a kernel of the backend that runs it").into());
         };
-        // What the kernel may take is taken out, so that the kernel holds it alone.
+        // Operands that the kernel may take are moved out, so that it holds the only handle.
         let taken: SmallVec<[Option<B::Tensor>; 4]> = (0..operands.len())
             .map(|index| match operands.take(index) {
                 Some(x) => x.into_typed().map(Some).ok_or_else(|| foreign("kernel", index)),

@@ -73,9 +73,9 @@ impl OpSet {
     }
 }
 
-/// Lists the operations of a family for which a backend has its own kernels. `#[bb::native]` writes this.
+/// Lists the operations of a family that have a kernel of the backend. `#[bb::native]` writes this.
 ///
-/// Rust cannot tell whether an `impl` overrides a method that has a default. So every `impl` of a family needs
+/// Rust cannot query whether an `impl` overrides a method that has a default. So every `impl` of a family needs
 /// `#[bb::native]`, which sees the methods that are written. Without it, the family's trait does not let the `impl`
 /// compile.
 #[diagnostic::on_unimplemented(
@@ -158,10 +158,10 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 ///
 /// # Backends that lack element types
 ///
-/// If the backend lacks element types ([`Backend::types`]), its methods still get only those that it has, as when a runtime
-/// calls: a body computes with `i64` where it needs it, held in an integer of the backend or on the host, and a result is a
-/// tensor of the backend, for instance of `i32` where the row says `i64`. A result that no type of the backend holds exactly is
-/// a [`NarrowError`](crate::NarrowError).
+/// If the backend lacks element types ([`Backend::types`]), its methods still get only those that it has, as when a
+/// runtime calls. A body that needs `i64` computes with it, held in an integer of the backend or on the host. A result
+/// is a tensor of the backend, for instance of `i32` where the row says `i64`. A result that no type of the backend
+/// holds exactly is a [`NarrowError`](crate::NarrowError).
 ///
 /// # Examples
 ///
@@ -176,7 +176,8 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 /// }
 /// ```
 ///
-/// A backend that adopted every family calls the body of [`declining`](Extended::declining), in which its other kernels run.
+/// A backend that adopted every family calls the body of [`declining`](Extended::declining), which runs its other
+/// kernels.
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,

@@ -14,9 +14,9 @@ pub type Extents = infer::Extents<Extent>;
 ///
 /// On a backend's tensors, an extent is a number. While tracing it is two things: the number for the present inputs,
 /// and an expression of those input extents that may differ in other runs. Arithmetic computes both. A comparison is
-/// answered by the number, and the plan that is being made then holds only for inputs that give the same answer.
+/// answered by the number, and the plan under construction then holds only for inputs that give the same answer.
 /// [`number`](Extent::number) makes the plan hold for the present number only. Bodies should therefore compute with
-/// extents wherever they can, and pass them to the methods of [`Ops`](super::Ops) that take extents, such as
+/// extents wherever they can, and pass them to the methods of [`Ops`](super::Ops) that take extents, for instance
 /// [`reshape_to`](super::Ops::reshape_to).
 ///
 /// # Examples
@@ -39,7 +39,7 @@ pub struct Extent {
     symbolic: Option<Arc<Symbolic>>,
 }
 
-/// What tracing knows of an extent besides its number.
+/// The part of an extent that exists only while tracing.
 #[derive(Debug)]
 struct Symbolic {
     expr: DimExpr,
@@ -253,8 +253,8 @@ impl Extent {
     }
 
     /// Makes the plan hold only where the difference gives the same answer as now. `guard` returns the condition on the
-    /// difference; `Some(None)` if the answer is always the same; and `None` if the expression grows too large, in
-    /// which case the plan is tied to the present numbers.
+    /// difference; `Some(None)` if the answer is always the same; and `None` if the expression grows too large. The
+    /// plan is then tied to the present numbers.
     fn guard(&self, other: &Extent, guard: impl FnOnce(DimExpr) -> Option<Option<Guard>>) {
         let Some(log) = self.log().or(other.log()) else { return };
         log.require(&self.when());
@@ -287,8 +287,8 @@ impl Extent {
     }
 }
 
-/// The extents that the shape rules compute with. A question that a rule asks becomes a condition of the plan; reading
-/// the present number does not.
+/// The extents that the shape rules compute with. A comparison in a rule becomes a condition of the plan; reading the
+/// present number does not.
 impl infer::Extent for Extent {
     fn of(number: i64) -> Option<Self> {
         Some(number.into())

@@ -5,7 +5,8 @@
 /// `family!{ [$(#[$doc:meta])* Trait, OpEnum, module] rows }`: each row has a body, the function of the same
 /// name in `crate::ext::module`.
 ///
-/// A row is that of a primitive (`bb_ir::op::table`), and may have options between the operands and the result:
+/// A row has the grammar of a primitive's row (`bb_ir::op::table`), and may have options between the operands and the
+/// result:
 ///
 /// ```text
 /// MaxPool 22 = max_pool(x: Tensor; kernel: Ints) with options: MaxPoolOptions<'a> {
@@ -77,7 +78,7 @@ macro_rules! __options_struct {
     (@ $(#[$doc:meta])* $struct:ident [$($generics:tt)*] { $( $(#[$odoc:meta])* $option:ident : [$type:ty] = $default:expr ),+ }) => {
         $(#[$doc])*
         ///
-        /// `..Default::default()` stands for the fields that are not written.
+        /// `..Default::default()` fills the fields that are not written.
         #[derive(::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy, ::core::cmp::PartialEq)]
         pub struct $struct $($generics)* { $(
             $(#[$odoc])*

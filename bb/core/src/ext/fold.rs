@@ -9,7 +9,7 @@ const MOST: usize = 1 << 26;
 
 /// Adds up windows where they overlap, in the image that the extents of `all` describe.
 ///
-/// Only places of windows are added, and an element on which no window lies is 0.
+/// Only places of windows are added. An element that no window covers is 0.
 ///
 /// Shapes: `x: [lead, kernels, outs]` to `[lead, extent of the first axis, …]`, where `kernels` and `outs` are the
 /// products over all axes.
@@ -33,7 +33,7 @@ pub fn fold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B
         let apart = [lead, done, w.kernel, kernels, w.out, outs];
         let last = on.transpose(&on.reshape(&y, &apart)?, &[0, 1, 3, 5, 2, 4])?;
         let flat = on.reshape(&last, &[lead * done * kernels * outs, w.kernel * w.out])?;
-        // Behind the last place is a zero, for elements on which fewer windows lie.
+        // A zero follows the last place, for elements that fewer windows cover.
         let flat = on.pad(&flat, None, &[0, 0, 0, 1], Border::Constant)?;
         let table = on.host(&[w.extent, w.kernel], &overlaps(w).map_err(crate::Error::from)?)?;
         let sums = on.reduce_sum(&on.gather(&flat, &table, 1)?, &[2], false)?;
@@ -45,7 +45,8 @@ pub fn fold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B
     on.reshape(&y, &shape)
 }
 
-/// For each element of an axis and each place of a window, which of `kernel * out` lies on it; one more if none does.
+/// Returns, for each element of an axis and each place of a window, the index in `kernel * out` that falls on the
+/// element; `kernel * out` if there is none.
 fn overlaps(w: &Windows) -> Result<Vec<i64>, bb_ir::Error> {
     let mut table = bb_ir::memory::filled("fold", (w.kernel * w.out) as i64, w.extent * w.kernel)?;
     for k in 0..w.kernel {

@@ -119,7 +119,7 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
     }
 }
 
-/// Takes tests apart: their modes, what they say of NaN, and their sets.
+/// Splits tests into their modes, their flags for NaN, and their sets.
 fn parts<B: Ops + ?Sized>(on: &B, tests: &B::Tensor) -> Result<[B::Tensor; 3], B::Error> {
     let split = |x: &B::Tensor, by: i32| -> Result<[B::Tensor; 2], B::Error> {
         let by = on.host(&[], &[by])?;

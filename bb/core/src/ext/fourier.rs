@@ -51,7 +51,7 @@ pub fn dft<B: Ops + ?Sized>(
     }
 }
 
-/// Returns the type in which transforms of a length are computed, if the operand's is not wider.
+/// Returns the type that accumulates transforms of a length, if the operand's type is not wider.
 ///
 /// Sums of many terms lose digits of narrower types. In few terms they lose no more than the roots of unity do.
 pub fn accumulator(length: usize) -> DataType {
@@ -126,8 +126,8 @@ fn root(m: usize, length: usize, sign: f64) -> (f64, f64) {
     (cos, sign * sin)
 }
 
-/// Returns the matrix from `taken` numbers of `parts` parts each to `out` complex numbers, each of which is a sum with
-/// roots of unity.
+/// Returns the matrix from `taken` numbers of `parts` parts each to `out` complex numbers. Each complex number is a sum
+/// with roots of unity as coefficients.
 fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale: f64) -> Vec<f64> {
     let mut matrix = Vec::with_capacity(taken * parts * out * 2);
     for n in 0..taken {

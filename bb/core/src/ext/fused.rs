@@ -9,8 +9,8 @@ use bb_ir::op::OpSpec;
 pub struct Line {
     /// What is computed.
     pub function: Function,
-    /// The operands: a number below that of the tensors is a tensor, any other the result of an earlier line, counted from
-    /// there. A function of one operand has it twice.
+    /// The operands. A number below the count of the tensors is a tensor; any other number, minus that count, is the
+    /// result of an earlier line. A function of one operand has it twice.
     pub operands: [usize; 2],
 }
 
@@ -30,7 +30,7 @@ macro_rules! functions {
                 match self { $(Function::$name => $arity,)* }
             }
 
-            /// Returns the operation that computes the function alone.
+            /// Returns the operation that computes only this function.
             pub const fn spec(self) -> &'static OpSpec {
                 match self { $(Function::$name => $spec,)* }
             }
@@ -92,8 +92,8 @@ impl Function {
         Function::ALL.iter().copied().find(|function| function.converts_to() == Some(dtype))
     }
 
-    /// Returns the element type to which the function converts; `None` for all others, whose results have the type of their
-    /// operands.
+    /// Returns the element type of the result if the function converts; `None` for all others, whose results have the
+    /// type of their operands.
     pub const fn converts_to(self) -> Option<DataType> {
         match self {
             Function::F32 => Some(DataType::F32),

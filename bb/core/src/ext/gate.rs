@@ -1,7 +1,7 @@
 //! Products of a number with a function of it that goes from 0 to 1: GELU and Swish.
 //!
-//! For negative numbers, the relative error of the function is that of an exponential, and so grows with the error of the
-//! exponent. Exponents are therefore kept as a number and what it rounds off.
+//! For negative numbers, the function has the relative error of an exponential, which grows with the error of the
+//! exponent. Exponents are therefore kept as a number and its rounding error.
 
 use super::math::{below, plus, polynomial, times};
 use crate::ext::Ops;
@@ -51,7 +51,7 @@ const TAIL_32: [f64; 11] = [
     0.4720532067185305,
 ];
 
-/// Returns a sum and what it rounds off, whichever summand is greater.
+/// Returns a sum and its rounding error, whichever summand is greater.
 ///
 /// Source: Knuth: The Art of Computer Programming, volume 2, 4.2.2.
 pub(super) fn exact_sum<B: Ops + ?Sized>(
@@ -65,7 +65,7 @@ pub(super) fn exact_sum<B: Ops + ?Sized>(
     Ok([sum, rest])
 }
 
-/// Returns a product and what it rounds off. The factors must be so small that it does not overflow.
+/// Returns a product and its rounding error. The factors must be so small that it does not overflow.
 ///
 /// Source: Dekker: A floating-point technique for extending the available precision, 1971.
 fn exact_product<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<[B::Tensor; 2], B::Error> {
@@ -81,7 +81,7 @@ fn exact_product<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Resul
     Ok([product, on.add(&rest, &on.mul(&a_low, &b_low)?)?])
 }
 
-/// Returns a constant and what the element type of `x` rounds off; `rest` is what `f64` rounds off.
+/// Returns a constant and its rounding error in the element type of `x`; `rest` is its rounding error in `f64`.
 fn exact_constant<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

@@ -62,11 +62,11 @@ pub(crate) fn run<B: Backend + ?Sized>(
     run_checked(on, body, inputs, params, |_| Ok(()))
 }
 
-/// Does the same, and lets `check` refuse the results before they are copied back.
+/// Runs a host kernel like [`run`], and lets `check` refuse the results before they are copied back.
 ///
 /// # Errors
 ///
-/// As [`run`]; those of `check`.
+/// The errors of [`run`] and of `check`.
 pub(crate) fn run_checked<B: Backend + ?Sized>(
     on: &B,
     body: &HostKernel,

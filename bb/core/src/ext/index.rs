@@ -1,4 +1,5 @@
-//! `Index`: sorting, writing to indexed positions, and the positions of extrema. The bodies run on the host, but for the last.
+//! `Index`: sorting, writing to indexed positions, and the positions of extrema. All bodies except the last run on the
+//! host.
 
 use super::{HostKernel, Ops, math, open_results, scatter, sort};
 use crate::{DataType, Error, Tensor};
@@ -90,9 +91,9 @@ fn scattered<B: Ops + ?Sized>(
 /// Which position an extremum has.
 #[derive(Debug, Clone, Copy)]
 struct Extremum {
-    /// Whether the least is asked for, and not the greatest.
+    /// Whether to find the least element instead of the greatest.
     least: bool,
-    /// Whether the last of equal elements counts, and not the first.
+    /// Whether the last of equal elements counts instead of the first.
     last: bool,
 }
 
@@ -124,7 +125,7 @@ fn arg_extremum<B: Ops + ?Sized>(
     which: Extremum,
 ) -> Result<B::Tensor, B::Error> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    // Reductions take no 8- and 16-bit integers but those of `reduce_max`.
+    // Reductions take no 8- and 16-bit integers, except `reduce_max`.
     let x = match x.dtype() {
         DataType::I16 | DataType::U16 => &math::to(on, x, DataType::I32)?,
         _ => x,

@@ -46,7 +46,8 @@ pub fn rms_normalization<B: Ops + ?Sized>(
         let y = on.mul(&normal, &math::to(on, scale, normal.dtype())?)?;
         return math::narrowed(on, y, x.dtype());
     }
-    // A scale of another type multiplies what was rounded to the operand's, as in the function by which ONNX defines this.
+    // If the scale has another type, the result is first rounded to the operand's type, as in ONNX's function body of
+    // this operator.
     let normal = math::narrowed(on, normal, x.dtype())?;
     on.mul(&math::to(on, &normal, scale.dtype())?, scale)
 }
@@ -233,7 +234,7 @@ pub fn attend<B: Ops + ?Sized>(
     Ok(Attended { y, segments: [product, bounded, biased, weights] })
 }
 
-/// Operands of attention in place of others that have 16-bit floats.
+/// Operands of attention, widened from 16-bit floats.
 struct Widened<T> {
     operands: [T; 3],
     bias: Option<T>,
@@ -300,7 +301,7 @@ pub fn attention<B: Ops + ?Sized>(
     Ok(attend(on, q, k, v, bias, options)?.y)
 }
 
-/// Which keys a query may attend to, by position: those for which `i + offset - j` is within bounds.
+/// The keys that a query may attend to, by position: the keys for which `i + offset - j` is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
     /// The greatest number of positions back; `None` without bound.

@@ -1,9 +1,10 @@
 //! Bodies of the element-wise functions that are not primitives.
 //!
 //! Each function has an error of a few units in the last place over its whole range; NaN and infinities follow IEEE
-//! 754. 16-bit floats are computed in `f32`. Angles are computed in `f64` for all types, because reducing them to one period
-//! needs the digits; in `f32`, with the digits in more parts, if the backend has no `f64`. The polynomials are Chebyshev interpolants, leading coefficient first. The error of each is below
-//! one unit in the last place of `f64`, or of `f32` for the polynomials that say so.
+//! 754. 16-bit floats are computed in `f32`. Angles are computed in `f64` for all types, because reducing them to one
+//! period needs the digits; in `f32`, with the digits in more parts, if the backend has no `f64`. The polynomials are
+//! Chebyshev interpolants, leading coefficient first. The error of each is below one unit in the last place of `f64`,
+//! or of `f32` for the polynomials that say so.
 
 use super::{angle, types};
 use crate::ext::Ops;
@@ -84,7 +85,7 @@ pub fn is_half(dtype: DataType) -> bool {
     matches!(dtype, DataType::F16 | DataType::BF16)
 }
 
-/// Returns the operand in the type in which its elements are added up: 16-bit floats as `f32`.
+/// Returns the operand in the type that accumulates its elements: 16-bit floats as `f32`.
 pub fn accumulated<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     if is_half(x.dtype()) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
 }

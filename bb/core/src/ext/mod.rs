@@ -1,8 +1,8 @@
-//! Extension families: typed operations beyond the primitives, with bodies made of primitives.
+//! Extension families: typed operations beyond the primitives, with bodies built from primitives.
 //!
 //! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
-//! others run the body beside the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
-//! in this crate alone: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
+//! others run the body with the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
+//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
 //!
 //! An operation with many parameters takes those that have a default as one struct:
 //!
@@ -167,7 +167,8 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
 
     /// Finds the function of an operator in the tables that are linked, or among the operations of vendors.
     ///
-    /// Tables have functions on the tracer alone, so that no other backend finds any.
+    /// Only the tracer overrides this, because the functions of the tables run on the tracer. Any other backend finds
+    /// none.
     #[doc(hidden)]
     fn linked_operator(_domain: &str, _name: &str, _opset: i64) -> Option<crate::operator::Body<Self>> {
         None
@@ -202,7 +203,7 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         x.shape().iter().map(|&extent| Extent::from(extent)).collect()
     }
 
-    /// Returns one extent of a tensor, or 0 if there is no such dimension.
+    /// Returns one extent of a tensor, or 0 if there is no dimension `axis`.
     fn extent(&self, x: &Self::Tensor, axis: usize) -> Extent {
         x.shape().get(axis).copied().unwrap_or(0).into()
     }
@@ -319,8 +320,8 @@ pub(crate) fn iota<B: Ops + ?Sized>(
     on.host(&[count], &elements)
 }
 
-/// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. Extents of any size may be given: what is too large is an
-/// error before any of it is made.
+/// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. The extents may have any size: a tensor that is
+/// too large is an error before any memory is allocated.
 pub fn counted<B: Ops + ?Sized>(on: &B, shape: &[usize], step: i64) -> Result<B::Tensor, B::Error> {
     let too_large = || bb_ir::Error::TooLarge {
         dtype: DataType::I64,
@@ -469,8 +470,8 @@ pub fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T,
     Err(error.into().into())
 }
 
-/// Returns values that stand for the results of a native operation, if their extents may differ in other runs and only their types
-/// are asked for ([`Ops::stand_ins`]). Results of fixed extents may be computed while tracing.
+/// Returns placeholder results of a native operation, if their extents may differ in other runs and the trace is
+/// shape-only ([`Ops::stand_ins`]). Results of fixed extents may be computed while tracing.
 pub(crate) fn open_results<B: Ops + ?Sized>(
     on: &B,
     results: &[(bb_ir::DataType, &[Extent])],

@@ -207,7 +207,7 @@ pub(crate) fn element_positions<B: Ops + ?Sized>(
     refused(on, &flat, &out_of_range(on, &indices, &extent)?, shape)
 }
 
-/// Tells where indices are out of range. Negative indices have already been converted to count from the start.
+/// Returns whether each index is out of range. Negative indices have already been converted to count from the start.
 fn out_of_range<B: Ops + ?Sized>(
     on: &B,
     indices: &B::Tensor,

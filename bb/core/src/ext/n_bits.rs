@@ -73,7 +73,8 @@ pub fn matmul_n_bits<B: Ops + ?Sized>(
     math::to(on, &product, a.dtype())
 }
 
-/// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] says, and returns what the integers stand for.
+/// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] says, and returns the
+/// dequantized numbers.
 fn rounded<B: Ops + ?Sized>(
     on: &B,
     a: &B::Tensor,
@@ -100,7 +101,7 @@ fn rounded<B: Ops + ?Sized>(
     let scale = on.r#where(&is_small, &on.scalar_like(&scale, 1.0)?, &scale)?;
     // The difference is 0, or NaN if the scale is infinite, so that an infinite scale becomes NaN.
     let scale = on.add(&scale, &on.sub(&scale, &scale)?)?;
-    // No quotient is beyond 127, so that the integers are those of `quantize_linear`, for any number of rows.
+    // No quotient is beyond 127, so that the integers equal the result of `quantize_linear`, for any number of rows.
     let y = on.mul(&on.round(&on.div(&x, &scale)?)?, &scale)?;
     shape.truncate(last);
     shape.push(Extent::from(all));

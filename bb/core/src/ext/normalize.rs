@@ -32,8 +32,9 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 
 /// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
 ///
-/// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax, whose cases expect these
-/// bits. Sums of more than `FEW` terms would lose what they add, or overflow, so they are `f32` and the quotient is rounded once.
+/// Each step rounds to the type of `x`, also for `f16`, as in ONNX's function body of Softmax, whose test cases expect
+/// these bits. Sums of more than `FEW` terms would lose small addends, or overflow, so they are `f32` and the quotient
+/// is rounded once.
 pub fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
     let shares = |x: &B::Tensor| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;

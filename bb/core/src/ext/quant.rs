@@ -1,4 +1,4 @@
-//! `Quant`: operations on quantised tensors, whose integers stand for multiples of a scale, counted from a zero point.
+//! `Quant`: operations on quantised tensors, whose integers represent multiples of a scale, counted from a zero point.
 
 mod elements;
 mod scales;
@@ -13,7 +13,7 @@ use crate::{DataType, Tensor};
 use DataType::{I2, I4, I8, I16, I32, U2, U4, U8, U16};
 
 bb_ir::for_each_quant!(crate::ext::family::family,
-    /// Operations on quantised tensors, whose integers stand for multiples of a scale, counted from a zero point.
+    /// Operations on quantised tensors, whose integers represent multiples of a scale, counted from a zero point.
     Quant, QuantOp, quant);
 
 pub use super::n_bits::matmul_n_bits;

@@ -12,7 +12,7 @@ pub struct Mersenne {
 }
 
 const WORDS: usize = 624;
-/// The distance to the later word with which each word is mixed.
+/// The distance from a word to the later word that is mixed into it.
 const AHEAD: usize = 397;
 
 impl Mersenne {

@@ -17,7 +17,7 @@ const MOST_BINS: usize = 1 << 14;
 /// The greatest number of elements of a result.
 const MOST: usize = 1 << 27;
 
-/// A feature map, with the precision to which numbers about it are rounded.
+/// A feature map, with the precision of the coordinates.
 struct Map {
     channels: usize,
     height: usize,
@@ -67,8 +67,7 @@ fn made(x: &TensorData, shape: &[usize], elements: &[f64]) -> Result<Vec<TensorD
 /// one.
 type Samples = Vec<(usize, usize, f64)>;
 
-/// Returns the samples of each bin along a dimension, and the number that a bin would have if all of them lay on the
-/// map.
+/// Returns the samples of each bin along a dimension, and the number of samples of a bin that is entirely on the map.
 fn bins(
     map: &Map,
     extent: usize,
@@ -136,7 +135,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
             let rows: Vec<&[f64]> = memory::collected("RoiAlign", map.rows(image, channel))?;
             for down in &down {
                 for across in &across {
-                    // Of a bin, few samples lie on the map, but all of the map may.
+                    // A bin may have few samples on the map, or cover the whole map, so its work is counted in samples.
                     pace.step(1 + down.len().saturating_mul(across.len()));
                     y.push(if *max {
                         let off = (down.len() as f64) < tall || (across.len() as f64) < wide;

@@ -53,7 +53,7 @@ fn within<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result
     on.not(&outside)
 }
 
-/// Mirrors positions at two borders until they lie between them.
+/// Mirrors positions at two borders until they are between them.
 fn mirrored<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
     let start = on.scalar_like(x, low)?;
     let range = high - low;
@@ -160,7 +160,7 @@ fn clamped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, last: f64) -> Result<B::Tenso
     on.minimum(&on.maximum(x, &on.scalar_like(x, 0.0)?)?, &on.scalar_like(x, last)?)
 }
 
-/// Gives the taps of dimension `i` of `n` their own dimension: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
+/// Moves the taps of dimension `i` of `n` to a dimension of their own: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
 fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, n: usize) -> Result<B::Tensor, B::Error> {
     let new: Vec<i64> = (1..=n as i64).filter(|&axis| axis != i as i64 + 1).collect();
     if new.is_empty() { Ok(x.clone()) } else { on.unsqueeze(x, &new) }
@@ -206,7 +206,7 @@ pub(crate) fn sample<B: Ops + ?Sized>(
     }
     let Some(flat) = flat else { return on.identity(x) };
     let taps = between.taps().len().pow(n as u32);
-    // The channels of each position of each batch entry form a row. If positions may lie outside, a row of zeros
+    // The channels of each position of each batch entry form a row. If positions may be outside, a row of zeros
     // follows.
     let perm: Vec<i64> = std::iter::once(0).chain(2..2 + n as i64).chain([1]).collect();
     let mut rows = on.reshape(&on.transpose(x, &perm)?, &[batch * size, channels])?;
@@ -240,7 +240,7 @@ pub fn blank_like<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B
     on.constant(&blank(x.dtype(), &[])?)
 }
 
-/// Returns the type in which positions and weighted sums of these types are computed.
+/// Returns the type that computes positions and weighted sums of these types.
 pub(super) fn wide(types: [DataType; 2]) -> DataType {
     let exact =
         |t| matches!(t, DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64);

@@ -1,6 +1,6 @@
 //! `Scalar`: element-wise functions.
 //!
-//! The bodies of functions that are not primitives are in `math.rs` beside this file.
+//! The bodies of functions that are not primitives are in `math.rs`.
 
 use super::{HostKernel, math, types};
 use crate::ext::Ops;
@@ -173,7 +173,7 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     on.r#where(&away, &on.add(&whole, &on.sign(x)?)?, &whole)
 }
 
-/// The body of [`Scalar::modulo`]. For integers it is made of primitives. The remainder of floats must be exact, but
+/// The body of [`Scalar::modulo`]. For integers it is built from primitives. The remainder of floats must be exact, but
 /// operations that round lose digits if the quotient has more digits than a float. The host therefore computes it.
 pub fn modulo<B: Ops + ?Sized>(
     on: &B,

@@ -80,8 +80,8 @@ fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, s: &Slide) -> Result
     on.gather(x, &flat, axis)
 }
 
-/// Selects along all spatial dimensions. The result has the dimensions batch, channels, those of the kernel, those of
-/// the windows.
+/// Selects along all spatial dimensions. The dimensions of the result are batch, channels, kernel dimensions, and
+/// window dimensions.
 fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Slide]) -> Result<B::Tensor, B::Error> {
     let mut y = x.clone();
     for (i, s) in all.iter().enumerate() {

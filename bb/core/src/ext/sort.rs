@@ -43,7 +43,8 @@ pub fn around(shape: &[usize], axis: usize) -> [usize; 3] {
     [before.iter().product(), *extent, after.iter().product()]
 }
 
-/// Returns an integer for each element of a tensor of numbers, in the order of `by_size`: sorting is compiled for these alone.
+/// Returns an integer for each element of a tensor of numbers, in the order of `by_size`. Sorting is compiled only for
+/// these integers.
 ///
 /// # Errors
 ///
@@ -85,7 +86,7 @@ fn float(v: f64) -> u64 {
     if v.is_nan() {
         return u64::MAX;
     }
-    // Adding 0 makes of -0 the other zero.
+    // Adding 0 turns -0 into +0.
     let bits = (v + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }
@@ -150,7 +151,7 @@ mod tests {
     use super::{by_size, keys};
     use bb_ir::{Element, TensorData};
 
-    /// Compares the order of keys with that of the elements, of which any two are compared.
+    /// Compares the order of keys with the order of the elements, for each pair of elements.
     fn assert_ordered<T: Element + PartialOrd + std::fmt::Debug>(elements: &[T]) {
         let keys = keys("test", &TensorData::new(&[elements.len()], elements).unwrap()).unwrap();
         for (a, x) in elements.iter().zip(&keys) {

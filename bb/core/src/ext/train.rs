@@ -72,7 +72,7 @@ fn of_classes<B: Ops + ?Sized>(op: &str, x: &B::Tensor) -> Result<(), Error> {
     }
 }
 
-/// The loss of log-probabilities `[n, c, …]` for labels `[n, …]`, reduced as asked.
+/// Computes the loss of log-probabilities `[n, c, …]` for labels `[n, …]`, with the requested reduction.
 fn labelled<B: Ops + ?Sized>(
     on: &B,
     op: &'static str,
@@ -181,8 +181,8 @@ pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
     })
 }
 
-/// Calls `f` with the operands of an optimizer, the first of which is the tensor to move and of which the first `alike` have its
-/// type. 16-bit floats are computed in `f32`, and each result is rounded once.
+/// Calls `f` with the operands of an optimizer. The first operand is the tensor to move, and the first `alike` operands
+/// have its type. 16-bit floats are computed in `f32`, and each result is rounded once.
 fn moving<B: Ops + ?Sized, const N: usize>(
     on: &B,
     op: &'static str,
@@ -294,7 +294,7 @@ pub fn adam<B: Ops + ?Sized>(
             let count = m.number(count)?;
             let mean = m.average(mean, decay, &m.g, 1.0 - decay)?;
             let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
-            // What the averages lack as long as they are of few gradients.
+            // The bias correction of the averages, which matters while there are few gradients.
             let one = m.constant(1.0)?;
             let lack = |share: f64| -> Result<B::Tensor, B::Error> {
                 m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)

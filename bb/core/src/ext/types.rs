@@ -12,7 +12,7 @@ use DataType::{
 /// The floats that backends compute in.
 pub(crate) const FLOATS: &[DataType] = &[F16, BF16, F32, F64];
 
-/// The floats that have infinities or NaN, those of 8 bits included.
+/// The floats that have infinities or NaN, including floats of 8 bits.
 pub(crate) const ALL_FLOATS: &[DataType] = &[F16, BF16, F32, F64, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ];
 
 /// The floats and the integers.
@@ -21,7 +21,7 @@ pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64
 /// Integers that backends compute with.
 pub(crate) const INTEGERS: &[DataType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
 
-/// Integers by which operations index.
+/// The integer types of indices.
 pub(crate) const INDICES: &[DataType] = &[I32, I64];
 
 /// Truth values.
@@ -67,7 +67,7 @@ pub fn take<B: Ops + ?Sized>(
     }
 }
 
-/// Refuses an operand whose elements are of another type than those of `x`.
+/// Refuses an operand whose element type differs from the type of `x`.
 ///
 /// # Errors
 ///

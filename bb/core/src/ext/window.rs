@@ -40,7 +40,7 @@ impl Windows {
         (reach - self.extent as i64 - self.before).max(self.after.min(0))
     }
 
-    /// Returns the position in `x` of element `k` of window `o`. It may lie in the padding.
+    /// Returns the position in `x` of element `k` of window `o`. It may be in the padding.
     pub fn position(&self, k: usize, o: usize) -> i64 {
         (o * self.stride + k * self.dilation) as i64 - self.before
     }
@@ -49,8 +49,8 @@ impl Windows {
 /// The least number that is refused as a stride, dilation, padding or extent, because no real model has one as large.
 pub const REACH: u64 = 1 << 31;
 
-/// Resolves the windows over the spatial extents, which are the dimensions from 2 on. An empty list stands for the
-/// defaults of [`ConvOptions`].
+/// Resolves the windows over the spatial extents, which are the dimensions from 2 on. An empty list means the defaults
+/// of [`ConvOptions`].
 pub fn windows(
     op: &'static str,
     shape: &[usize],

@@ -4,7 +4,8 @@ use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor};
 use crate::{Kernel, KernelOperands, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 
-/// A call of an operation, for [`Layer::operation`]: its row, operands and parameters, and what runs it on the inner backend.
+/// A call of an operation, for [`Layer::operation`]: its row, operands and parameters, and the way to run it on the
+/// inner backend.
 pub struct LayerCall<'a, L: Delegate> {
     on: &'a L,
     spec: &'static OpSpec,
@@ -66,7 +67,7 @@ impl<L: Delegate> LayerCall<'_, L> {
     ///
     /// # Errors
     ///
-    /// Those of the inner backend.
+    /// The errors of the inner backend.
     pub fn run(self) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
         self.call.run(self.on.inner(), self.spec, self.params)
     }

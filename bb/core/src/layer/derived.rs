@@ -1,9 +1,9 @@
-//! What the derive of a layer expands to.
+//! The expansion of the derive of a layer.
 //!
-//! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines those of a type without parameters. The
-//! derive of such a type writes bounds that name a lifetime, as in `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as
-//! given, too. What does not hold is therefore one error, where the derive asserts it ([`is_layer`], [`is_inner`]), and not
-//! one in each method.
+//! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines the bounds of a type
+//! without parameters. The derive of a type without parameters therefore writes bounds that name a lifetime, as in
+//! `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as given, too. A bound that does not hold is therefore one
+//! error, where the derive asserts it ([`is_layer`], [`is_inner`]), instead of one in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
 use crate::ext::FamilyTable;
@@ -15,7 +15,7 @@ use bb_ir::op::{OpSpec, Param};
 ///
 /// It does not require [`Backend`], whose `impl` has it as a bound.
 pub trait IsLayer<'layer>: Delegate {
-    /// The type itself, of which is known that it is a layer.
+    /// The type itself, with the bound that it is a layer.
     type As: Layer + Delegate<Inner = Self::Inner>;
 
     /// Returns the layer itself.
@@ -25,7 +25,7 @@ pub trait IsLayer<'layer>: Delegate {
     ///
     /// # Errors
     ///
-    /// Those of the layer.
+    /// The errors of the layer.
     fn compile_layer(
         &self,
         module: Module,
@@ -38,7 +38,7 @@ pub trait IsLayer<'layer>: Delegate {
     ///
     /// # Errors
     ///
-    /// Those of the inner backend.
+    /// The errors of the inner backend.
     fn prepare_layer(
         &self,
         step: &PrepareStep<'_, LayerTensor<Self>>,
@@ -115,7 +115,8 @@ pub const fn is_layer<L: Layer>() {}
 /// Asserts that a type is a backend that a layer or a variant can hold.
 pub const fn is_inner<B: IsInner<'static>>() {}
 
-/// Implements what a layer is by its derive: `[parameters] [type] [bounds] [bounds of a layer] [own families] field: type, version`.
+/// Implements the traits of a layer for its derive:
+/// `[parameters] [type] [bounds] [bounds of a layer] [own families] field: type, version`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layer {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// A backend whose type is erased: layers that stand on it are compiled once, for all backends.
 ///
-/// A call costs an indirect call, and an allocation for each result. Prepared kernels, native operations, element types and services
-/// are those of the backend.
+/// A call costs an indirect call, and an allocation for each result. Prepared kernels, native operations, element types
+/// and services are the backend's own.
 #[derive(Clone)]
 pub struct Erased {
     kernels: Arc<dyn Kernels>,
@@ -179,7 +179,7 @@ impl Kernel<Erased> for ErasedKernel {
 /// A layer on an erased backend as the kernels of another erased backend: its tensors are erased as they are.
 struct Bare<L> {
     layer: L,
-    /// Its natives, which each call of one asks for.
+    /// The layer's natives, which each call of a native operation looks up.
     natives: Vec<(Family, OpSet)>,
 }
 

@@ -1,13 +1,14 @@
-//! Layers: backends that are made of another backend.
+//! Layers: backends built on another backend.
 //!
-//! A layer holds a backend, changes what some operations do, and passes on the rest. It is a backend itself: whatever takes one takes a
-//! layer, and layers stand on layers. The derive with `#[bb(delegate = field)]` says which field holds the inner backend
-//! ([`Delegate`]), and the author writes the methods that differ in an `impl` of [`Layer`] under `#[bb::layer]`.
+//! A layer holds a backend, changes what some operations do, and passes on the rest. It is a backend itself: every
+//! function that takes a backend takes a layer, and layers stand on layers. The derive with `#[bb(delegate = field)]`
+//! says which field holds the inner backend ([`Delegate`]), and the author writes the methods that differ in an `impl`
+//! of [`Layer`] under `#[bb::layer]`.
 //!
-//! Tensors and errors are those of the inner backend, so that nothing is wrapped and no result is allocated. A method that is not
-//! written is a direct call of the inner backend's. If no operation is written, graphs are compiled by the inner backend, too:
-//! a layer that only passes on costs nothing in a plan. Otherwise plans call the layer, and keep the inner backend's prepared
-//! kernels of all operations that are not written.
+//! A layer has the tensors and errors of its inner backend, so that nothing is wrapped and no result is allocated. A
+//! method that is not written is a direct call of the inner backend's. If no operation is written, graphs are compiled
+//! by the inner backend, too: a layer that only passes on costs nothing in a plan. Otherwise plans call the layer, and
+//! keep the inner backend's prepared kernels of all operations that are not written.
 
 mod call;
 mod derived;
@@ -43,10 +44,10 @@ use prepared::PreparedLayer;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The tensors of a layer, which are those of its inner backend.
+/// The tensor type of a layer and of its inner backend.
 pub type LayerTensor<L> = <<L as Delegate>::Inner as Backend>::Tensor;
 
-/// The error of a layer, which is that of its inner backend.
+/// The error type of a layer and of its inner backend.
 pub type LayerError<L> = <<L as Delegate>::Inner as Backend>::Error;
 
 /// Tensors by name.
@@ -142,7 +143,7 @@ pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> 
 ///
 /// # Errors
 ///
-/// Those of the inner backend.
+/// The errors of the inner backend.
 ///
 /// # Examples
 ///
@@ -180,7 +181,7 @@ pub fn compile_layer<L: Layer>(
 ///
 /// # Errors
 ///
-/// Those of the inner backend.
+/// The errors of the inner backend.
 fn prepare<L: Layer>(
     on: &L,
     step: &PrepareStep<'_, LayerTensor<L>>,
@@ -197,7 +198,7 @@ pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     let inner = on.inner();
     let is_inner =
         std::ptr::eq(std::ptr::from_ref(inner).cast(), backend) && ty == std::any::type_name::<L::Inner>();
-    // What a layer does to graphs, plans of the inner backend alone would not do.
+    // A layer that acts on graphs does not count, because plans of only the inner backend would skip it.
     let passes = const { passes_graphs::<L>() && !has(L::METHODS, "dispatch") };
     passes && (is_inner || inner.stands_on(backend, ty))
 }
@@ -225,11 +226,11 @@ macro_rules! layers {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// A backend that is made of another: each method that is not written calls that of the inner backend.
+        /// A backend built on another: each method that is not written calls the inner backend's method.
         ///
-        /// Write the `impl` under `#[bb::layer]`, and reach the inner backend by the field of your struct. Every layer is a
-        /// [`Backend`], whose methods call those of this trait. Both traits have methods of the same names; import neither, or
-        /// call a layer by `bb::Backend::add(&layer, …)`.
+        /// Write the `impl` under `#[bb::layer]`, and reach the inner backend by the field of your struct. Every layer
+        /// is a [`Backend`], whose methods call the methods of this trait. Both traits have methods of the same names;
+        /// import neither, or call a layer by `bb::Backend::add(&layer, …)`.
         ///
         /// # Examples
         ///
@@ -262,12 +263,13 @@ macro_rules! layers {
         pub trait Layer:
             Delegate + Written + InnerBackend + Backend<Tensor = LayerTensor<Self>, Error = LayerError<Self>>
         {
-            /// Does what every operation goes through, if this method is written: each primitive that is not written itself, each
-            /// native operation of the inner backend, and each prepared kernel. [`LayerCall::run`] calls the inner backend.
+            /// Intercepts every operation, if this method is written: each primitive that is not written itself, each
+            /// native operation of the inner backend, and each prepared kernel. [`LayerCall::run`] calls the inner
+            /// backend.
             ///
             /// # Errors
             ///
-            /// Those of the inner backend, and the layer's own, as an error of `bb`.
+            /// The errors of the inner backend, and the layer's own, as an error of `bb`.
             fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
                 call.run()
             }
@@ -305,7 +307,7 @@ macro_rules! layers {
             ///
             /// # Errors
             ///
-            /// Those of the inner backend.
+            /// The errors of the inner backend.
             fn to_host(&self, x: &LayerTensor<Self>) -> Result<TensorData, LayerError<Self>> {
                 self.inner().to_host(x)
             }
@@ -314,7 +316,7 @@ macro_rules! layers {
             ///
             /// # Errors
             ///
-            /// Those of the inner backend.
+            /// The errors of the inner backend.
             fn read_into(&self, x: &LayerTensor<Self>, into: &mut [u8]) -> Result<(), LayerError<Self>> {
                 self.inner().read_into(x, into)
             }
@@ -324,7 +326,7 @@ macro_rules! layers {
             ///
             /// # Errors
             ///
-            /// Those of the inner backend.
+            /// The errors of the inner backend.
             fn execute(
                 &self,
                 graph: &GraphProto,
@@ -356,7 +358,7 @@ macro_rules! layers {
             ///
             /// # Errors
             ///
-            /// Those of the inner backend.
+            /// The errors of the inner backend.
             fn compile(
                 &self,
                 module: Module,
@@ -369,7 +371,7 @@ macro_rules! layers {
             ///
             /// # Errors
             ///
-            /// Those of the inner backend.
+            /// The errors of the inner backend.
             fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<LayerTensor<Self>, LayerError<Self>> {
                 if const { writes_operations::<Self>() } {
                     return Backend::constant(self, &crate::wire::decode(type_hash, bytes)?);

@@ -37,13 +37,13 @@ pub trait InnerBackend: Backend + Sized + 'static {
         Extended::new(self, &[]).call(spec, inputs, params)
     }
 
-    /// Returns the version: that of the backend, and those of the layers on it. The default is empty.
+    /// Returns the version of the backend and of the layers on it. The default is empty.
     fn version(&self) -> &'static str {
         ""
     }
 }
 
-/// Returns the natives of a layer: those of the inner backend, and those that the layer writes.
+/// Returns the natives of a layer: the union of the inner backend's natives and the natives that the layer writes.
 pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
     let mut all = on.inner().natives();
     for &(family, own) in L::NATIVES {
@@ -76,13 +76,13 @@ pub(super) fn layer_native<L: Layer>(
     }
 }
 
-/// Returns the versions of a layer and of what it stands on.
+/// Returns the versions of a layer and of its inner backend.
 pub fn layer_version<L: Layer>(on: &L) -> &'static str {
     interned(format!("{} on {}", <L as Delegate>::VERSION, on.inner().version()))
 }
 
-/// Returns tables by which a runtime and plans call natives. Those of each type of backend and set of natives are made once and live as
-/// long as the program, because a runtime refers to them.
+/// Returns the tables of natives, for a runtime and for plans. The tables of each type of backend and set of natives
+/// are made once and live as long as the program, because a runtime refers to them.
 pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'static [FamilyTable<B>] {
     type Key = (TypeId, Vec<(Family, OpSet)>);
     static KEPT: Mutex<Option<HashMap<Key, &'static (dyn Any + Send + Sync)>>> = Mutex::new(None);

@@ -19,10 +19,10 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A backend that lacks element types, with all of them, for as long as a runtime has it.
+/// An adapter that gives a backend without some element types all of them, for as long as a runtime has it.
 pub type Narrowed = NarrowedOn<'static>;
 
-/// A backend that lacks element types, with all of them.
+/// An adapter that gives a backend without some element types all of them.
 pub struct NarrowedOn<'a> {
     kernels: Device<'a>,
     /// The backend itself, for callers who know its type; a borrowed one has none.
@@ -53,7 +53,7 @@ impl<'a> std::ops::Deref for Device<'a> {
 /// The inputs or outputs of a graph, by name.
 pub(super) type Named = HashMap<String, NarrowTensor>;
 
-/// Returns whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
+/// Returns whether an operation only moves or selects elements, so that their ranges do not matter.
 pub(super) fn only_moves(op: Primitive) -> bool {
     matches!(op.spec().class, Class::Moves | Class::Creates)
         || matches!(op, Primitive::Identity | Primitive::Where)
@@ -193,7 +193,7 @@ impl<'a> NarrowedOn<'a> {
         inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
     }
 
-    /// Returns the range of what an operation moves.
+    /// Returns the range of the operands whose elements an operation moves.
     fn moved(&self, op: Primitive, inputs: &[Option<&NarrowTensor>]) -> Option<Range> {
         let moved = inputs.get(values(op, inputs.len()))?.iter().flatten();
         moved.map(|x| x.range()).reduce(|a, b| Some(a?.or(b?)))?
@@ -233,7 +233,7 @@ impl<'a> NarrowedOn<'a> {
             let wrap = |y| Ok(NarrowTensor::device(dtype, self.wrapped(&y, dtype)?, Some(all)));
             return results.into_iter().map(wrap).collect();
         }
-        // What follows from ranges is too much; the elements may say otherwise.
+        // The result that follows from ranges does not fit; the actual elements may have a smaller range.
         let mut actual: SmallVec<[Option<Range>; 3]> = SmallVec::new();
         for x in inputs.iter().flatten() {
             actual.push(Range::of_elements(&self.read(x)?));
@@ -389,7 +389,7 @@ impl Backend for NarrowedOn<'_> {
                 Err(error) => Err(ErasedError::Backend(error.into())),
             });
         };
-        // If no thread can be started, the completer is dropped with the job, and the caller is told.
+        // If no thread can be started, the completer is dropped with the job, which reports the failure to the caller.
         let _gone = std::thread::Builder::new().name("bb answer".to_owned()).spawn(wait);
         answer
     }

@@ -12,7 +12,7 @@ use bb_ir::op::{Param, Primitive, take};
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if the parameters are not those of the row.
+/// [`Error::Ir`] if the parameters do not match the row.
 pub(super) fn rounding(params: &[Param<'_>]) -> Result<Rounding, Error> {
     Ok(Rounding { saturate: take::Bool("cast", params.get(1))?, mode: take::Round("cast", params.get(2))? })
 }
@@ -20,8 +20,8 @@ pub(super) fn rounding(params: &[Param<'_>]) -> Result<Rounding, Error> {
 impl NarrowedOn<'_> {
     /// Casts a tensor.
     ///
-    /// Floats become `i64` on the host, because nothing is known of their values, and what does not fit `i64` becomes its
-    /// least value, which no narrower type has.
+    /// Floats become `i64` on the host, because their values are not known, and a value that does not fit `i64` becomes its
+    /// minimum, which is out of range for every narrower type.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl NarrowedOn<'_> {
                 one(NarrowTensor::device(to, self.wrapped(&wide, to)?, Some(all)))
             }
             None if held == to => one(NarrowTensor::device(to, on.cast(inner, to, saturate, mode)?, None)),
-            // A float becomes an integer of at most 16 bits by way of `i32`, of which the low bits count.
+            // A float is cast to an integer of at most 16 bits via `i32`, keeping the low bits.
             None if to.bits() <= 16 && held == DataType::I32 => {
                 let wide = on.cast(inner, held, saturate, mode)?;
                 one(NarrowTensor::device(to, self.wrapped(&wide, to)?, Some(all)))

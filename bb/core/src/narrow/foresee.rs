@@ -8,10 +8,10 @@ use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 
-/// Returns the steps of a trace that may exceed the types in which a backend with these types holds integers, whatever the
-/// inputs are. `weight` finds the elements of a constant.
+/// Returns the steps of a trace that may exceed the integer types that a backend with these types uses, for some inputs.
+/// `weight` finds the elements of a constant.
 ///
-/// Of inputs, of results of host kernels and of native operations nothing is known but the type that holds them.
+/// Only the type that holds them is known of inputs, and of results of host kernels and native operations.
 pub fn exceeding<'t>(
     trace: &'t Trace,
     types: DataTypes,
@@ -38,8 +38,8 @@ pub fn exceeding<'t>(
     found
 }
 
-/// Returns the type of a step's results, and their range or why it is not within the type that holds them; `None` for a
-/// step of which nothing is known.
+/// Returns the type of a step's results, and either their range or why they exceed the type that holds them. Returns `None` if
+/// nothing is known of the step.
 fn result_of(
     trace: &Trace,
     ranges: &Table<TraceValue, Option<Range>>,
@@ -62,7 +62,7 @@ fn result_of(
     let Some(told) = reach(op, &operands, &step.params) else {
         let values = super::backend::values(op, operands.len());
         let moved = operands.get(values)?.iter().map(|x| x.range).reduce(Range::or)?;
-        // A cast wraps what does not fit a narrow type.
+        // A cast to a narrow type wraps values that do not fit.
         return Some((
             result,
             Ok(if holder.contains(moved) && all.contains(moved) { moved } else { all.within(holder) }),

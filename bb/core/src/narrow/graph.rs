@@ -2,8 +2,8 @@
 //!
 //! A run of steps becomes a graph in the types that the backend has: each value is of the type that holds it, as
 //! [`NarrowTensor`] holds tensors. That is exact only if it is known before the run that every result fits its holder
-//! ([`Foreseen`]), because nobody looks between the nodes of a graph. A step of which that is not known is no part of a graph: it
-//! is called alone, as an operation is, with the ranges of the actual elements. `ready()` names these steps
+//! ([`Foreseen`]), because values between the nodes of a graph are not checked. Steps for which this is not known are not part
+//! of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()` names these steps
 //! (`foresee.rs`), unless the deployment accepts them.
 
 use super::range::{Ranged, reach};
@@ -26,7 +26,7 @@ pub(crate) struct Foreseen {
     ranges: Table<TraceValue, Option<Range>>,
 }
 
-/// What is known of values while steps are looked at, in order.
+/// The known facts of values while steps are visited in order.
 struct Known<'t> {
     trace: &'t Trace,
     holding: Holding,
@@ -193,7 +193,7 @@ impl Known<'_> {
     }
 }
 
-/// What a graph in the types of a backend stands for.
+/// The original steps of a graph that was narrowed to the types of a backend.
 #[derive(Debug)]
 pub(crate) struct NarrowedGraph {
     /// The steps, in the types of the model.
@@ -214,7 +214,7 @@ struct GraphOutput {
 }
 
 impl NarrowedGraph {
-    /// Keeps what a part of a trace is before it is narrowed.
+    /// Records a part of a trace as it is before narrowing.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl NarrowedOn<'_> {
     ///
     /// # Errors
     ///
-    /// The backend's own; [`Error::MissingOutput`]; those of a step.
+    /// The backend's own; [`Error::MissingOutput`]; the errors of a step.
     pub(super) fn run_graph(
         &self,
         narrowed: &NarrowedGraph,

@@ -3,7 +3,7 @@
 use super::Range;
 use bb_ir::{DataType, DataTypes};
 
-/// The element types of a backend, and what may stand for the others.
+/// The element types of a backend, and whether floats may hold other floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holding {
     /// The types that the backend has.
@@ -12,15 +12,15 @@ pub(crate) struct Holding {
     pub(crate) floats: bool,
 }
 
-/// The integers in which others are held, the narrower first.
+/// The integer types that may hold others, the narrower first.
 const HOLDERS: [DataType; 6] =
     [DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32];
 
-/// The floats in which others are held, in this order.
+/// The float types that may hold others, in order of preference.
 const FLOATS: [DataType; 4] = [DataType::F32, DataType::F64, DataType::BF16, DataType::F16];
 
 impl Holding {
-    /// Returns the type in which the backend holds elements of `dtype`; `None` if only the host can.
+    /// Returns the type that the backend uses for elements of `dtype`; `None` if only the host can hold them.
     ///
     /// An integer is held in the narrowest integer that has all of its values. If there is none, it is held in the widest
     /// integer there is, and each tensor must be in its range.

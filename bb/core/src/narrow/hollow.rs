@@ -1,7 +1,7 @@
-//! Which element types a backend for whole graphs takes, as its declaration tells.
+//! Determines which element types a whole-graph backend takes, from its declaration.
 //!
-//! Each call on such a backend may have to be compiled, so it is not tried. The rules of narrowing are applied to tensors that have
-//! a type and a shape but no elements.
+//! Each call on a whole-graph backend may have to be compiled, so no call is tried. The rules of narrowing are applied to
+//! tensors that have a type and a shape but no elements.
 
 use super::{NarrowTensor, NarrowedOn};
 use crate::call::call_primitive;

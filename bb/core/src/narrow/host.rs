@@ -73,7 +73,7 @@ impl NarrowedOn<'_> {
         Ok(outputs)
     }
 
-    /// Says which type of an operation's operands the backend cannot hold.
+    /// Returns the error for the operand type of an operation that the backend cannot hold.
     pub(super) fn lacks(
         &self,
         op: Primitive,
@@ -93,7 +93,7 @@ impl NarrowedOn<'_> {
 
 /// Casts a result that was computed in `i64` to its own type, which wraps it.
 ///
-/// The greatest and the least of no elements are the ends of the type, and were the ends of `i64`.
+/// The maximum and minimum of no elements must be the limits of the type, but were computed as the limits of `i64`.
 fn own_type(op: Primitive, y: &TensorData, dtype: DataType) -> Result<TensorData, Error> {
     let Some(range) = Range::of(dtype).filter(|_| matches!(op, Primitive::ReduceMax | Primitive::ReduceMin))
     else {

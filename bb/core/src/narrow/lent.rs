@@ -1,7 +1,7 @@
 //! Calls on a backend that lacks element types, for code that has the backend itself and its own tensors: a native method that
 //! calls the body of an operation.
 //!
-//! Operands and results are tensors of the backend. What is between them has every element type, as anywhere.
+//! Operands and results are tensors of the backend. Intermediate values may have every element type.
 
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
@@ -36,8 +36,8 @@ pub(crate) fn call_lent(
 
 /// Calls a primitive for a body that is written over the backend's own tensors.
 ///
-/// An `i32` of a backend that lacks `i64` may stand for an `i64`, which the tensor does not tell. So arithmetic that would leave
-/// `i32` is an error.
+/// On a backend that lacks `i64`, an `i32` tensor may represent an `i64` one, and the tensor does not show which. So arithmetic
+/// that would leave `i32` is an error.
 ///
 /// # Errors
 ///

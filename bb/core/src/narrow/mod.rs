@@ -1,17 +1,17 @@
 //! Runs everything on a backend that lacks element types.
 //!
-//! A device often has `f32`, `i32` and `bool` alone, while models have `i64` indices, `u8` pictures and `bf16` weights.
-//! [`Narrowed`] stands between the runtime and such a backend. Its tensors have every element type; each holds its elements
+//! A device often has only `f32`, `i32` and `bool`, while models have `i64` indices, `u8` pictures and `bf16` weights.
+//! [`Narrowed`] wraps a backend that lacks types. Its tensors have every element type; each holds its elements
 //! in one of three ways:
 //!
 //! 1. The backend has the type: the tensor is the backend's.
 //! 2. The backend has a type that holds all elements exactly, as `i32` holds small `i64`: the tensor is one of the backend in
-//!    that type (`held.rs`), and remembers the type that it stands for.
+//!    that type (`held.rs`), and remembers its own element type.
 //! 3. Neither: the elements stay on the host.
 //!
 //! No result is ever approximated. For integers that are held in another type, `Narrowed` knows a range of values
-//! (`range.rs`): that of the elements, where they came from the host, and the one that follows by interval arithmetic, where
-//! they were computed. An operation whose result is in range of the held type runs on the backend. One that may leave it
+//! (`range.rs`): the actual range for elements from the host, and a range from interval arithmetic for computed elements.
+//! An operation whose result is in range of the held type runs on the backend. One that may leave it
 //! is checked with the actual elements, and if these do leave it, the host computes it (`host.rs`). Arithmetic of
 //! small integers wraps as their type does (`wrap.rs`).
 //!

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What the types of an operation's results follow from.
+/// Key of a call: everything that determines the types of an operation's results.
 type Call = (Family, u16, SmallVec<[Option<DataType>; 4]>, SmallVec<[DataType; 1]>);
 
 /// The types of results that operations declare, where the backend's own are others.
@@ -43,13 +43,13 @@ impl Declared {
 impl NarrowedOn<'_> {
     /// Calls an operation that the backend has, or runs its body.
     ///
-    /// The backend is called only with tensors of types that it has, because what its kernel does with an integer that
-    /// stands for another is not known. Indices are an exception: the row says `i64`, and a backend without `i64` takes and
+    /// The backend is called only with tensors of types that it has, because the semantics of its kernel are unknown for an integer
+    /// held in another type. Indices are an exception: the row says `i64`, and a backend without `i64` takes and
     /// returns them in the type that holds them.
     ///
     /// # Errors
     ///
-    /// The backend's own; those of the body.
+    /// The backend's own; the errors of the body.
     pub(crate) fn native(
         &self,
         spec: &'static OpSpec,

@@ -1,7 +1,7 @@
 //! The services of a backend that lacks element types.
 //!
-//! They work on the backend's own tensors. A tensor whose elements are on the host, or stand for those of another type, is
-//! not one of these.
+//! They work on the backend's own tensors. A tensor whose elements are on the host, or are held in another type, is not
+//! one of these.
 
 use super::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::Tensor;

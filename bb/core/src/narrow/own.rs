@@ -4,7 +4,7 @@
 //! `dispatch` get the graph as the model has it. Constants of other types do not matter, because the graph holds them and not a
 //! tensor of the backend.
 //!
-//! Rust does not tell whether a backend overrides a method, so the method is called. The defaults note that they were reached
+//! Rust cannot report whether a backend overrides a method, so the method is called. The defaults note that they were reached
 //! ([`BackendAttrs::asking`]) and do nothing; then the graph runs on the backend with every element type.
 
 use super::backend::Named;
@@ -84,7 +84,7 @@ impl NarrowedOn<'_> {
     ) -> Result<Option<Own>, ErasedError> {
         let find = || {
             let module = attrs.module(graph);
-            // Whatever is wrong with the graph, the plan that is made next says.
+            // Errors in the graph are reported by the plan that is made next.
             module.is_ok_and(|module| needs_no_narrowing(module.graph(), self.holding().types))
         };
         if attrs.narrowed().is_some() || !self.known.of(attrs.identity, find) {

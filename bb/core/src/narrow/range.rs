@@ -17,7 +17,7 @@ pub(crate) struct Ranged<'a> {
     pub(crate) shape: &'a [usize],
 }
 
-/// What an operation computes, as far as ranges tell.
+/// The range that an operation's intermediate values and results can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// All that the operation computes on the way, results included.
@@ -106,7 +106,7 @@ impl Range {
         Range { least: fold(i128::min), greatest: fold(i128::max) }
     }
 
-    /// The range of sums of at most `count` elements, those of fewer included.
+    /// The range of sums of at most `count` elements, sums of fewer elements included.
     fn summed(self, count: usize) -> Range {
         let count = Range { least: 0, greatest: i128::try_from(count).unwrap_or(i128::MAX) };
         self.or(Range::ZERO).times(count)
@@ -129,8 +129,8 @@ impl Range {
     }
 }
 
-/// Returns what an operation computes from integers; `None` if its result is not made of them, or if it only moves
-/// elements of one operand, as `gather` does.
+/// Returns the range that an operation on integers reaches. Returns `None` if its result is not computed from integers, or if
+/// the operation only moves elements of one operand, as `gather` does.
 pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]) -> Option<Reach> {
     use Primitive as P;
     let same = |range| Some(Reach { all: range, result: range });
@@ -161,7 +161,7 @@ pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
         // Other numbers of operands are errors elsewhere.
         (P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Pow | P::MatMul, _)
         | (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, _) => None,
-        // These move elements, or their results are not made of integers.
+        // These move elements, or their results are not computed from integers.
         (P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze, _)
         | (P::Identity | P::Cast | P::Where | P::Constant | P::Gather, _)
         | (P::Sqrt | P::Exp | P::Log | P::Equal | P::Greater | P::Less, _) => None,

@@ -29,7 +29,7 @@ pub(super) enum Place {
 impl NarrowTensor {
     /// Makes a tensor of elements on the backend. `range` has all of them, if they are integers.
     pub(super) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
-        // Nothing says more of truth values and of integers than that they are of their type.
+        // Nothing more is known of truth values and integers than the range of their type.
         let range = range.or_else(|| Range::of(dtype));
         NarrowTensor(Arc::new(Inner { dtype, place: Place::Device(x), range }))
     }

@@ -1,4 +1,4 @@
-//! One call of an operator, and typed access to what it brings.
+//! One call of an operator, and typed access to its operands and attributes.
 
 use super::reads::AttributeReads;
 use super::{OnnxValue, SequenceStep, TensorFunction};
@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 /// The results of an operator by position; `None` where one is not made.
 pub type OpOutputs<T> = SmallVec<[Option<T>; 2]>;
 
-/// What an ONNX function returns on the backend `B`.
+/// The result of an ONNX function on the backend `B`.
 pub type OpResult<B> = Result<OpOutputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
 
 /// An ONNX function on the backend `B`.
@@ -29,14 +29,15 @@ pub type ItemFunction<B> = fn(
     &Call<'_, OnnxValue<<B as Backend>::Tensor>>,
 ) -> Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
 
-/// The function of an operator, by what it works on.
+/// The function of an operator, by the kind of its operands.
 #[derive(Debug)]
 pub enum Body<B: Backend + ?Sized> {
     /// Tensors of the backend.
     Tensors(TensorFunction<B>),
     /// Host tensors.
     Host(HostFunction),
-    /// Structures of tensors, and what a plan does in place of the function with a sequence that it passes on.
+    /// Structures of tensors. For a sequence that a plan passes on whole, the plan runs the step instead of the
+    /// function.
     Items(ItemFunction<B>, Option<SequenceStep>),
     /// None: the plan runs the operator's subgraphs.
     ControlFlow(ControlFlow),
@@ -65,12 +66,12 @@ pub struct Call<'a, T> {
 }
 
 impl<'a, T> Call<'a, T> {
-    /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
+    /// Creates a call; `inputs` are the operands of `node`, `None` where one is left out.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
         Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX, unread: 0 }
     }
 
-    /// Puts a call together that notes in `reads` which attributes the function asks for.
+    /// Creates a call that records in `reads` which attributes the function reads.
     pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
         Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX, unread: 0 }
     }
@@ -84,13 +85,13 @@ impl<'a, T> Call<'a, T> {
         Call { node, inputs, reads, graph, value_bytes, unread }
     }
 
-    /// Returns the same call, of a node of this graph, which may tell the types of the results.
+    /// Returns the same call, of a node of this graph, which may declare the types of the results.
     #[must_use]
     pub fn of(self, graph: &'a Graph) -> Call<'a, T> {
         Call { graph: Some(graph), ..self }
     }
 
-    /// Returns the element type that the graph tells of a result; `None` where it tells none.
+    /// Returns the element type that the graph declares for a result; `None` if it declares none.
     pub fn declared(&self, result: usize) -> Option<DataType> {
         let value = self.node.outputs.get(result).copied().flatten()?;
         match &self.graph?.values.get(value.index())?.ty {
@@ -99,7 +100,7 @@ impl<'a, T> Call<'a, T> {
         }
     }
 
-    /// Returns the same call, of which no result may have more bytes.
+    /// Returns the same call with a limit on the bytes of each result.
     #[must_use]
     pub fn within(self, value_bytes: usize) -> Call<'a, T> {
         Call { value_bytes, ..self }
@@ -173,7 +174,7 @@ impl<'a, T> Call<'a, T> {
         self.wants(index) && unread & 1 == 0
     }
 
-    /// Returns the number of results that the node names, those not wanted included.
+    /// Returns the number of the node's outputs, including omitted ones.
     pub fn results(&self) -> usize {
         self.node.outputs.len()
     }
@@ -198,7 +199,7 @@ impl<'a, T> Call<'a, T> {
         self.node.attributes.iter().map(|(name, _)| name)
     }
 
-    /// Returns the attributes, of which the caller reads `name`.
+    /// Returns the attributes, and records that the caller reads `name`.
     fn reading(&self, name: &str) -> &'a Attributes {
         if let Some(reads) = self.reads {
             reads.note(name, None);
@@ -206,7 +207,7 @@ impl<'a, T> Call<'a, T> {
         &self.node.attributes
     }
 
-    /// Returns the attributes, of which the caller reads `name`, or takes `default` if it is left out.
+    /// Returns the attributes, and records that the caller reads `name`, or takes `default` if it is left out.
     fn reading_or(&self, name: &str, default: impl FnOnce() -> Attribute) -> &'a Attributes {
         if let Some(reads) = self.reads {
             reads.note(name, Some(default()));
@@ -364,7 +365,7 @@ impl<'a, T> Call<'a, T> {
         Ok(attributes.text(name)?.unwrap_or(default))
     }
 
-    /// Returns what a text attribute stands for, or what its default does.
+    /// Returns the parsed value of a text attribute, or of its default.
     ///
     /// # Errors
     ///

@@ -6,15 +6,15 @@ use crate::{Backend, DataType, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
 
-/// What an operator's function does with operands of 16-bit floats.
+/// How an operator's function treats operands of 16-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Halves {
     /// It moves, selects or compares elements, and computes none.
     Moves,
-    /// It takes the operands as they are and rounds each result once by itself: it is one operation that does so, or it widens
-    /// what it computes with.
+    /// It takes the operands as they are and rounds each result once by itself: either it is one operation that does
+    /// so, or it widens the numbers that it computes with.
     Once,
-    /// It is called with `f32` in place of the operands, and its results are rounded behind it.
+    /// It is called with `f32` instead of the operands' type, and its results are rounded afterwards.
     Widened,
 }
 
@@ -39,7 +39,7 @@ impl<B: Backend + ?Sized> fmt::Debug for TensorFunction<B> {
 }
 
 impl<B: Backend + ?Sized> TensorFunction<B> {
-    /// Says how a function takes 16-bit floats.
+    /// Pairs a function with its treatment of 16-bit floats.
     pub const fn new(run: Function<B>, halves: Halves) -> Self {
         TensorFunction { run, halves }
     }

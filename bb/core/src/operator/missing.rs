@@ -31,7 +31,7 @@ impl OptionalDomain {
     ];
 }
 
-/// Returns what a program lacks if no linked crate has operators of the domain.
+/// Returns the optional domain of this name, if no linked crate has operators of it.
 pub fn left_out(domain: &str) -> Option<OptionalDomain> {
     let found = OptionalDomain::ALL.iter().find(|known| known.domain == domain)?;
     super::operators().all(|operator| operator.domain != domain).then_some(*found)
@@ -87,7 +87,7 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     Missing { node: node_info, why: Why::Operator { known_domain, nearest } }
 }
 
-/// Explains why nothing runs an operator, and what the user can do.
+/// Explains why nothing runs an operator, and how the user can fix it.
 pub fn advice(domain: &str, op: &str, opset: i64) -> String {
     let (known_domain, nearest) = look_up(domain, op);
     Advice { domain, op, opset, known_domain, nearest }.to_string()
@@ -113,7 +113,7 @@ mod tests {
     use bb_ir::graph::Attributes;
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
-    /// A graph of a node that no table of operators knows.
+    /// A graph of a node that is in no table of operators.
     fn graph() -> Graph {
         let node = NodeProto {
             op_type: Some("Thing".into()),

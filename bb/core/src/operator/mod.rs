@@ -1,9 +1,9 @@
-//! Operators: what a node of a graph calls, and the tables in which it is found.
+//! Operators: the functions that nodes of a graph call, and the tables of these functions.
 //!
-//! Plans know no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, as backends are registered,
-//! and [`find`] looks into all tables that are linked, and then among the operations of vendors. What an operator is made of is a
-//! [`Body`]: a function on tensors of any backend, which lowering runs on the [`Tracer`](crate::trace::Tracer), on host tensors
-//! or on structures, or control flow, which the plan runs.
+//! Plans know no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, as backends are
+//! registered, and [`find`] looks into all tables that are linked, and then among the operations of vendors. The
+//! implementation of an operator is a [`Body`]: a function on tensors of any backend, which lowering runs on the
+//! [`Tracer`](crate::trace::Tracer), on host tensors or on structures, or control flow, which the plan runs.
 
 mod call;
 mod halves;

@@ -1,4 +1,4 @@
-//! Which attributes a function reads, noted where a test wants to know.
+//! The attributes that a function reads, recorded for tests.
 
 use bb_ir::graph::Attribute;
 use std::cell::RefCell;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// The attributes that a function read in a call, and the defaults that it has for them.
 ///
-/// [`Call::noting`](super::Call::noting) makes a call that notes them.
+/// [`Call::noting`](super::Call::noting) makes a call that records them.
 #[derive(Debug, Default)]
 pub struct AttributeReads(RefCell<BTreeMap<String, Vec<Attribute>>>);
 
 impl AttributeReads {
-    /// Notes that an attribute was read, and the default that the function has for it.
+    /// Records that an attribute was read, and the default that the function has for it.
     pub(super) fn note(&self, name: &str, default: Option<Attribute>) {
         self.0.borrow_mut().entry(name.to_owned()).or_default().extend(default);
     }

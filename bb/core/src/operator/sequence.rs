@@ -5,24 +5,24 @@ use crate::error::NodePart;
 use crate::{Backend, Error, RunOptions, Tensor};
 use bb_ir::memory;
 
-/// What an operator does with a sequence that a plan passes on as it is, instead of taking it apart.
+/// The effect of an operator on a sequence that a plan passes on whole, instead of taking it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceStep {
-    /// Returns what it is given.
+    /// Returns its operand.
     Same,
-    /// Tells that there is one.
+    /// Reports that there is an element.
     HasElement,
     /// Counts the items.
     Length,
     /// Returns the item at a position.
     At,
-    /// Puts an item in.
+    /// Inserts an item.
     Insert,
-    /// Takes an item out.
+    /// Removes an item.
     Erase,
     /// Joins the items.
     Concat,
-    /// Takes a tensor apart.
+    /// Splits a tensor.
     Split,
 }
 
@@ -72,7 +72,7 @@ pub fn position(op: &str, read: &[i64], positions: usize) -> Result<usize, Error
     found.ok_or_else(|| wrong(format!("is {given}, expected one of {positions}")))
 }
 
-/// How many items are looked at before the run is asked whether it must end.
+/// The number of items between two checks of whether the run must end.
 const STRETCH: usize = 1 << 10;
 
 /// Joins the items of a sequence as the node of a call says.
@@ -109,7 +109,7 @@ pub fn join<B: Backend + ?Sized>(
 /// The most parts of a tensor: each takes memory of its own, though it may have no elements.
 const MOST_PARTS: usize = 1 << 20;
 
-/// Takes the first operand of a call apart, as its node says.
+/// Splits the first operand of a call, as its node says.
 ///
 /// # Errors
 ///

@@ -6,12 +6,12 @@ use bb_ir::graph::Graph;
 use bb_ir::infer::{Operators, Rule};
 use bb_ir::op::OpSpec;
 
-/// What an operator's function is made of.
+/// The implementation of an operator's function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Primitives and extension methods.
     Primitives,
-    /// The host: what it does depends on data, or on what is no number.
+    /// The host, because the result depends on data, or because values are not numeric.
     Host,
     /// The host, unless a backend overrides the extension method it calls.
     HostByDefault,
@@ -30,11 +30,11 @@ pub struct Operator {
     pub name: &'static str,
     /// The opset that brought this version; it holds until the next version's.
     pub since: i64,
-    /// What the function is made of.
+    /// The implementation of the function.
     pub class: Class,
     /// The primitive, or the operation of a family, that the operator becomes, if it becomes one.
     pub becomes: Option<&'static OpSpec>,
-    /// What the function does with 16-bit floats.
+    /// How the function treats 16-bit floats.
     pub halves: Halves,
     /// Attributes that the function need not read, each with the reason.
     pub ignores: &'static [(&'static str, &'static str)],
@@ -45,7 +45,7 @@ pub struct Operator {
 pub struct FoundOperator {
     /// The version that serves the opset.
     pub operator: &'static Operator,
-    /// What tells the types of the results, if anything does.
+    /// The rule that infers the types of the results, if there is one.
     pub rule: Option<Rule>,
     /// The function, on the tracer.
     pub body: Body<Tracer>,
@@ -83,7 +83,8 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<FoundOperator> {
     Some(FoundOperator { operator, rule: None, body })
 }
 
-/// Lists the versions of operators that have functions, those of each table by domain, name and version.
+/// Lists the versions of operators that have functions, table by table. Each table is ordered by domain, name and
+/// version.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     tables().flat_map(|table| (table.operators)().iter().copied())
 }
@@ -100,7 +101,7 @@ pub fn added_attributes() -> impl Iterator<Item = &'static str> {
     tables().flat_map(|table| table.added_attributes.iter().copied())
 }
 
-/// What checking and inference are told of operators; part of [`CheckOptions`](bb_ir::check::CheckOptions).
+/// The operators' inference rules, for checking and inference; part of [`CheckOptions`](bb_ir::check::CheckOptions).
 pub const OPERATORS: Operators = Operators::new(|domain, name, opset| {
     tables().find_map(|table| (table.find)(domain, name, opset)).and_then(|found| found.rule)
 });

@@ -1,39 +1,39 @@
 //! How much memory the plans of a program may take, and which of them are dropped first.
 //!
-//! A program keeps its plans for as long as they fit into its limit, and all programs together into that of the process. The
-//! plan that was not used for the longest time goes first; the plans that follow a plan go before it.
+//! A program keeps its plans as long as they fit into its own limit, and the plans of all programs fit into the limit of the
+//! process. The least recently used plan is dropped first; the plans that follow a plan are dropped before it.
 
 use super::program::{Program, Segment, Specialization};
 use super::segment_end::End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What the plans of all programs of the process take.
+/// Bytes of the plans of all programs of the process.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// What they may take.
+/// The limit of these bytes.
 static PROCESS_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
 
 /// Limits the memory that the plans of all compiled graphs of this process keep together. The default is 1 GiB.
 ///
-/// A compiled graph keeps a plan for each kind of input that it has met, so that the next input of the kind runs at once. When
-/// a new plan does not fit, the graph that made it drops those of its plans that were not used for the longest time. The plan
-/// that was made last always stays. [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes) limits one graph.
+/// A compiled graph keeps a plan for each kind of input that it has met, so that the next input of the kind runs at once. When a
+/// new plan does not fit, the graph that made it drops its least recently used plans. The newest plan always stays.
+/// [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes) limits one graph.
 ///
-/// Units: bytes. What counts is an estimate of what plans take beyond the model's weights.
+/// Units: bytes. The count is an estimate of the memory that plans take in addition to the model's weights.
 pub fn limit_process_plans(bytes: usize) {
     PROCESS_LIMIT.store(bytes, Ordering::Relaxed);
 }
 
-/// What the plans of one program take, and what they may take.
+/// Bytes that the plans of one program take, and their limit.
 #[derive(Debug)]
 pub(super) struct PlanMemory {
     limit: usize,
-    /// What the plans take at most; exact when they were last looked at.
+    /// An upper bound of the bytes of the plans; exact after each recount.
     bytes: AtomicUsize,
     /// How many plans have been made.
     made: AtomicU64,
-    /// The time at which the plans are looked at again, after nothing could be dropped.
+    /// The time of the next recount, after nothing could be dropped.
     again: AtomicU64,
 }
 
@@ -46,12 +46,12 @@ impl PlanMemory {
         self.limit
     }
 
-    /// Returns the time at which a plan is used, in plans made. Plans used between the making of two others are as old.
+    /// Returns the current time, counted in plans made. Plans used between the making of two others get the same time.
     pub(super) fn now(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Begins a plan, and returns the time.
+    /// Counts a new plan, and returns its time.
     pub(super) fn begin(&self) -> u64 {
         self.made.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -93,7 +93,7 @@ impl Program {
             let idle =
                 plans.iter().filter(|plan| plan.used() < now && plan.following().all(Segment::is_empty));
             let Some(oldest) = idle.min_by_key(|plan| plan.used()).cloned() else {
-                // Looking at many plans for each new one would take time that grows with the square of their number.
+                // Recounting many plans for each new one would take time that grows with the square of their number.
                 self.memory.again.store(now + plans.len() as u64 / 8, Ordering::Relaxed);
                 return;
             };
@@ -118,7 +118,7 @@ impl Program {
 }
 
 impl Specialization {
-    /// Iterates over the segments that follow.
+    /// Iterates over the segments that follow the plan.
     pub(super) fn following(&self) -> impl Iterator<Item = &Segment> {
         let (bodies, after) = match &self.end {
             End::Done => (&[][..], None),
@@ -130,7 +130,7 @@ impl Specialization {
         bodies.iter().map(|body| &body.first).chain(after)
     }
 
-    /// Returns what would be free without the plan: what it takes, and the constants and kernels that no other plan holds.
+    /// Returns the bytes that dropping the plan would free: its own, and the constants and kernels that no other plan holds.
     fn bytes(&self) -> usize {
         let own = self.holds().filter(|(plans, _)| *plans == 1);
         self.overhead() + own.map(|(_, bytes)| bytes).sum::<usize>()

@@ -1,6 +1,6 @@
 //! Nodes that carry a part of a model: `BackendSubgraph`, whose attribute `body` is a graph.
 //!
-//! A deployment sends the body to its backend as a whole. A plan runs the nodes of the body in place of the carrier.
+//! A deployment sends the body to its backend as a whole. A plan runs the nodes of the body instead of the carrier.
 
 use super::splice::Unfolded;
 use crate::Error;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 /// The operator of carriers, in every domain.
 pub(crate) const CARRIER: &str = "BackendSubgraph";
 
-/// The attribute with the graph that is carried.
+/// The attribute that holds the body.
 pub const BODY: &str = "body";
 
-/// The attribute that names the backend to which a deployment sends the body.
+/// The attribute with the name of the backend that receives the body in a deployment.
 pub(crate) const BACKEND: &str = "backend";
 
-/// Returns the graph that a node carries; `None` if it is no carrier.
+/// Returns the body of a carrier; `None` if the node is no carrier.
 pub fn body(node: &Node) -> Option<&Graph> {
     if node.op_type != CARRIER {
         return None;
@@ -27,7 +27,7 @@ pub fn body(node: &Node) -> Option<&Graph> {
     })
 }
 
-/// Returns the name of the backend that a carrier asks for.
+/// Returns the name of the backend that a carrier names.
 pub fn backend(node: &Node) -> Option<&str> {
     node.attributes.iter().find_map(|(name, attribute)| match attribute {
         Attribute::Text(text) if name == BACKEND => std::str::from_utf8(text).ok(),
@@ -66,11 +66,11 @@ fn has_carriers(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.op_type == CARRIER || node.subgraphs().any(has_carriers))
 }
 
-/// Returns the graph with the nodes of all bodies in place of their carriers.
+/// Returns the graph with each carrier replaced by the nodes of its body.
 ///
 /// # Errors
 ///
-/// Those of [`check`].
+/// As [`check`].
 pub(crate) fn inlined(graph: Arc<Graph>) -> Result<Arc<Graph>, Error> {
     if has_carriers(&graph) { Ok(Arc::new(without(&graph)?)) } else { Ok(graph) }
 }
@@ -113,7 +113,7 @@ fn without_inside(attributes: &Attributes) -> Result<Attributes, Error> {
     Ok(Attributes::new(kept))
 }
 
-/// Returns the body of a carrier as a graph of its own, whose inputs are those of the body and what it captures.
+/// Returns the body of a carrier as a standalone graph. Its inputs are the inputs of the body, then the captured values.
 pub fn standalone(body: &Graph) -> Graph {
     let captured = body.captures.iter().map(|(_, inner)| *inner);
     let inputs = body.inputs.iter().copied().chain(captured).collect();

@@ -1,8 +1,9 @@
-//! Chained setters of [`CompileOptions`], one for each public option; those of passes stand with their list (`switches.rs`).
+//! Chained setters of [`CompileOptions`], one for each public option; the setters of passes are next to the list of passes
+//! (`switches.rs`).
 
 use super::module::CompileOptions;
 
-/// Writes a setter for each option, from the option's name, its type and what it decides.
+/// Writes a setter for each option, from the option's name, its type and its documentation.
 macro_rules! setters {
     ($($(#[$doc:meta])* $setter:ident: $option:ident = $ty:ty;)*) => {
         impl CompileOptions { $(
@@ -25,7 +26,7 @@ setters! {
     with_iterations: iterations = usize;
     /// Returns the same with a bound on the bytes that all values of a run take together.
     with_run_bytes: run_bytes = usize;
-    /// Returns the same with a bound on the bytes of what is computed from constants.
+    /// Returns the same with a bound on the bytes of folded constants.
     with_fold_bytes: fold_bytes = usize;
     /// Returns the same with a bound on the bytes of kept plans.
     with_plan_bytes: plan_bytes = usize;
@@ -35,7 +36,7 @@ setters! {
     with_refuse_lowered: refuse_lowered = bool;
     /// Returns the same with the check of each pass on or off.
     with_check_passes: check_passes = bool;
-    /// Returns the same, refusing or allowing different extents to which the model gives one name.
+    /// Returns the same, refusing or allowing different extents that share one name in the model.
     with_strict: strict = bool;
 }
 

@@ -1,7 +1,7 @@
-//! Compiled graphs as backends know them: programs, with the tensors and errors of the backend.
+//! Compiled graphs with the tensor and error types of their backend; they wrap programs.
 //!
-//! What is here is compiled again for each backend, so it is little: a run whose inputs are all given and whose graph is one
-//! plan goes straight to the loop over instructions; everything else goes on with erased tensors.
+//! The code here is compiled again for each backend, so there is little of it. A run with all inputs given, of a graph that is one
+//! plan, goes straight to the loop over instructions; everything else runs on erased tensors.
 
 use super::interpreter::PlanOutputs;
 use super::program::{Code, Engine, LiveTensors, Program, compile_program};
@@ -71,7 +71,7 @@ pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
     Ok(Box::new(CompiledErased(program)))
 }
 
-/// Compiles for one run by operations, for which preparing steps does not pay.
+/// Compiles for a single run, operation by operation; preparing steps would not pay off.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ impl<B: Backend + ?Sized + 'static> Compiled<B> {
         Typed(WithFamilies::new(on, self.families))
     }
 
-    /// Runs with tensors, and gives tensors.
+    /// Runs on tensors, and returns tensors.
     fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<PlanOutputs<B::Tensor>, B::Error> {
         let program = &self.program;
         // The common case, one segment and every input given, clones no tensor.
@@ -254,7 +254,7 @@ fn restored_one<B: Backend + ?Sized>(x: &ErasedTensor) -> Result<B::Tensor, B::E
     Ok(x.get::<B::Tensor>().ok_or_else(|| foreign("run", 0))?.clone())
 }
 
-/// Runs with items, and gives items.
+/// Runs on items, and returns items.
 fn run_items<B: Backend + ?Sized>(
     program: &Program,
     target: &dyn Target,
@@ -268,7 +268,7 @@ fn run_items<B: Backend + ?Sized>(
     results.iter().map(|item| item.try_map(&mut restored_one::<B>)).collect()
 }
 
-/// Runs with erased items, and gives such items.
+/// Runs on erased items, and returns erased items.
 fn run_untyped_items(
     program: &Program,
     target: &dyn Target,
@@ -282,7 +282,7 @@ fn run_untyped_items(
     })
 }
 
-/// Runs with erased tensors, and gives such tensors.
+/// Runs on erased tensors, and returns erased tensors.
 fn run_untyped(
     program: &Program,
     target: &dyn Target,

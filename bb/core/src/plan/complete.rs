@@ -1,4 +1,4 @@
-//! A module traced to its end, with every operation of a family as it is: what an export starts from.
+//! A whole module as one trace, in which every operation of a family is kept as it is. Exports start from it.
 
 use super::Module;
 use super::resolve::Resolved;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 /// A module traced to its end.
 pub struct Complete {
     pub(crate) traced: SegmentTrace,
-    /// The inputs, those with a default left out, with the extents that the trace is for.
+    /// The inputs without those that have a default, with the extents that the trace is for.
     pub(crate) inputs: Vec<(String, Vec<Dim>)>,
     pub(crate) outputs: Vec<String>,
 }
 
 /// Traces a module as one segment.
 ///
-/// Shapes: `shapes` has the extents of inputs by name. What neither it nor the model gives as a number stays open, and
-/// is taken to be 1 while tracing.
+/// Shapes: `shapes` has the extents of inputs by name. An extent that neither it nor the model gives as a number stays open, and is
+/// 1 while tracing.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownInput`], [`Error::NoDimension`] and [`Error::DeclaredExtent`] for extents that do not fit the model; [`Error::NoRank`] for an
-/// input of unknown rank; [`Error::NotTensor`] for an input or output that is none; [`Error::NotOneGraph`] if a node
-/// ends the segment; what makes lowering fail.
+/// [`Error::UnknownInput`], [`Error::NoDimension`] and [`Error::DeclaredExtent`] for extents that do not fit the model;
+/// [`Error::NoRank`] for an input of unknown rank; [`Error::NotTensor`] for an input or output that is no tensor;
+/// [`Error::NotOneGraph`] if a node ends the segment; errors of lowering.
 pub fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<Complete, Error> {
     let graph = module.graph();
     let constants: HashSet<ValueId> = graph.constants.iter().map(|(constant, _)| *constant).collect();
@@ -80,7 +80,7 @@ pub fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<C
     })
 }
 
-/// Returns what a value is, if it is known to be no tensor.
+/// Returns the kind of a value that is known to be no tensor.
 fn not_tensor(graph: &Graph, value: ValueId) -> Option<&'static str> {
     match graph.values.get(value.index()).map(|v| &v.ty) {
         Some(ValueType::Sequence(_)) => Some("a sequence"),
@@ -90,7 +90,7 @@ fn not_tensor(graph: &Graph, value: ValueId) -> Option<&'static str> {
     }
 }
 
-/// Finds the extents of inputs: those given, those declared, and those that share a symbol with one given.
+/// Computes the extents of inputs: from `shapes`, from the model, or from a symbol that has a number in another input's shape.
 fn extents(
     graph: &Graph,
     live: &[ValueId],

@@ -1,4 +1,4 @@
-//! For which inputs a plan holds, for people: the symbols that it is valid for, and what ties it.
+//! A readable report of the inputs that a plan holds for: the symbolic dimensions that are free, and the nodes that fix the others.
 
 use super::Module;
 use super::failure::in_node;
@@ -24,7 +24,7 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// Names a node of a graph.
+    /// Returns the cause for a node of a graph.
     pub(crate) fn new(graph: &Graph, at: usize, events: usize) -> Cause {
         let node = graph.nodes.get(at);
         Cause {
@@ -39,11 +39,11 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanConditions {
-    /// The symbolic dimensions of which every extent is served by one plan, as far as the conditions hold.
+    /// The symbolic dimensions that one plan serves in every extent, as long as the conditions hold.
     pub free: Vec<String>,
-    /// The symbolic dimensions of which each extent has a plan of its own, and the node and operator that ask for the number.
+    /// The symbolic dimensions that need a plan for each extent, with the node and operator that need the number.
     pub fixed: Vec<Condition>,
-    /// What a plan compares; inputs that give another answer have a plan of their own.
+    /// The comparisons that a plan depends on; inputs with another outcome have a plan of their own.
     pub compared: Vec<Condition>,
 }
 
@@ -51,7 +51,7 @@ pub struct PlanConditions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Condition {
-    /// A symbolic dimension, or what is compared.
+    /// A symbolic dimension, or a comparison as text.
     pub what: String,
     /// The node.
     pub node: String,
@@ -77,20 +77,20 @@ impl fmt::Display for PlanConditions {
 }
 
 impl Module {
-    /// Says for which extents of inputs one plan holds, and which nodes make others need plans of their own.
+    /// Reports the extents of inputs that one plan holds for, and the nodes that make other extents need plans of their own.
     ///
-    /// It is what a backend with kernels makes of the first segment, with these native operations. Shapes: `shapes` names the
-    /// extents of inputs that the model is planned for; others are made up.
+    /// The report is for the first segment, on a backend with kernels and with these native operations. Shapes: `shapes` names the
+    /// extents of inputs that the model is planned for; other extents are made up.
     ///
     /// # Errors
     ///
-    /// What makes lowering fail; [`Error::NotConstant`] if an input's elements decide what is computed.
+    /// Errors of lowering; [`Error::NotConstant`] if the computation depends on an input's elements.
     pub fn plan_conditions(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<PlanConditions, Error> {
-        // Extents that differ show best what is compared. Not every model takes them, or small ones.
+        // Different extents show comparisons best. Not every model accepts them, and not every model accepts small ones.
         let first = self.conditions(shapes, natives, 8);
         let others = [1, 64, 224].into_iter().map(|from| self.conditions(shapes, natives, from));
         first.or_else(|error| others.into_iter().find_map(Result::ok).ok_or(error))
@@ -142,7 +142,7 @@ impl Module {
                 return Err(in_node(&wanted.resolved.graph, wanted.node, error));
             }
         };
-        // Events only grow in number from cause to cause.
+        // The number of events never decreases from cause to cause.
         let cause = |at: usize| traced.causes.get(traced.causes.partition_point(|cause| cause.events <= at));
         let condition = |at: usize, what: String| Condition {
             what,

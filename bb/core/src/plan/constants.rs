@@ -1,9 +1,9 @@
-//! Constants on the backend: weights, literals, and what is computed from them alone.
+//! Constants on the backend: weights, literals, and values computed only from them.
 //!
-//! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither
-//! uploads its weights again nor computes again what follows from them. The plans hold the tensors, and the pool knows which
-//! there are: what no plan reads is dropped, be it a weight from which another constant was computed, a weight that a kernel
-//! was prepared from, or what a plan read that is gone.
+//! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither uploads its weights
+//! again nor folds its constants again. The plans hold the tensors, and the pool has weak references to them. A constant that no
+//! plan reads is dropped, for example a weight that was folded into another constant, a weight that a kernel was prepared from, or
+//! a constant of a plan that was dropped.
 
 use super::claims::Claim;
 use super::guard::Guards;
@@ -25,11 +25,11 @@ use std::sync::{Arc, Weak};
 /// A constant that a plan holds.
 pub(crate) struct Held {
     pub(crate) tensor: ErasedTensor,
-    /// The bytes that it takes beyond the model, which has the weights.
+    /// The bytes that it takes in addition to the model, which has the weights.
     pub(crate) bytes: usize,
 }
 
-/// The constants of a plan; `None` where only prepared kernels were made of one.
+/// The constants of a plan; `None` for a constant that only prepared kernels were built from.
 pub(crate) type Constants = Table<PlanConstant, Option<Arc<Held>>>;
 
 /// The constants that a step reads.
@@ -48,7 +48,7 @@ type WeightKey = (DataType, bb_ir::Shape, bb_ir::Identity);
 /// An operation and the sources of its operands.
 type FoldKey = (Operation, SmallVec<[Option<SourceId>; 3]>);
 
-/// What a fold is called with beyond its operands, and the sources that its results are.
+/// The parameters of a fold, and the sources of its results.
 type Fold = (Box<[Param<'static>]>, SmallVec<[SourceId; 1]>);
 
 /// The constants of a program on one backend, and the kernels prepared from them.
@@ -56,19 +56,19 @@ pub(crate) struct Pool {
     /// The tensors, as far as a plan holds them.
     tensors: HashMap<SourceId, Weak<Held>>,
     pub(super) kernels: KernelPool,
-    /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
+    /// Weights by the location of their bytes. The location is the same in every graph that the program's graph was split into.
     weights: HashMap<WeightKey, SourceId>,
     literals: HashMap<LiteralKey, SourceId>,
     folds: HashMap<FoldKey, Vec<Fold>>,
     next: u64,
-    /// How many sources there may be before those of which no plan holds anything are forgotten.
+    /// The number of entries at which the pool starts to forget unused sources.
     most: usize,
 }
 
-/// The most folds of one operation and its operands, with other parameters, that a fold is compared with, the latest first.
+/// Limit on the folds of the same operation and operands, with other parameters, that a fold is compared with, the latest first.
 const MOST_ALIKE: usize = 256;
 
-/// The sources that a pool begins with before it looks for those that can be forgotten.
+/// The number of sources before a pool first looks for unused ones.
 const FEW: usize = 1 << 10;
 
 impl Default for Pool {
@@ -91,7 +91,7 @@ impl Pool {
         self.tensors.get(&source)?.upgrade()
     }
 
-    /// Keeps a tensor for as long as a plan holds it.
+    /// Keeps a weak reference to a tensor, valid as long as a plan holds it.
     fn keep(&mut self, source: SourceId, tensor: ErasedTensor, bytes: usize) -> Arc<Held> {
         let held = Arc::new(Held { tensor, bytes });
         self.tensors.insert(source, Arc::downgrade(&held));
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     fn weight(&mut self, data: &TensorData) -> SourceId {
-        // Where the bytes lie in the model, whether they have to move for their alignment or not.
+        // The identity is the location of the bytes in the model, even if they are copied for their alignment.
         let key = (data.dtype(), data.shape().into(), data.identity());
         let next = &mut self.next;
         *self.weights.entry(key).or_insert_with(|| fresh(next))
@@ -123,8 +123,8 @@ impl Pool {
         results
     }
 
-    /// Forgets the sources of which no plan holds anything, once there are many; those that a held one was computed from
-    /// stay, so that another plan finds it.
+    /// Forgets the sources without a tensor or kernel that a plan holds, once there are many. The sources that a held constant was
+    /// computed from stay, so that another plan finds the constant.
     fn forget(&mut self) {
         if self.known() < self.most {
             return;
@@ -152,7 +152,7 @@ impl Pool {
         self.most = FEW.max(2 * self.known());
     }
 
-    /// Returns how much the pool knows.
+    /// Returns the number of entries of the pool.
     fn known(&self) -> usize {
         self.weights.len() + self.literals.len() + self.folds.len() + self.kernels.len()
     }
@@ -163,8 +163,8 @@ fn fresh(next: &mut u64) -> SourceId {
     SourceId(*next)
 }
 
-/// Puts the constants of a plan on the backend, and runs the steps that run once, where their results are not there yet; has
-/// the backend prepare kernels, if it `prepares`, where no other plan holds them, and drops what only they were made of.
+/// Uploads the constants of a plan, and runs the steps that run once if no plan holds their results. If it `prepares`, the backend
+/// prepares the kernels that no other plan holds; constants that only these kernels were built from are dropped.
 ///
 /// # Errors
 ///
@@ -243,8 +243,8 @@ impl Sources {
         held(*self.of.get(value)?, value)
     }
 
-    /// Finds the steps that must run because no plan holds what they make, in their order, and adds how often each value is
-    /// read by them to how often it is read by the plan.
+    /// Returns the steps that must run because no plan holds their results, in order, and adds the number of their reads of each
+    /// value to the number of reads by the plan.
     fn missing(
         &self,
         pool: &Pool,
@@ -271,7 +271,7 @@ impl Sources {
     }
 }
 
-/// How often each value of a trace will be read yet while a plan is made, and by the plan.
+/// The number of reads left for each value of a trace, by the making of a plan and by the plan itself.
 pub(super) type Readers = Table<TraceValue, usize>;
 
 /// Constants that are being made.
@@ -279,7 +279,7 @@ pub(super) struct Making<'a> {
     pub(super) pool: &'a mut Pool,
     traced: &'a SegmentTrace,
     pub(super) sources: Sources,
-    /// Those that something will read yet.
+    /// The constants that still have readers.
     made: Table<TraceValue, Option<Arc<Held>>>,
 }
 
@@ -321,7 +321,7 @@ impl Making<'_> {
         *left = left.saturating_sub(1);
         if *left == 0 && self.made.get(value)?.is_some() {
             self.made.set(value, None)?;
-            // What was made of a weight is in memory instead of it.
+            // The constant that was computed from the weight is in memory instead of it.
             if let ValueSource::Weight(id) = self.traced.recorded.values.get(value)?.source {
                 self.traced.weights().get(id)?.forget();
             }
@@ -329,7 +329,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Returns a constant; puts it on the backend if it is not there.
+    /// Returns a constant; uploads it if it is not on the backend.
     pub(super) fn constant(
         &mut self,
         on: &ErasedBackend<'_>,

@@ -1,4 +1,4 @@
-//! What a run of a module costs, before anything runs.
+//! Estimates the cost of a run of a module before anything runs.
 
 use super::Module;
 use super::origin::NodeName;
@@ -13,49 +13,49 @@ use crate::trace::Phase;
 use bb_ir::op::Family;
 use std::collections::HashMap;
 
-/// What a node costs in a run.
+/// The cost of a node in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCost {
     /// The node.
     pub node: ProfiledNode,
-    /// How many operations run for it.
+    /// Number of operations that run for it.
     pub operations: usize,
-    /// What they cost together; see [`cost`](crate::cost).
+    /// The total cost of these operations; see [`cost`](crate::cost).
     pub cost: Cost,
 }
 
-/// What a run of a module costs.
+/// The cost of a run of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
-    /// The nodes for which something runs, in order. What follows from constants alone runs once for all runs and is not here.
+    /// The nodes that run operations, in order. Constant folding runs once for all runs and is not included.
     pub nodes: Vec<NodeCost>,
-    /// The first node of which nothing is known before a run, because values decide what runs from there on.
+    /// The node where the estimate ends, because the rest of the run depends on values.
     pub until: Option<String>,
 }
 
 impl Estimate {
-    /// Returns what all nodes cost together.
+    /// Returns the total cost of all nodes.
     pub fn total(&self) -> Cost {
         self.nodes.iter().fold(Cost::ZERO, |all, node| all.and(node.cost))
     }
 }
 
 impl Module {
-    /// Counts what a run costs on a backend with these native operations.
+    /// Estimates the cost of a run on a backend with these native operations.
     ///
     /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
     ///
     /// # Errors
     ///
-    /// What makes lowering fail; [`Error::NotConstant`] if what runs depends on an input's elements from the first node on, or
-    /// if an input is no tensor.
+    /// Errors of lowering; [`Error::NotConstant`] if the computation depends on an input's elements from the first node on, or if
+    /// an input is no tensor.
     pub fn estimate(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<Estimate, Error> {
         let (mut traced, end) = self.trace(shapes, natives)?;
-        // What is counted is what the model says.
+        // The estimate counts the operations that the model states.
         let switches = PassSwitches { fold_scales: false, ..PassOptions::INTERPRETED.switches };
         let options = PassOptions { check: false, switches, ..PassOptions::INTERPRETED };
         rewrite(&mut traced.recorded, options)?;

@@ -1,4 +1,4 @@
-//! Running a graph that was not compiled: check, plan, run, with tensors by name.
+//! Runs a graph that was not compiled before: checks, plans and runs it, with tensors by name.
 
 use super::CompileOptions;
 use super::compiled::compile_once;
@@ -7,11 +7,11 @@ use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
-/// Runs a graph on a backend by its operations: by the plan that a runtime keeps for it, or by one made now.
+/// Runs a graph on a backend operation by operation, with the plan that a runtime keeps for it, or with a new one.
 ///
 /// # Errors
 ///
-/// What makes the graph invalid; [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
+/// The errors of an invalid graph; [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
 pub fn execute<B: Backend + ?Sized>(
     on: &B,
     graph: &GraphProto,

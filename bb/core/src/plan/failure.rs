@@ -1,7 +1,7 @@
-//! Where a failure happened: the node, or the nodes, that were compiled or run.
+//! The location of a failure: the node or the nodes that were compiled or run.
 //!
-//! Whatever fails while a graph is compiled or runs passes through here once for each graph around it, so that its chain
-//! begins with the outermost node: a loop, then the node of its body, then what the backend says.
+//! Every failure while a graph is compiled or runs passes through here once for each graph around it, so that its error chain
+//! begins with the outermost node: a loop, then the node of its body, then the backend's error.
 
 use super::origin::Origins;
 use super::segment::SegmentTrace;
@@ -12,10 +12,10 @@ use crate::{BoxError, Error};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node, ValueId};
 
-/// Where in a trace something failed.
+/// The location of a failure in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// In no node: what failed belongs to the graph.
+    /// In no node; the failure concerns the graph.
     Graph,
     /// In a node.
     Node(usize),
@@ -30,8 +30,7 @@ pub(crate) struct Failure<E> {
 }
 
 impl Where {
-    /// Finds the nodes that steps come from. An origin that does not exist names no node, because this reports another
-    /// error.
+    /// Finds the nodes that steps come from. An origin that does not exist names no node, because another error is being reported.
     pub(crate) fn of<'a>(origins: &Origins, steps: impl IntoIterator<Item = &'a StepOrigins>) -> Where {
         let mut nodes = steps.into_iter().flatten().filter_map(|origin| origins.node_of(*origin).ok());
         let Some(first) = nodes.next() else { return Where::Graph };
@@ -42,7 +41,7 @@ impl Where {
         }
     }
 
-    /// Says where an error happened.
+    /// Adds the location to an error.
     pub(crate) fn name<E>(self, graph: &Graph, error: E) -> E
     where
         E: std::error::Error + From<Error> + Send + Sync + 'static,
@@ -58,7 +57,7 @@ impl Where {
     }
 }
 
-/// Says in which node an error happened.
+/// Adds the node to an error.
 pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> Error {
     let node = graph.nodes.get(at);
     Error::Node {
@@ -68,8 +67,8 @@ pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> 
     }
 }
 
-/// Says which operator failed on which operands, if the error only names an operation that the operator is made of, of which
-/// the model's author knows nothing.
+/// Adds the operator and its operands to an error that only names an operation of the operator's body, which the model's author
+/// does not know.
 pub(super) fn of_operator<'x>(
     node: &Node,
     operands: impl Iterator<Item = Option<(DataType, &'x [usize])>>,
@@ -94,7 +93,7 @@ pub(super) fn of_operator<'x>(
     Error::Operands { op: node.op_type.clone(), operands, source: error.into() }
 }
 
-/// Says that an initializer could not be put on the backend, and which node reads it.
+/// Returns the error for an initializer that could not be uploaded to the backend, with the node that reads it.
 pub fn initializer(graph: &Graph, value: ValueId, dtype: DataType, source: impl Into<BoxError>) -> Error {
     let error = Error::Initializer { name: graph.name_of(value).to_owned(), dtype, source: source.into() };
     match graph.nodes.iter().position(|node| node.reads().any(|read| read == value)) {
@@ -124,7 +123,7 @@ impl SegmentTrace {
         reader.map_or(Where::Graph, |step| Where::of(&self.origins, [&step.origins]))
     }
 
-    /// Says that a constant of the trace could not be put on the backend, and which node reads it.
+    /// Returns the error for a constant of the trace that could not be uploaded to the backend, with the node that reads it.
     pub(crate) fn constant<E>(
         &self,
         value: TraceValue,

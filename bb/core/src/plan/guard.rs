@@ -1,4 +1,4 @@
-//! For which inputs a plan holds: element types, ranks, the extents that it is tied to, and guards.
+//! The conditions on inputs under which a plan holds: element types, ranks, fixed extents, and guards.
 //!
 //! Dim expressions are compiled to short programs over a stack, which read extents by position. Nothing is looked up by
 //! name, hashed or allocated when inputs arrive.
@@ -44,7 +44,7 @@ impl FlatExpr {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if it has a name that is no symbol's.
+    /// [`Error::Internal`] if it contains a name that is not a symbol.
     pub(super) fn new(expr: &DimExpr, symbols: &SymbolPlaces<'_>) -> Result<FlatExpr, Error> {
         let mut ops = Vec::new();
         let mut complete = true;
@@ -106,23 +106,23 @@ fn extent<T: AnyTensor + ?Sized>(inputs: &[&T], place: Place) -> Option<i64> {
     i64::try_from(*extent).ok()
 }
 
-/// What a plan assumes of one input.
+/// The assumptions of a plan about one input.
 #[derive(Debug)]
 pub(super) struct InputGuard {
     dtype: DataType,
     rank: usize,
-    /// The extents that it is tied to, by axis.
+    /// The fixed extents, by axis.
     fixed: Box<[(u32, usize)]>,
     value: Option<TensorData>,
 }
 
 impl InputGuard {
-    /// Returns whether tensors of other extents pass.
+    /// Returns whether tensors with other extents pass.
     pub(super) fn is_open(&self) -> bool {
         self.value.is_none() && (self.fixed.len() < self.rank || self.rank == 0)
     }
 
-    /// Returns whether only tensors of one extent along an axis pass.
+    /// Returns whether only one extent along an axis passes.
     pub(super) fn fixes(&self, axis: usize) -> bool {
         self.value.is_some() || self.fixed.iter().any(|(fixed, _)| *fixed as usize == axis)
     }
@@ -137,24 +137,24 @@ impl InputGuard {
     }
 }
 
-/// For which inputs a plan holds.
+/// The conditions on inputs under which a plan holds.
 #[derive(Debug)]
 pub(super) struct Guards {
     pub(super) inputs: Box<[InputGuard]>,
-    /// Extents that one symbol stands for, which the plan takes to be equal.
+    /// Pairs of extents with the same symbol, which the plan takes to be equal.
     equal: Box<[(Place, Place)]>,
     conditions: Box<[(FlatExpr, Relation)]>,
 }
 
 impl Guards {
-    /// Collects what a trace depends on; `inputs` are the element types, extents and values that it was made for.
+    /// Collects the conditions of a trace; `inputs` are the element types, extents and values that it was made for.
     ///
-    /// A plan also holds only for inputs with which none of its values has more than `value_bytes` bytes. Others are traced
-    /// anew, which tells the value that is too large.
+    /// A plan also holds only for inputs with which none of its values has more than `value_bytes` bytes. Other inputs are traced
+    /// anew, and the new trace reports the value that is too large.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if an expression has a name that is no symbol's.
+    /// [`Error::Internal`] if an expression contains a name that is not a symbol.
     pub(super) fn new(
         trace: &Trace,
         inputs: impl IntoIterator<Item = (DataType, Shape, Option<TensorData>)>,
@@ -210,7 +210,7 @@ impl Guards {
         self.inputs.iter().all(|input| input.value.is_some() || input.fixed.len() == input.rank)
     }
 
-    /// Returns whether the plan holds for these inputs; `value` has the elements of those that some plan had to read.
+    /// Returns whether the plan holds for these inputs; `value` returns the elements of the inputs that some plan had to read.
     #[inline]
     pub(super) fn hold<'v>(
         &self,
@@ -226,8 +226,8 @@ impl Guards {
     }
 }
 
-/// Returns the conditions under which no value that a step makes in each run has too many bytes, without those that follow
-/// from others.
+/// Returns the conditions under which no step that runs in each run has a result with too many bytes. Conditions that follow from
+/// others are left out.
 fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
     let made = trace.steps.entries().filter(|step| step.phase == Phase::EachRun);
     let values = made.flat_map(|step| &step.outputs).filter_map(|value| trace.values.get(*value).ok());
@@ -242,10 +242,10 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
             continue;
         }
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        // A number of elements that no expression can be compared with is looked at when the value is there.
+        // If no expression can be compared with the number of elements, the run checks the value itself.
         let Some(left) = DimExpr::from(most).minus(count) else { continue };
         let guard = Guard::at_least_zero(&left);
-        // Only the latest are compared. A condition that follows from another is redundant, not wrong.
+        // Only the latest guards are compared. A condition that follows from another is redundant, not wrong.
         let latest = guards.len().saturating_sub(MOST_COMPARED);
         if !guards.iter().skip(latest).any(|other| guard.follows_from(other)) {
             let rest = guards.split_off(latest);
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::Tensor;
 
-    /// A tensor that is nothing but extents.
+    /// A tensor with extents but no elements.
     #[derive(Clone)]
     struct Extents(Vec<usize>);
 

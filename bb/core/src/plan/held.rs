@@ -1,9 +1,9 @@
-//! Values between segments: those that plans take apart, and sequences that plans pass on as they are.
+//! Values between segments: values that plans split into tensors, and sequences that plans pass on as they are.
 //!
-//! A plan is made for values of one structure. If it took every sequence apart, each length would need a plan of its own, as long
-//! as the sequence: a loop that appends would make as many plans as it has iterations. So plans pass on the sequences of loops
-//! and long ones, and the nodes that look into these run between segments. There a sequence is a list that is changed in place
-//! where nothing else holds it.
+//! A plan is made for values of one structure. If it split every sequence, each length would need its own plan, as long as the
+//! sequence: a loop that appends would make one plan for each iteration. So plans pass on the sequences of loops and long
+//! sequences, and the nodes that access their items run between segments. There a sequence is a list that is changed in place if it
+//! is not shared.
 
 use crate::error::NodePart;
 use crate::operator::{Call, OnnxValue, SequenceStep, join, part, position};
@@ -13,16 +13,16 @@ use bb_ir::graph::Node;
 use bb_ir::{TensorData, memory};
 use std::sync::Arc;
 
-/// The most items of a sequence that a plan takes apart, outside of loops.
+/// The most items of a sequence that a plan splits, outside of loops.
 const FEW: usize = 64;
 
 /// The most items of a sequence that a plan makes.
 pub(super) const MANY: usize = 1 << 10;
 
-/// What a value is built of.
+/// The structure of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
-    /// What a plan takes apart.
+    /// A value that a plan splits into tensors.
     Parts(OnnxValue<()>),
     /// A sequence that a plan passes on as it is.
     Held,
@@ -31,7 +31,7 @@ pub enum Form {
 /// A value between segments.
 #[derive(Debug, Clone)]
 pub enum Item<T> {
-    /// What plans take apart.
+    /// A value that plans split into tensors.
     Parts(OnnxValue<T>),
     /// A sequence that plans pass on.
     Held(Held<T>),
@@ -41,7 +41,7 @@ pub enum Item<T> {
 #[derive(Debug)]
 pub struct Held<T> {
     items: Arc<Vec<OnnxValue<T>>>,
-    /// What the items take.
+    /// The bytes of the items.
     bytes: usize,
 }
 
@@ -61,12 +61,12 @@ impl<T: Tensor> Held<T> {
         &self.items
     }
 
-    /// Returns what the items take.
+    /// Returns the bytes of the items.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the items to change them: these, or copies if something else holds these.
+    /// Returns the items to change them; copies them first if they are shared.
     fn own(&mut self, op: &'static str) -> Result<&mut Vec<OnnxValue<T>>, Error> {
         if Arc::get_mut(&mut self.items).is_none() {
             self.items = Arc::new(memory::copied(op, &self.items)?);
@@ -78,7 +78,7 @@ impl<T: Tensor> Held<T> {
         const OP: &str = "SequenceInsert";
         let bytes = bytes_of(&item);
         let items = self.own(OP)?;
-        // The last one moves to its place.
+        // The new item, at the end, moves to its position.
         memory::push(OP, items, item)?;
         if let Some(behind) = items.get_mut(position..) {
             behind.rotate_right(1);
@@ -102,7 +102,7 @@ fn bytes_of<T: Tensor>(value: &OnnxValue<T>) -> usize {
 }
 
 impl<T: Tensor> Item<T> {
-    /// Returns the same, to be passed on as it is if it is a sequence.
+    /// Returns the same value; a sequence is passed on as it is.
     pub(super) fn held(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) => Item::Held(Held::new(items)),
@@ -110,7 +110,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the same, to be passed on as it is if it is a long sequence.
+    /// Returns the same value; a long sequence is passed on as it is.
     pub(super) fn held_if_long(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) if items.len() > FEW => Item::Held(Held::new(items)),
@@ -118,7 +118,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the value as others know it.
+    /// Returns the value as an `OnnxValue`.
     pub fn value(self) -> OnnxValue<T> {
         match self {
             Item::Parts(value) => value,
@@ -128,7 +128,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the tensor; `None` if the value is none.
+    /// Returns the tensor; `None` if the value is no tensor.
     pub(super) fn tensor(&self) -> Option<&T> {
         match self {
             Item::Parts(value) => value.tensor(),
@@ -145,7 +145,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns what the value takes.
+    /// Returns the bytes of the value.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Item::Parts(value) => {
@@ -157,7 +157,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the kind as text for messages.
+    /// Returns the kind for messages.
     fn kind(&self) -> &'static str {
         match self {
             Item::Parts(value) => value.kind(),
@@ -250,13 +250,13 @@ impl<T: Tensor> Operands<'_, T> {
         self.operands.get(index).is_some_and(Option::is_some)
     }
 
-    /// Takes an operand.
+    /// Takes an operand out of the list.
     fn take(&mut self, index: usize) -> Result<Item<T>, Error> {
         let taken = self.operands.get_mut(index).and_then(Option::take);
         taken.ok_or_else(|| self.wrong(NodePart::Operand(index), "is missing"))
     }
 
-    /// Takes an operand that must be a sequence.
+    /// Takes an operand out of the list; it must be a sequence.
     fn sequence(&mut self, index: usize) -> Result<Held<T>, Error> {
         match self.take(index)?.held() {
             Item::Held(held) => Ok(held),
@@ -267,7 +267,7 @@ impl<T: Tensor> Operands<'_, T> {
         }
     }
 
-    /// Reads an operand that must be integers.
+    /// Reads an operand that must contain integers.
     fn ints<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Vec<i64>, B::Error> {
         let x = self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor);
         let wrong = || self.wrong(NodePart::Operand(index), "is no tensor, expected one");

@@ -1,4 +1,4 @@
-//! What runs a node, as far as the operator and the backend's native operations tell.
+//! How a node runs, as far as the operator and the backend's native operations determine it.
 
 use crate::error::How;
 use crate::ext::OpSet;

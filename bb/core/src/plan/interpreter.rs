@@ -18,7 +18,7 @@ use bb_ir::op::Param;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The results of instructions that others will read yet.
+/// The results that later instructions still read.
 type Slots<T> = Table<SlotId, Option<T>>;
 
 /// A kernel of the type `Self`, on a backend.
@@ -42,7 +42,7 @@ impl<B: Backend + ?Sized> RunKernel<B> for dyn Kernel<B> {
     }
 }
 
-/// The kernels of plans for which nothing is prepared: there are none.
+/// The kernel type of plans without prepared kernels; it has no values.
 pub(crate) enum Unprepared {}
 
 impl<B: Backend + ?Sized> RunKernel<B> for Unprepared {
@@ -62,19 +62,19 @@ pub(crate) struct Prepared<T, K: ?Sized> {
     kernels: Table<PlanKernel, Arc<K>>,
     /// The nodes that the instructions come from.
     origins: Origins,
-    /// What is known of the results.
+    /// The known types of the results.
     claims: Claims,
-    /// What a profile tells of the instructions, from the first run on that has one.
+    /// The profile's description of the instructions, from the first profiled run on.
     sites: OnceLock<Arc<Sites>>,
-    /// Tables whose slots are empty, for the next runs, so that a run makes none. There are as many as ran at once.
+    /// Tables of empty slots that later runs reuse. Their number is the most runs that ran at once.
     spare: Mutex<Vec<Slots<T>>>,
 }
 
-/// What a plan runs on.
+/// The context of a run.
 struct On<'a, B: Backend + ?Sized> {
     backend: &'a B,
     natives: &'a [FamilyTable<B>],
-    /// What the plan was put together of.
+    /// The constants and kernels that the plan was built with.
     material: &'a Material,
 }
 
@@ -82,7 +82,7 @@ struct On<'a, B: Backend + ?Sized> {
 pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
 impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
-    /// Puts a plan together with what it needs of the backend; `tensor` returns an erased tensor as a `T`.
+    /// Combines a plan with its constants and kernels; `tensor` returns an erased tensor as a `T`.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(Prepared { plan, constants, kernels, origins, claims, sites, spare })
     }
 
-    /// Runs the plan, which was made of this graph.
+    /// Runs the plan, which was made for this graph.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.
     #[expect(clippy::too_many_arguments, reason = "all that a run needs")]
@@ -162,7 +162,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         spare.unwrap_or_else(|| Table::with(self.plan.slots, || None))
     }
 
-    /// Empties the slots, which may still hold outputs, and keeps the table. That of a run that failed is dropped.
+    /// Empties the slots, which may still hold outputs, and keeps the table. A failed run drops its table instead.
     fn keep(&self, mut slots: Slots<T>) {
         slots.iter_mut().for_each(|(_, slot)| *slot = None);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
@@ -218,7 +218,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(results)
     }
 
-    /// Runs the kernel that was prepared for an instruction, and hands over the operands that nothing reads afterwards.
+    /// Runs the kernel that was prepared for an instruction. Operands that nothing reads afterwards become owned by the kernel.
     #[expect(clippy::too_many_arguments, reason = "a part of `execute`")]
     fn execute_prepared<B, W: Watch>(
         &self,
@@ -264,7 +264,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(results)
     }
 
-    /// Empties the slots that nothing reads any more, and stores the results. `sizes` has the bytes in each slot, if they are
+    /// Empties the slots that nothing reads any more, and stores the results. `sizes` holds the bytes in each slot, if they are
     /// counted.
     #[inline]
     fn store(
@@ -330,7 +330,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Where::of(&self.origins, instruction.map(|instruction| &instruction.origins))
     }
 
-    /// Says what each instruction is.
+    /// Describes each instruction.
     fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
         if let Some(sites) = self.sites.get() {
             return Ok(sites.clone());

@@ -1,7 +1,7 @@
 //! Kernels that a backend prepared for steps of plans.
 //!
-//! Like constants, they are shared by the plans of a program, which hold them, while the pool only knows which there are. A
-//! kernel serves every step that calls the same with the same constants and agrees in what its preparation asked.
+//! The plans of a program share kernels, like constants: plans hold them, and the pool has weak references. A kernel serves every
+//! step that calls the same operation with the same constants and has the same properties that its preparation queried.
 
 use super::constants::{Constants, SourceId};
 use super::target::{MadeKernel, Target};
@@ -23,11 +23,11 @@ indices! {
 
 /// A kernel that plans hold.
 pub(crate) struct HeldKernel {
-    /// The kernel as its [`Target`] knows it.
+    /// The kernel in the form of its [`Target`].
     pub(crate) kernel: Box<dyn Any + Send + Sync>,
-    /// The bytes that it takes, the constants that it reads left out.
+    /// The bytes that it takes, without the constants that it reads.
     pub(crate) bytes: usize,
-    /// Of each operand, whether runs give it to the kernel if it is a constant.
+    /// For each operand, whether runs pass it to the kernel if it is a constant.
     reads: SmallVec<[bool; 4]>,
     /// The element types and extents of the constants.
     constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
@@ -48,7 +48,7 @@ impl HeldKernel {
         self.constants.get(operand)?.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice()))
     }
 
-    /// Returns whether runs give a constant operand to the kernel.
+    /// Returns whether runs pass a constant operand to the kernel.
     #[inline]
     pub(crate) fn reads(&self, operand: usize) -> bool {
         self.reads.get(operand) == Some(&true)
@@ -58,21 +58,21 @@ impl HeldKernel {
 /// The kernels of a plan.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    /// Of each instruction, its kernel; empty if no instruction has one.
+    /// The kernel of each instruction; empty if no instruction has one.
     of: Vec<Option<PlanKernel>>,
     held: Table<PlanKernel, Arc<HeldKernel>>,
-    /// The kernels by their addresses.
+    /// The kernels by address.
     known: HashMap<usize, PlanKernel>,
 }
 
 impl Kernels {
-    /// Returns the number of an instruction's kernel.
+    /// Returns the index of an instruction's kernel.
     #[inline]
     pub(crate) fn number(&self, instruction: usize) -> Option<PlanKernel> {
         self.of.get(instruction).copied().flatten()
     }
 
-    /// Returns the kernel with a number.
+    /// Returns the kernel with an index.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Kernels {
     }
 }
 
-/// What a plan needs of a backend to run: its constants there, and its kernels.
+/// The constants and kernels of a plan on its backend.
 pub(crate) struct Material {
     pub(crate) constants: Constants,
     pub(crate) kernels: Kernels,
@@ -118,7 +118,7 @@ pub(crate) struct Material {
 /// An operation and the sources of its operands, `None` where one differs between runs.
 pub(super) type KernelKey = (Operation, SmallVec<[Option<SourceId>; 4]>);
 
-/// A kernel, as far as a plan holds it, and which steps of its key it serves.
+/// A weak reference to a kernel, with the parameters and operand properties of the steps that it serves.
 struct Pooled {
     params: Box<[Param<'static>]>,
     asked: SmallVec<[Option<AskedOperand>; 4]>,
@@ -129,8 +129,8 @@ struct Pooled {
 #[derive(Default)]
 pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
 
-/// The most kernels of one key that are compared with a step, the latest first. A step that an older kernel would serve gets
-/// one of its own.
+/// Limit on the kernels of one key that are compared with a step, the latest first. A step that only an older kernel would serve
+/// gets a new kernel.
 const MOST_COMPARED: usize = 256;
 
 impl KernelPool {
@@ -138,7 +138,7 @@ impl KernelPool {
         self.0.len()
     }
 
-    /// Finds a kernel that serves a step. The step need not have its constants: those of the key stand for them.
+    /// Finds a kernel that serves a step. The step need not have its constants, because the key identifies them.
     pub(super) fn find(
         &self,
         key: &KernelKey,
@@ -149,7 +149,7 @@ impl KernelPool {
         pooled.find_map(|pooled| pooled.kernel.upgrade())
     }
 
-    /// Asks the backend for a kernel, and keeps it for as long as a plan holds it.
+    /// Has the backend prepare a kernel, and keeps a weak reference to it.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl KernelPool {
         let asked = std::mem::take(&mut made.asked);
         let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();
-        // The list is cleared of old kernels before it grows, so that each kernel is looked at a few times only.
+        // Old kernels are removed before the list grows, so that each kernel is visited only a few times.
         if of_key.len() == of_key.capacity() {
             of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
         }
@@ -172,7 +172,7 @@ impl KernelPool {
         Ok(Some(held))
     }
 
-    /// Forgets the kernels that no plan holds, and returns the sources of those that one holds.
+    /// Forgets the kernels that no plan holds, and returns the sources of the others.
     pub(super) fn forget(&mut self) -> impl Iterator<Item = SourceId> {
         self.0.retain(|_, of_key| {
             of_key.retain(|pooled| pooled.kernel.strong_count() > 0);

@@ -1,7 +1,6 @@
-//! The list of instructions that a plan is: numbered slots, decoded parameters, last uses.
+//! The instructions of a plan: numbered slots, decoded parameters, last uses.
 //!
-//! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results are not read are
-//! left out.
+//! [`Plan::new`] builds it from a trace; nothing rewrites it afterwards. Steps whose results are not read are left out.
 
 use super::guard::SymbolPlaces;
 use super::params::RuntimeParams;
@@ -22,7 +21,7 @@ indices! {
     pub(crate) PlanConstant = "constant of the plan";
 }
 
-/// Where an instruction finds an operand.
+/// The location of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// A slot that an earlier instruction filled.
@@ -35,7 +34,7 @@ pub(crate) enum Operand {
     Absent,
 }
 
-/// What an instruction calls.
+/// The target of an instruction's call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Callee {
     /// A primitive.
@@ -52,25 +51,25 @@ pub(crate) struct Instruction {
     pub(crate) callee: Callee,
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
-    /// Those of the parameters that are expressions of the inputs' extents.
+    /// The parameters that are expressions of the inputs' extents.
     pub(crate) symbolic: Option<Box<RuntimeParams>>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` for a result that is not read.
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
-    /// The slots that hold nothing of use once the operands have been read.
+    /// The slots that are free once the operands have been read.
     pub(crate) frees: SmallVec<[SlotId; 2]>,
-    /// For each operand, whether this is the last instruction that reads it, which reads it once.
+    /// For each operand, whether this is the last instruction that reads it, and reads it only once.
     pub(crate) last_uses: SmallVec<[bool; 4]>,
-    /// The nodes that this comes from.
+    /// The nodes that the instruction comes from.
     pub(crate) origins: StepOrigins,
-    /// The step of the trace that this was made of.
+    /// The step of the trace that the instruction was built from.
     pub(crate) step: StepId,
-    /// Whether more instructions follow for each node that this comes from.
+    /// Whether each of these nodes has more instructions after this one.
     pub(crate) is_inside: bool,
 }
 
 impl Instruction {
-    /// Returns true if this is the last instruction that reads the operand at a position, which is its only operand in that slot.
+    /// Returns true if this is the last instruction that reads the operand at a position, and no other operand is in the same slot.
     #[inline]
     pub(crate) fn is_last_use(&self, position: usize) -> bool {
         self.last_uses.get(position) == Some(&true)
@@ -83,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) slots: usize,
     pub(crate) outputs: Vec<Operand>,
-    /// The values of the trace that the constants are.
+    /// The constants, as values of the trace.
     pub(crate) constants: Table<PlanConstant, TraceValue>,
     /// The bytes of all results together, if they are the same in all runs.
     pub(crate) bytes: Option<usize>,
@@ -95,7 +94,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the trace refers to what does not exist.
+    /// [`Error::Internal`] if the trace refers to a step or value that does not exist.
     pub(crate) fn new(trace: &Trace, fixed: bool) -> Result<Plan, Error> {
         let liveness = Liveness::of_runs(trace)?;
         let mut places = Places::new(trace)?;
@@ -106,7 +105,7 @@ impl Plan {
         for (at, step) in trace.steps.iter() {
             last_of.extend(step.origins.iter().map(|origin| (*origin, at)));
         }
-        // For each slot, the instruction that read it last, and how often it did.
+        // For each slot, the instruction that read it last, and the number of reads by that instruction.
         let mut reads: Table<SlotId, (Option<StepId>, usize)> = Table::default();
         for (at, step) in trace.steps.iter() {
             RunOptions::check_current()?;
@@ -179,12 +178,12 @@ impl Plan {
     }
 }
 
-/// Where the values of a plan under construction are.
+/// The locations of values while a plan is built.
 struct Places {
     slot_of: Table<TraceValue, Option<SlotId>>,
     /// The slots that can be used again.
     free: Vec<SlotId>,
-    /// How many slots there are.
+    /// The number of slots.
     slots: usize,
     /// The values that are known before a run.
     is_constant: Table<TraceValue, bool>,
@@ -205,7 +204,7 @@ impl Places {
         })
     }
 
-    /// Gives a value a slot.
+    /// Assigns a slot to a value.
     fn fill(&mut self, value: TraceValue) -> Result<SlotId, Error> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
@@ -215,7 +214,7 @@ impl Places {
         Ok(slot)
     }
 
-    /// Finds where a value is.
+    /// Finds the location of a value.
     fn operand(&mut self, trace: &Trace, value: TraceValue) -> Result<Operand, Error> {
         if *self.is_constant.get(value)? {
             let known = *self.constant_of.get(value)?;
@@ -230,7 +229,7 @@ impl Places {
     }
 }
 
-/// Decodes what a step calls.
+/// Returns the target of a step's call.
 pub(crate) fn callee(step: &Step) -> Callee {
     match (step.operation, step.operation.primitive()) {
         (Operation::Host(body), _) => Callee::Host(body),

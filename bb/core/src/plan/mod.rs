@@ -1,8 +1,8 @@
-//! From a checked graph to something that runs: staged tracing, plans, the interpreter.
+//! Turns a checked graph into something that runs: staged tracing, plans, the interpreter.
 //!
-//! [`compile`] is what a backend with kernels inherits; [`compile_whole_graph`] is what
-//! [`forward_to_execute!`](crate::forward_to_execute) writes. Both trace the graph's ONNX functions; the one runs
-//! the steps, the other hands them over as a graph.
+//! [`compile`] is the default of backends with kernels; [`compile_whole_graph`] is the one that
+//! [`forward_to_execute!`](crate::forward_to_execute) uses. Both trace the graph's ONNX functions. The first runs the steps; the
+//! second passes them to the backend as a graph.
 
 mod cache;
 #[doc(hidden)]

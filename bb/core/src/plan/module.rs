@@ -26,25 +26,25 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug, Clone)]
 pub struct Module {
     graph: Arc<Graph>,
-    /// What a compiled model has besides its graph.
+    /// The plans of a compiled model.
     saved: Option<Arc<SavedModule>>,
 }
 
-/// What a compiled model has besides its graph.
+/// The plans of a compiled model.
 #[derive(Debug)]
 pub(crate) enum SavedModule {
-    /// A file whose plans are not read, because nobody compared its stamp with a backend.
+    /// A file whose plans are not read yet, because its stamp has not been compared with a backend.
     Sealed(Box<Sealed>),
-    /// Plans.
+    /// Plans that were read.
     Open(SavedPlans),
 }
 
-/// A file whose plans are not read.
+/// A file whose plans are not read yet.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     stamp: Stamp,
     file: Saved,
-    /// Where the plans begin.
+    /// The position where the plans begin.
     plans: usize,
     limits: Limits,
 }
@@ -56,7 +56,7 @@ impl Module {
         Module { graph: Arc::new(graph), saved: None }
     }
 
-    /// Wraps a part of a module's graph; what [`new`](Self::new) prepares, the part has.
+    /// Wraps a part of a module's graph, which [`new`](Self::new) has already prepared.
     pub fn of_part(graph: Graph) -> Module {
         Module { graph: Arc::new(graph), saved: None }
     }
@@ -82,12 +82,12 @@ impl Module {
     /// Loads and checks the model in a file, within these limits. A compiled model is loaded with its plans
     /// ([`ErasedExecutable::save`](crate::ErasedExecutable::save)).
     ///
-    /// The external data of the model lies in the folder of the file, or, if the path is a link, in the folder of the file
-    /// that the link leads to.
+    /// The external data of the model is in the folder of the file, or, if the path is a link, in the folder of the file that the
+    /// link points to.
     ///
-    /// The file and its external data are mapped: weights are read when they are used, and the CPU backend uses them
-    /// where they lie. Nobody may shorten or rewrite the files while the module, or what was compiled from it, is in
-    /// use. [`FileAccess`](crate::FileAccess) says what happens otherwise, and how to read the files instead.
+    /// The file and its external data are mapped: weights are read when they are used, and the CPU backend uses them in the
+    /// mapping. The files must not be shortened or rewritten while the module, or anything compiled from it, is in use.
+    /// [`FileAccess`](crate::FileAccess) explains the consequences, and how to read the files instead.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Module {
         Module::checked(&check::parse_model(bytes.into(), limits)?, limits, None)
     }
 
-    /// Checks a serialized model whose external data lies in a folder, within these limits.
+    /// Checks a serialized model with external data in a folder, within these limits.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Module {
         Module::checked(&check::parse_model(bytes.into(), limits)?, limits, Some(external_data))
     }
 
-    /// Reads a compiled model as far as it is the same for all backends.
+    /// Reads the part of a compiled model that is the same for all backends.
     fn compiled(bytes: &Bytes, limits: &Limits) -> Result<Module, bb_ir::Error> {
         let file = Saved::open(bytes, limits)?;
         let mut reader = file.reader(0, limits);
@@ -160,16 +160,17 @@ impl Module {
         Ok(Module { graph: Arc::new(graph), saved: Some(Arc::new(saved)) })
     }
 
-    /// Makes a compiled module of a graph and plans.
+    /// Builds a compiled module from a graph and plans.
     pub(crate) fn with_plans(graph: Arc<Graph>, plans: SavedPlans) -> Module {
         Module { graph, saved: Some(Arc::new(SavedModule::Open(plans))) }
     }
 
-    /// Returns the module with its plans read, if it was loaded with plans and is stamped for the backend with this stamp.
+    /// Returns the module with its plans read. A module that was loaded without plans is returned unchanged.
     ///
     /// # Errors
     ///
-    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
+    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if the stamp of the file is not this stamp; [`Error::Ir`] if the plans are
+    /// malformed.
     pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
         let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
         let Sealed { stamp, file, plans, limits } = sealed.as_ref();
@@ -180,7 +181,7 @@ impl Module {
         Ok(Module::with_plans(self.graph, plans))
     }
 
-    /// Returns the plans; `None` if there are none, or if nobody compared the stamp of their file with a backend.
+    /// Returns the plans; `None` if there are none, or if the stamp of their file has not been compared with a backend.
     pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
         match self.saved.as_deref() {
             Some(SavedModule::Open(plans)) => Some(plans),
@@ -207,7 +208,7 @@ impl Module {
         Ok(Module::new(checked.graph))
     }
 
-    /// Checks a graph on its own. Without opsets it is taken to be of the newest.
+    /// Checks a standalone graph. Without opsets, the newest opset is used.
     ///
     /// # Errors
     ///
@@ -220,7 +221,7 @@ impl Module {
         Module::from_graph_with(graph, opsets, functions, None)
     }
 
-    /// Checks a graph on its own, whose external data are given; see [`ExternalData::of_tensors`].
+    /// Checks a standalone graph with this external data; see [`ExternalData::of_tensors`].
     ///
     /// # Errors
     ///
@@ -238,13 +239,13 @@ impl Module {
         Ok(Module::new(checked))
     }
 
-    /// Returns the module with these values as outputs, in this order: its own outputs, or any other value of the graph,
-    /// as for looking at what is computed on the way.
+    /// Returns the module with these values as outputs, in this order. They may be outputs or any other values of the graph, for
+    /// example to inspect intermediate results.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownValue`] for a name that no value of the graph has, with the name most like it;
-    /// [`Error::InsideSubgraph`] for a value of a loop or a branch, which has none, one or many values in a run.
+    /// [`Error::UnknownValue`] for a name that no value of the graph has, with the most similar name; [`Error::InsideSubgraph`] for
+    /// a value of a loop or a branch, which is computed zero, one or many times in a run.
     ///
     /// # Examples
     ///
@@ -289,7 +290,7 @@ impl Module {
         &self.graph
     }
 
-    /// Lists the faults of the model that do not stop it: shapes that contradict what inference finds, which are not used, and
+    /// Lists the faults of the model that do not prevent compiling: shapes that contradict inference, which are not used, and
     /// domains that are imported twice or not at all.
     pub fn warnings(&self) -> Vec<Warning> {
         self.graph.warnings()
@@ -299,7 +300,7 @@ impl Module {
         self.graph.clone()
     }
 
-    /// Returns the graph as it is planned: with the nodes that carriers carry.
+    /// Returns the graph for planning, with carriers replaced by their bodies.
     ///
     /// # Errors
     ///
@@ -309,7 +310,7 @@ impl Module {
     }
 }
 
-/// The error for a name that no value of the outermost graph has.
+/// Returns the error for a name that no value of the outermost graph has.
 fn missing(graph: &Graph, name: &str) -> Error {
     let name = name.to_owned();
     for node in &graph.nodes {
@@ -326,7 +327,7 @@ fn missing(graph: &Graph, name: &str) -> Error {
     Error::UnknownValue { name, nearest }
 }
 
-/// How to compile.
+/// Options of compilation.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CompileOptions {
@@ -344,37 +345,37 @@ pub struct CompileOptions {
     pub refuse_host: bool,
     /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
     pub refuse_lowered: bool,
-    /// Whether to check each trace after each pass that rewrites it; so it is in builds with debug assertions. What a check
-    /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
+    /// Whether to check each trace after each pass that rewrites it; on by default in builds with debug assertions. A failed check
+    /// is a bug in `bb`, [`Error::Internal`](crate::Error::Internal).
     pub check_passes: bool,
-    /// Which rewritings are made.
+    /// The enabled passes.
     pub passes: PassSwitches,
-    /// Whether inputs are refused if extents differ to which the model gives one name. This is a claim that exporters often get
-    /// wrong, and results do not depend on it, so that it is off unless it is asked for;
+    /// Whether to refuse inputs with different extents that share one name in the model. Exporters often get such names wrong, and
+    /// results do not depend on them, so the option is off by default;
     /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists such extents.
     pub strict: bool,
-    /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
+    /// The identity of the graph, by which a runtime finds what it compiled before; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
-    /// What the caller gives along; see [`with_node`](Self::with_node).
+    /// The attributes and metadata of the caller; see [`with_node`](Self::with_node).
     caller: Option<Arc<Caller>>,
     /// A `Families<B>` for the backend that compiles.
     families: Option<Arc<dyn Any + Send + Sync>>,
-    /// Whose default of `compile` sets this, instead of compiling.
+    /// A flag, and the backend whose default `compile` sets it instead of compiling.
     asking: Option<(Arc<AtomicBool>, BackendPlace)>,
 }
 
-/// The families that a backend adopted, inside [`CompileOptions`], which do not name its type.
+/// The families that a backend adopted, stored in [`CompileOptions`], which are not generic over the backend.
 struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 
 impl CompileOptions {
-    /// Returns the same with what `limits` say about running.
+    /// Returns the same with the limits of runs from `limits`.
     #[must_use]
     pub fn within(self, limits: &Limits) -> CompileOptions {
         let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
         CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
     }
 
-    /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
+    /// Returns the same with the families that the backend `B` adopted; plans call the native operations of these families.
     #[must_use]
     pub fn with_families<B: Backend + ?Sized + 'static>(
         self,
@@ -383,9 +384,9 @@ impl CompileOptions {
         CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
     }
 
-    /// Returns the same with the attributes and metadata of the node that carries the graph, or of any other caller.
+    /// Returns the same with the attributes and metadata of the node that contains the graph, or of any other caller.
     ///
-    /// What was compiled hands them to the backend with every graph, of one node or of many.
+    /// The compiled graph passes them to the backend with every graph, of one node or of many.
     #[must_use]
     pub fn with_node(
         self,
@@ -397,17 +398,18 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
-    /// Returns the same for a call that only an overridden `compile` of this backend answers. Its default sets `reached` and fails.
+    /// Returns the same for a call that only an overridden `compile` of this backend may serve. The default sets `reached` and
+    /// fails.
     pub(crate) fn asking<B: ?Sized>(self, on: &B, reached: &Arc<AtomicBool>) -> CompileOptions {
         CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
     }
 
-    /// Returns the same for a call of this backend, because the asked one passes graphs on to it.
+    /// Returns the same for a call of this backend, because the original backend passes graphs on to it.
     pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
 
-    /// Fails if the caller wants only an overridden `compile`. The defaults call this first.
+    /// Fails if only an overridden `compile` may serve the call. The defaults call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match &self.asking {
             Some((reached, place)) if *place == BackendPlace::of(on) => reach(reached),
@@ -429,9 +431,9 @@ impl CompileOptions {
         self.caller.clone()
     }
 
-    /// Returns whether one backend makes the same of a graph with these options as with others.
+    /// Returns whether a backend compiles a graph in the same way with both options.
     pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
-        // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
+        // Every field is named, so that a new field cannot be forgotten. The families belong to the backend, not to the caller.
         let CompileOptions {
             value_bytes,
             iterations,

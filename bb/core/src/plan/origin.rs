@@ -1,4 +1,4 @@
-//! Which node of the model each step of a trace comes from.
+//! The node of the model that each step of a trace comes from.
 
 use super::resolve::Resolved;
 use crate::Error;
@@ -17,11 +17,11 @@ pub struct Origins {
 pub(crate) enum Origin {
     /// A node of the traced graph.
     Node(usize),
-    /// A node of a subgraph that was traced in the place of the node which holds it.
+    /// A node of a subgraph that was traced inline, as part of the node that holds it.
     Inner {
         /// The node that holds the subgraph.
         holder: OriginId,
-        /// The attribute that is the subgraph.
+        /// The attribute with the subgraph.
         attribute: &'static str,
         /// The subgraph.
         resolved: Arc<Resolved>,
@@ -30,11 +30,11 @@ pub(crate) enum Origin {
     },
 }
 
-/// A node of the model, as people read it.
+/// A readable name of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeName {
-    /// The node's name, or its first output's where it has none; inside a subgraph it follows the node that holds the
-    /// subgraph, and the attribute: `loop_1/body/add_3`.
+    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the holding node and the
+    /// attribute come first: `loop_1/body/add_3`.
     pub(crate) path: String,
     pub(crate) op: String,
     pub(crate) domain: String,
@@ -54,12 +54,12 @@ impl Origins {
         self.table.push(origin)
     }
 
-    /// Returns how many nodes there are, to [`forget`](Self::forget) those that follow.
+    /// Returns the number of nodes, as an argument for [`forget`](Self::forget).
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Forgets the nodes from a number on, whose steps were forgotten too.
+    /// Forgets the nodes from an index on, whose steps were forgotten too.
     pub(crate) fn forget(&mut self, from: usize) {
         self.table.truncate(from);
     }
@@ -72,11 +72,11 @@ impl Origins {
         })
     }
 
-    /// Returns the node of the traced graph that an origin is, or that holds it.
+    /// Returns the node of the traced graph that an origin refers to, or that holds it.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is no such origin.
+    /// [`Error::Internal`] if the origin does not exist.
     pub(crate) fn node_of(&self, mut origin: OriginId) -> Result<usize, Error> {
         loop {
             match self.table.get(origin)? {
@@ -86,11 +86,11 @@ impl Origins {
         }
     }
 
-    /// Names the node that an origin is.
+    /// Returns the name of the node that an origin refers to.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is no such origin, or if the graph is not the traced one.
+    /// [`Error::Internal`] if the origin does not exist, or if the graph is not the traced one.
     pub(crate) fn name_of(&self, origin: OriginId, graph: &Graph) -> Result<NodeName, Error> {
         let nowhere = || Error::excluded("an origin in the traced graph");
         let mut inner = Vec::new();
@@ -113,11 +113,11 @@ impl Origins {
         Ok(name)
     }
 
-    /// Names the first and the last node that steps come from; the last only if it is another.
+    /// Returns the names of the first and the last node that steps come from; the last only if it differs.
     ///
     /// # Errors
     ///
-    /// Those of [`name_of`](Self::name_of).
+    /// As [`name_of`](Self::name_of).
     pub(crate) fn names_of<'a>(
         &self,
         steps: impl IntoIterator<Item = &'a StepOrigins>,

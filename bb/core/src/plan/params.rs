@@ -1,4 +1,4 @@
-//! Parameters that are expressions, evaluated when a plan runs.
+//! Parameters that are expressions, evaluated in each run of a plan.
 
 use super::guard::{FlatExpr, SymbolPlaces};
 use crate::Error;
@@ -10,7 +10,7 @@ use bb_ir::{DataType, Shape, TensorData, memory};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Those parameters of an instruction that are expressions.
+/// The parameters of an instruction that are expressions.
 #[derive(Debug)]
 pub(crate) struct RuntimeParams(Box<[RuntimeParam]>);
 
@@ -32,7 +32,7 @@ impl RuntimeParams {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if one has a name that is no symbol's.
+    /// [`Error::Internal`] if one contains a name that is not a symbol.
     pub(super) fn new(params: &SymbolicParams, symbols: &SymbolPlaces<'_>) -> Result<RuntimeParams, Error> {
         let flat = |expr: &DimExpr| FlatExpr::new(expr, symbols);
         let one = |value: &SymbolicValue| -> Result<RuntimeValue, Error> {
@@ -55,11 +55,11 @@ impl RuntimeParams {
         Ok(RuntimeParams(params.collect::<Result<_, Error>>()?))
     }
 
-    /// Returns the parameters for these inputs; `params` are those of the trace.
+    /// Returns the parameters for these inputs; `params` are the parameters of the trace.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if a number exceeds what its type holds, or a tensor what memory holds.
+    /// [`Error::Ir`] if a number does not fit its type, or a tensor does not fit into memory.
     pub(super) fn of<'p, T: AnyTensor>(
         &self,
         params: &'p [Param<'static>],
@@ -109,7 +109,7 @@ impl RuntimeParams {
     }
 }
 
-/// Returns a parameter without copying what it holds.
+/// Returns a parameter that borrows its contents.
 fn borrowed<'p>(param: &'p Param<'static>) -> Param<'p> {
     match param {
         Param::Ints(list) => Param::Ints(Cow::Borrowed(list)),

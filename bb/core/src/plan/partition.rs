@@ -1,4 +1,4 @@
-//! A segment for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
+//! A segment for a backend that runs graphs: graphs of primitives, with host computations between them.
 
 use super::claims::Claim;
 use super::failure::{Failure, Where, in_node};
@@ -23,28 +23,28 @@ use bb_ir::proto::{GraphProto, ValueInfoProto, type_proto};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, OnceLock};
 
-/// A segment as graphs.
+/// A segment as a list of graphs and host computations.
 pub(super) struct PartitionedGraph {
     parts: Vec<Part>,
-    /// The constants that the host reads, or that are outputs, and who reads them.
+    /// The constants that the host reads, or that are outputs, with the nodes that read them.
     constants: Vec<(TraceValue, TensorData, Where)>,
-    /// For each input, its value.
+    /// The value of each input.
     inputs: Vec<TraceValue>,
     outputs: Vec<TraceValue>,
     values: usize,
     /// The nodes that the parts come from.
     origins: Origins,
-    /// What a profile tells of the parts, from the first run on that has one.
+    /// The profile's description of the parts, from the first profiled run on.
     sites: OnceLock<Arc<Sites>>,
 }
 
-/// How a trace is cut.
+/// The settings for splitting a trace.
 #[derive(Clone, Copy)]
 struct Cut<'a> {
     traced: &'a SegmentTrace,
-    /// Of each input, whether the plan holds for other extents of it.
+    /// For each input, whether the plan holds for other extents of it.
     open: &'a [bool],
-    /// What is narrowed.
+    /// The steps and values that are narrowed.
     foreseen: Option<&'a Foreseen>,
 }
 
@@ -60,8 +60,7 @@ enum Part {
         outputs: Vec<TraceValue>,
         origins: StepOrigins,
     },
-    /// An operation that the backend is called with alone, because only its operands tell whether the type that holds its
-    /// result does.
+    /// An operation that is called separately, because only its operands determine whether its result fits the narrowed type.
     Alone(Step, Vec<Claim>),
 }
 
@@ -70,20 +69,20 @@ struct GraphPart {
     identity: GraphIdentity,
     inputs: Vec<(String, TraceValue)>,
     outputs: Vec<(String, TraceValue)>,
-    /// What is known of the outputs.
+    /// The known types of the outputs.
     claims: Vec<Claim>,
     /// The nodes that the steps come from.
     origins: Vec<StepOrigins>,
-    /// What a run costs with inputs of the types and extents of the trace.
+    /// The cost of a run with inputs of the types and extents of the trace.
     cost: Cost,
     types: Vec<(DataType, Shape)>,
-    /// What the graph stands for, if it is in the types of a backend that lacks some.
+    /// The original steps of the graph, if it was narrowed for a backend that lacks some types.
     narrowed: Option<NarrowedGraph>,
 }
 
 impl PartitionedGraph {
-    /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it. Graphs
-    /// are narrowed to the types of a backend that lacks some.
+    /// Splits a trace at host computations; `open` holds for each input whether the plan holds for other extents of it. Graphs are
+    /// narrowed to the types of a backend that lacks some.
     ///
     /// # Errors
     ///
@@ -156,7 +155,7 @@ impl PartitionedGraph {
         Ok(whole)
     }
 
-    /// Adds a run of steps, which ends before the step `end`, as a graph, if anybody reads what they make.
+    /// Adds a run of steps, which ends before the step `end`, as a graph, if their results are read.
     fn push_graph(
         &mut self,
         to: Cut<'_>,
@@ -170,7 +169,7 @@ impl PartitionedGraph {
         Ok(())
     }
 
-    /// Runs the parts in order; they were made of this graph.
+    /// Runs the parts in order; they were built from this graph.
     pub(super) fn run(
         &self,
         on: &ErasedBackend<'_>,
@@ -205,7 +204,7 @@ impl PartitionedGraph {
         outputs.collect::<Result<_, Error>>().map_err(internal)
     }
 
-    /// Says what each part is.
+    /// Describes each part.
     fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
         if let Some(sites) = self.sites.get() {
             return Ok(sites.clone());
@@ -223,7 +222,7 @@ impl PartitionedGraph {
     }
 }
 
-/// The values of a trace, as far as they have been computed.
+/// The values of a trace that have been computed so far.
 type Slots = Table<TraceValue, Option<ErasedTensor>>;
 
 /// Returns a value that has been computed.
@@ -325,7 +324,7 @@ impl Part {
 }
 
 impl GraphPart {
-    /// Writes a run of steps, which ends before the step `end`, as a graph; `None` if their results are not read.
+    /// Exports a run of steps, which ends before the step `end`, as a graph; `None` if their results are not read.
     fn new(
         Cut { traced, open, foreseen }: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,
@@ -351,7 +350,7 @@ impl GraphPart {
         if results.is_empty() {
             return Ok(None);
         }
-        // What other parts make is an input of this one.
+        // Results of other parts are inputs of this part.
         let mut part = Trace {
             steps: own.iter().map(|(_, step)| Step::clone(step)).collect(),
             values: recorded.values.clone(),
@@ -393,7 +392,7 @@ impl GraphPart {
                 _ => error,
             }
         })?;
-        // The graph declares the extents that it was traced with only where they hold whenever the plan does.
+        // The graph declares extents of the trace only if they hold whenever the plan does.
         let made = inputs.iter().map(|(_, value)| value).zip(&mut graph.input);
         for (&value, info) in made.chain(results.iter().zip(&mut graph.output)) {
             let varies = match recorded.values.get(value)?.source {
@@ -432,7 +431,7 @@ impl GraphPart {
     }
 }
 
-/// Leaves the rank of what is declared of a tensor's shape.
+/// Removes the extents from a tensor's declared shape, and keeps its rank.
 fn forget_extents(info: &mut ValueInfoProto) {
     if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut())
     {
@@ -440,7 +439,7 @@ fn forget_extents(info: &mut ValueInfoProto) {
     }
 }
 
-/// Returns what a step costs with the extents of the trace.
+/// Returns the cost of a step with the extents of the trace.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! Has the backend prepare the steps of a plan while the plan is made.
 //!
-//! Kernels that other plans hold are found first, so that constants which only they were made of need not be there at all.
+//! Kernels that other plans hold are looked up first, so that constants which only these kernels were built from need not be
+//! uploaded.
 
 use super::constants::{Making, Operands, Pool, Readers, Sources};
 use super::guard::Guards;
@@ -16,23 +17,23 @@ use bb_ir::op::OpSpec;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The kernels of a plan that is being made, and who reads its constants.
+/// The kernels of a plan that is being made, and the number of reads of each of its constants.
 pub(super) struct Preparing<'a> {
     plan: &'a Plan,
     traced: &'a SegmentTrace,
     guards: &'a Guards,
-    /// Whether the plan holds for one combination of extents.
+    /// Whether the plan holds for only one combination of extents.
     fixed: bool,
     pub(super) readers: Readers,
     pub(super) kernels: Kernels,
 }
 
 impl<'a> Preparing<'a> {
-    /// Finds the kernels that other plans hold, and counts who reads the constants.
+    /// Finds the kernels that other plans hold, and counts the reads of the constants.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the plan refers to what does not exist.
+    /// [`Error::Internal`] if the plan refers to a step or value that does not exist.
     pub(super) fn new(
         pool: &Pool,
         traced: &'a SegmentTrace,
@@ -77,11 +78,11 @@ impl<'a> Preparing<'a> {
         Ok(pool.kernels.find(&self.key(instruction, sources)?, &step))
     }
 
-    /// Has the backend prepare the other steps, and releases the constants that their kernels do not read.
+    /// Has the backend prepare the remaining steps, and releases the constants that their kernels do not read.
     ///
     /// # Errors
     ///
-    /// The backend's own, with the node.
+    /// The backend's own, with the name of the node.
     pub(super) fn prepare(
         &mut self,
         target: &dyn Target,
@@ -127,7 +128,7 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    /// Counts that an instruction's kernel does not read constants which the instruction would have read.
+    /// Releases the constants that an instruction would read and its kernel does not.
     fn release(
         &mut self,
         instruction: &Instruction,
@@ -144,7 +145,7 @@ impl<'a> Preparing<'a> {
         Ok(())
     }
 
-    /// Says what a kernel must have been made of to serve an instruction.
+    /// Returns the key of the kernels that can serve an instruction.
     fn key(&self, instruction: &Instruction, sources: &Sources) -> Result<KernelKey, Error> {
         let mut operands = SmallVec::new();
         for &operand in &instruction.inputs {
@@ -156,7 +157,7 @@ impl<'a> Preparing<'a> {
         Ok((instruction.operation, operands))
     }
 
-    /// Describes an instruction; `constant` has the constants by position, as far as they are there.
+    /// Describes an instruction; `constant` returns the constants that are available, by position.
     fn step<'s>(
         &'s self,
         spec: &'static OpSpec,
@@ -179,7 +180,7 @@ impl<'a> Preparing<'a> {
         Ok(PrepareStep::new(spec, &instruction.params, operands))
     }
 
-    /// Returns the extents of an operand that are the same in all runs of the plan, as far as that is known.
+    /// Returns the extents of an operand that are known to be the same in all runs of the plan.
     fn extents(&self, value: TraceValue, operand: Operand) -> Result<KnownExtents, Error> {
         let info = self.traced.recorded.values.get(value)?;
         let input = match operand {
@@ -193,8 +194,8 @@ impl<'a> Preparing<'a> {
     }
 }
 
-/// Returns the operation of an instruction that a backend may prepare: one that is not computed on the host, with parameters
-/// that are the same in all runs.
+/// Returns the operation of an instruction that a backend may prepare. The instruction must not run on the host, and its parameters
+/// must be the same in all runs.
 fn preparable(instruction: &Instruction) -> Option<&'static OpSpec> {
     match (instruction.operation, &instruction.symbolic) {
         (Operation::Row(spec), None) => Some(spec),

@@ -1,4 +1,4 @@
-//! Segments of a module as text, for people: one line per node, step or instruction.
+//! Readable text for segments of a module: one line per node, step or instruction.
 
 use super::Module;
 use super::lir::{Operand, Plan};
@@ -17,7 +17,7 @@ use bb_ir::text::{sentence, shown};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The passes for a backend with kernels that has these natives.
+/// Returns the passes for a backend with kernels and these native operations.
 fn interpreted<'w>(
     natives: &[(Family, OpSet)],
     weights: Weights<'w>,
@@ -32,7 +32,7 @@ fn interpreted<'w>(
     }
 }
 
-/// How the traces here are made, for a backend with these natives.
+/// Returns the settings of the traces here, for a backend with these native operations.
 fn settings(natives: &[(Family, OpSet)]) -> Settings {
     Settings {
         natives: kept(natives.to_vec(), fuses(natives)),
@@ -45,20 +45,20 @@ fn settings(natives: &[(Family, OpSet)]) -> Settings {
 }
 
 impl Module {
-    /// Prints the graph as authored, functions inlined.
+    /// Prints the graph of the model, with its functions inlined.
     pub fn print_hir(&self) -> String {
         let mut text = String::new();
         graph(&mut text, self.graph(), 0);
         text
     }
 
-    /// Prints what the graph is lowered to for a backend with these native operations, before any pass rewrites it.
+    /// Prints the trace that the graph is lowered to for a backend with these native operations, before any pass rewrites it.
     ///
     /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
     ///
     /// # Errors
     ///
-    /// What makes lowering fail.
+    /// Errors of lowering.
     pub fn print_mir(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
@@ -67,14 +67,14 @@ impl Module {
         self.print_mir_after(shapes, natives, UNREWRITTEN)
     }
 
-    /// Prints what the graph is lowered to for a backend with kernels after a pass, and how many steps each pass changed.
-    /// [`pass_names`](crate::pass_names) lists the passes; `trace` is the trace that no pass has rewritten.
+    /// Prints the trace for a backend with kernels after a pass, and the number of steps that each pass changed.
+    /// [`pass_names`](crate::pass_names) lists the passes; `trace` names the trace that no pass has rewritten.
     ///
     /// Shapes: as [`print_mir`](Self::print_mir).
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownPass`]; what makes lowering fail.
+    /// [`Error::UnknownPass`]; errors of lowering.
     pub fn print_mir_after(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
@@ -90,13 +90,13 @@ impl Module {
         Ok(text)
     }
 
-    /// Prints the instructions over slots, and how many steps each pass changed before.
+    /// Prints the instructions over slots, and the number of steps that each pass changed.
     ///
     /// Shapes: as [`print_mir`](Self::print_mir).
     ///
     /// # Errors
     ///
-    /// What makes lowering fail.
+    /// Errors of lowering.
     pub fn print_lir(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
@@ -176,7 +176,7 @@ impl Module {
     }
 }
 
-/// Says how the trace ended, where it did not reach the graph's end.
+/// Prints the reason why the trace ended, if it did not reach the end of the graph.
 fn end(text: &mut String, end: &End<Start>) {
     let Some(node) = end.node(|start| start.node) else { return };
     text.push_str(&match end {
@@ -185,7 +185,7 @@ fn end(text: &mut String, end: &End<Start>) {
     });
 }
 
-/// Says how many steps each pass changed.
+/// Prints the number of steps that each pass changed.
 fn print_counts(text: &mut String, counts: &[PassCount]) {
     for PassCount { pass, count } in counts {
         text.push_str(&format!("pass {pass}: {count}\n"));

@@ -1,29 +1,30 @@
-//! What runs spent their time on, as data: a row for each instruction of a plan, and for what runs between plans.
+//! A profile of runs as data: a row for each instruction of a plan, and for each activity between plans.
 
 use crate::cost::Cost;
 use bb_ir::{DataType, Shape};
 use std::time::Duration;
 
-/// What a row of a profile is about.
+/// The kind of activity that a row of a profile measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Activity {
     /// An operation of the backend: a primitive, or one of its native operations.
     Operation,
-    /// A graph that the backend ran whole.
+    /// A graph that the backend ran as a whole.
     Graph,
-    /// A computation on host tensors. Where it is an instruction of a plan, the copies to the host and back are part of it.
+    /// A computation on host tensors. If it is an instruction of a plan, the copies to the host and back are included.
     Host,
-    /// Copies to the host or from it: what a plan must know, and the operands and results of host computations between plans.
+    /// Copies to the host or from it: values that a plan must know, and the operands and results of host computations between
+    /// plans.
     Transfer,
-    /// Tracing, planning, and putting constants on the backend.
+    /// Tracing, planning, and uploading constants to the backend.
     Planning,
-    /// What a loop does around its iterations: it takes slices, reads the condition, collects results.
+    /// The work of a loop around its iterations: it takes slices, reads the condition, collects results.
     Loop,
 }
 
 impl Activity {
-    /// Returns the word for it, as in `operation`.
+    /// Returns the name, as in `operation`.
     pub const fn name(self) -> &'static str {
         match self {
             Activity::Operation => "operation",
@@ -39,8 +40,8 @@ impl Activity {
 /// The node of the model that a row comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProfiledNode {
-    /// The node's name, or its first output's where it has none. Inside a subgraph it follows the node that holds the
-    /// subgraph, and the attribute: `loop_1/body/add_3`.
+    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the holding node and the
+    /// attribute come first: `loop_1/body/add_3`.
     pub path: String,
     /// The operator.
     pub op: String,
@@ -48,31 +49,31 @@ pub struct ProfiledNode {
     pub domain: String,
 }
 
-/// One instruction, or one thing done between plans, over all runs of a profile.
+/// The measurements of one instruction, or of one activity between plans, over all runs of a profile.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ProfileRow {
-    /// What it is.
+    /// The kind of activity.
     pub activity: Activity,
     /// The node that it comes from, the first if there are several; `None` for planning.
     pub node: Option<ProfiledNode>,
-    /// The last of the nodes, if a graph was made of several.
+    /// The last of the nodes, if a graph was built from several.
     pub last_node: Option<ProfiledNode>,
-    /// What was called, as in `matmul`; the activity's name where it is no operation.
+    /// The name of the operation, as in `matmul`; the activity's name if it is no operation.
     pub operation: &'static str,
-    /// The operands of the latest call, `None` where one was left out; empty if it is no instruction.
+    /// The operands of the latest call, `None` for an omitted one; empty if the row is no instruction.
     pub inputs: Vec<Option<(DataType, Shape)>>,
     /// The results of the latest call.
     pub outputs: Vec<(DataType, Shape)>,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// How long all calls took.
+    /// The total time of all calls.
     pub time: Duration,
-    /// What all calls cost together; see [`cost`](crate::cost).
+    /// The total cost of all calls; see [`cost`](crate::cost).
     pub cost: Cost,
 }
 
-/// What a span on the time line stands for.
+/// The subject of a span on the time line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
@@ -82,33 +83,33 @@ pub enum Scope {
     Run,
     /// A segment of the model: a plan, from its first instruction to its last.
     Segment {
-        /// The node at which it begins; empty if it has none.
+        /// The name of its first node; empty if it has none.
         from: String,
     },
     /// An iteration of a loop.
     Iteration {
         /// The loop's node.
         node: String,
-        /// Which iteration, from 0 on.
+        /// The index of the iteration, from 0.
         iteration: usize,
     },
 }
 
-/// Something that took time, on the time line. Spans lie beside one another or inside one another.
+/// An interval on the time line. Two spans are disjoint or nested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// What it was.
+    /// The subject of the span.
     pub scope: Scope,
-    /// When it began, counted from the beginning of the profile.
+    /// The start, relative to the start of the profile.
     pub start: Duration,
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
 }
 
-/// What runs spent their time on; [`Executable::run_profiled`](crate::Executable::run_profiled) adds to it.
+/// Time measurements of runs; [`Executable::run_profiled`](crate::Executable::run_profiled) adds to it.
 ///
-/// The times are those of calls: of a backend that answers before it has computed, they are not those of its kernels. After a
-/// run that failed, what was measured until then remains, and the run does not count.
+/// The times are measured per call: if a backend returns before it has computed the result, they are not the times of its kernels.
+/// After a failed run, the measurements up to the failure remain, and the run is not counted.
 #[derive(Debug)]
 pub struct Profile {
     pub(super) rows: Vec<ProfileRow>,
@@ -152,27 +153,27 @@ impl Profile {
         &self.spans
     }
 
-    /// Returns how many spans were not kept.
+    /// Returns the number of spans that were not kept.
     pub fn dropped_spans(&self) -> u64 {
         self.dropped
     }
 
-    /// Returns how many runs ended well.
+    /// Returns the number of successful runs.
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// Returns how long these runs took, measuring included.
+    /// Returns the total time of these runs, including measuring.
     pub fn wall_time(&self) -> Duration {
         self.wall
     }
 
-    /// Returns how much of that was spent on measuring.
+    /// Returns the part of that time that was spent on measuring.
     pub fn measuring_time(&self) -> Duration {
         self.own
     }
 
-    /// Returns how much of the runs' time no row explains: choosing plans, moving values between slots.
+    /// Returns the part of the runs' time that no row covers: choosing plans, moving values between slots.
     pub fn outside_time(&self) -> Duration {
         let inside: Duration = self.rows.iter().map(|row| row.time).sum();
         self.wall.saturating_sub(inside).saturating_sub(self.own)

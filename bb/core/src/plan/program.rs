@@ -1,8 +1,8 @@
-//! A compiled graph: segments, and for each the plans made so far.
+//! A compiled graph: its segments, each with the plans made so far.
 //!
-//! A plan holds for all inputs of the element types and ranks that it was traced with, as far as its guards say
-//! (`guard.rs`): for other extents wherever its functions computed with them as expressions, and for one value only where a
-//! function read that. The latest plans are kept.
+//! A plan holds for all inputs of the element types and ranks that it was traced with, as far as its guards (`guard.rs`) allow: for
+//! other extents if its functions computed with them as expressions, and for only one value of an input that a function read. The
+//! latest plans are kept.
 
 use super::cache::PlanMemory;
 use super::claims::Claims;
@@ -40,24 +40,24 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// The most plans that a segment keeps.
 const KEPT: usize = 64;
 
-/// A compiled graph. It does not name the type of its backend; `compiled.rs` does.
+/// A compiled graph. It is not generic over its backend; `compiled.rs` adds the type.
 pub(crate) struct Program {
     pub(super) resolved: Arc<Resolved>,
     pub(super) settings: Settings,
     pub(super) passes: PassOptions<'static>,
     pub(super) inputs: Vec<Port>,
-    /// What each run compares its inputs with.
+    /// The declared inputs, which each run compares its inputs with.
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
     pub(super) first: Segment,
     pub(super) limits: RunLimits,
-    /// What the caller that compiled gives along with every graph.
+    /// The attributes and metadata of the caller, which are passed along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool>,
     pub(super) memory: PlanMemory,
     /// Whether the backend prepares steps.
     prepares: bool,
-    /// The types to which whole graphs are narrowed.
+    /// The element types that whole graphs are narrowed to.
     narrows: Option<Holding>,
 }
 
@@ -67,43 +67,43 @@ pub(super) struct Segment {
     pub(super) start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
-    /// The plans that the graph was loaded with, as far as nobody needed them yet.
+    /// The plans that the graph was loaded with and that have not been used yet.
     loaded: Mutex<Vec<LoadedPlan>>,
     specializations: Made<Vec<Arc<Specialization>>>,
 }
 
-/// A plan of a segment, and for which inputs it holds.
+/// A plan of a segment, with the conditions on its inputs.
 pub(super) struct Specialization {
     guards: Guards,
     /// The inputs that it was made for.
     made_for: Vec<MadeFor>,
-    /// What the inputs must make up.
+    /// The required structure of the inputs.
     structure: Structure,
-    /// The graph that was traced, to name nodes.
+    /// The traced graph, for the names of nodes.
     pub(super) resolved: Arc<Resolved>,
     /// The node at which the segment begins.
     from: usize,
     pub(super) code: Code,
-    /// What the results make up.
+    /// The structure of the results.
     pub(super) results: Structure,
-    /// The sequences among the results that the plan passes on, by their positions among those that it is given.
+    /// The sequences among the results that the plan passes on, by their positions among its input sequences.
     pub(super) passed: Vec<usize>,
     pub(super) end: End<Segment>,
-    /// When the plan was used last, as [`PlanMemory::now`] counts.
+    /// The time of the last use, in units of [`PlanMemory::now`].
     used: AtomicU64,
-    /// An estimate of the bytes that the plan takes, without its constants and kernels.
+    /// An estimate of the bytes of the plan, without its constants and kernels.
     overhead: usize,
 }
 
-/// What runs a segment.
+/// The executable form of a segment.
 pub(super) enum Code {
-    /// Instructions, one call of an operation each, and what they need of the backend.
+    /// Instructions, one operation call each, with their constants and kernels.
     Plan(AnyPrepared, Material),
-    /// Graphs of primitives, run whole by the backend.
+    /// Graphs of primitives, each run by the backend as a whole.
     Graph(Box<PartitionedGraph>),
 }
 
-/// How a backend wants its segments.
+/// The form in which a backend runs segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// Operation by operation.
@@ -113,36 +113,36 @@ pub(crate) enum Engine {
 }
 
 impl Specialization {
-    /// Says in which node of the graph a kernel failed.
+    /// Adds the failed node of the graph to an error.
     pub(super) fn name<E: BackendError>(&self, failure: Failure<E>) -> E {
         failure.at.name(&self.resolved.graph, failure.error)
     }
 
-    /// Returns the inputs that the plan was made for, if it runs the graph to its end on tensors and so can be saved.
+    /// Returns the inputs that the plan was made for. Returns `None` for a plan that cannot be saved: one that does not run the
+    /// graph to its end, or whose inputs or results are not all tensors.
     pub(super) fn made_for(&self) -> Option<Vec<MadeFor>> {
         let plain = self.structure.is_none() && self.results.is_none();
         (plain && matches!(self.end, End::Done)).then(|| self.made_for.clone())
     }
 
-    /// Returns when the plan was used last.
+    /// Returns the time of the last use.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Notes that the plan is used. It is written only if the time is another, so that threads that run one plan do not
-    /// contend.
+    /// Records a use of the plan. The time is stored only if it differs, so that threads that run one plan do not contend.
     fn touch(&self, now: u64) {
         if self.used() != now {
             self.used.store(now, Ordering::Relaxed);
         }
     }
 
-    /// Estimates the bytes that the plan takes, without its constants and kernels.
+    /// Returns an estimate of the bytes of the plan, without its constants and kernels.
     pub(super) fn overhead(&self) -> usize {
         self.overhead
     }
 
-    /// Iterates over the constants and kernels: how many plans hold each, and its bytes.
+    /// Iterates over the constants and kernels, with the number of plans that hold each, and its bytes.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
         let material = match &self.code {
             Code::Plan(_, material) => Some(material),
@@ -156,15 +156,15 @@ impl Specialization {
     }
 }
 
-/// The tensors that a segment is given.
+/// The input tensors of a segment.
 pub(super) struct LiveTensors<'a> {
-    /// What is known of them without their elements.
+    /// The types and shapes of the tensors.
     pub(super) types: &'a [&'a dyn AnyTensor],
-    /// Reads the elements of one, by position.
+    /// Reads the elements of a tensor, by position.
     pub(super) to_host: &'a dyn Fn(usize) -> Result<TensorData, ErasedError>,
 }
 
-/// The live tensors of a run that were read, by position, and who watches it.
+/// The live tensors of a run that were read, by position, and the watcher of the run.
 struct Seen<'a, 'w> {
     values: Vec<Option<TensorData>>,
     watch: &'a mut Watcher<'w>,
@@ -177,7 +177,8 @@ impl Seen<'_, '_> {
 }
 
 impl Drop for Segment {
-    /// Drops the plans that follow each other one by one, because a graph may have more segments than a stack has room for.
+    /// Drops the following plans in a loop instead of recursively, because a graph may have more segments than the stack has room
+    /// for.
     fn drop(&mut self) {
         let mut pending = std::mem::take(&mut *self.specializations.write());
         while let Some(plan) = pending.pop() {
@@ -212,7 +213,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Says that a tensor which a node must know could not be read.
+    /// Returns the error for a failed read of a tensor that a node must know.
     fn unread(&self, wanted: &Wanted, dtype: DataType, source: ErasedError) -> ErasedError {
         let value = self.start.live.get(wanted.position);
         let value = value.map(|v| self.resolved.graph.name_of(*v).to_owned()).unwrap_or_default();
@@ -230,7 +231,7 @@ impl Segment {
         self.read.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes the plan for these inputs out of those that the graph was loaded with.
+    /// Removes and returns the plan for these inputs from the plans that the graph was loaded with.
     fn take_loaded(&self, live: &[&dyn AnyTensor], seen: &Seen<'_, '_>) -> Option<LoadedPlan> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |plan: &LoadedPlan| plan.guards.hold(live, |i| seen.value(i));
@@ -248,13 +249,13 @@ impl Segment {
         self.specializations.read().is_empty()
     }
 
-    /// Drops a plan, if it is one of the segment's.
+    /// Drops a plan, if the segment has it.
     pub(super) fn forget(&self, plan: &Arc<Specialization>) {
         let mut plans = self.specializations.write();
         plans.retain(|known| !Arc::ptr_eq(known, plan));
     }
 
-    /// Adds a plan; if there are too many, it takes the place of the one that was not used for the longest time.
+    /// Adds a plan; if there are too many, the least recently used plan is removed.
     fn add(&self, plan: Arc<Specialization>) {
         let mut plans = self.specializations.write();
         if plans.len() >= KEPT {
@@ -264,7 +265,7 @@ impl Segment {
         plans.push(plan);
     }
 
-    /// Makes a segment that follows another and needs the elements of a tensor, by position, if any.
+    /// Makes a segment that follows another. `wanted` is the position of the tensor whose elements it needs, if any.
     fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment {
         let node = start.node;
         let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
@@ -272,7 +273,7 @@ impl Segment {
     }
 }
 
-/// Compiles for a backend that has these operations natively, and these element types.
+/// Compiles for a backend with these native operations and element types.
 ///
 /// # Errors
 ///
@@ -294,7 +295,7 @@ pub(super) fn compile_program(
     let native = NativeOps::of(natives);
     refuse(&resolved, natives, options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
-    // The first run computes the constants, which may not take more than all that it computes.
+    // The first run computes the constants, so their limit is at most the limit of the whole run.
     let fold_bytes = options.fold_bytes.min(options.run_bytes);
     let mut program = Program {
         pool: Mutex::new(Pool::default()),
@@ -337,7 +338,7 @@ pub(super) fn compile_program(
 }
 
 impl Program {
-    /// Returns the program for a single run, for which preparing steps does not pay.
+    /// Returns the program for a single run; preparing steps would not pay off.
     pub(super) fn for_one_run(self) -> Self {
         Program { prepares: false, ..self }
     }
@@ -361,7 +362,7 @@ impl Program {
         Ok(results)
     }
 
-    /// Finds the plan for these inputs, or makes it.
+    /// Finds or makes the plan for these inputs.
     pub(super) fn specialization(
         &self,
         target: &dyn Target,
@@ -385,7 +386,7 @@ impl Program {
             .find_or_make(&mut seen, find, |seen| self.specialize(target, segment, live, structure, seen))
     }
 
-    /// Makes a plan for these inputs, and reads what it must know of them.
+    /// Makes a plan for these inputs, and reads the values that it must know.
     fn specialize(
         &self,
         target: &dyn Target,
@@ -438,7 +439,7 @@ impl Program {
         }
     }
 
-    /// Makes a plan of a trace, and adds it to a segment.
+    /// Makes a plan from a trace, and adds it to a segment.
     #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn made(
         &self,
@@ -469,8 +470,8 @@ impl Program {
             used: AtomicU64::new(self.memory.begin()),
             overhead,
         });
-        // The plans of one run may take more than the model, because each has all values that are read behind it. Those beyond
-        // the limit are made for one run.
+        // The plans of one run may take more memory than the model, because each plan contains all values that are read after it.
+        // Plans beyond the limit are made for one run.
         if segment.start.planned == 0 || planned <= self.memory.limit() {
             segment.add(specialization.clone());
             self.count_plan(&specialization);
@@ -478,13 +479,13 @@ impl Program {
         Ok(specialization)
     }
 
-    /// Makes of a trace what runs it.
+    /// Builds the executable form of a trace.
     fn code(&self, target: &dyn Target, traced: &SegmentTrace, guards: &Guards) -> Result<Code, ErasedError> {
         match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
                 let fixed = guards.are_fixed();
-                // The sizes that a file claims are not relied on, so its results are counted.
+                // The sizes in a file are not trusted, so the results of a loaded plan are counted.
                 let plan = Plan::new(&traced.recorded, fixed && !traced.is_loaded)?;
                 let claims = Claims::new(&traced.recorded, &plan, fixed, traced.is_loaded)?;
                 let material = materialize(target, &mut pool, traced, &plan, guards, self.prepares)?;
@@ -499,7 +500,7 @@ impl Program {
         }
     }
 
-    /// Says which extents of a live value other runs may bring otherwise.
+    /// Returns the extents of a live value that may differ in other runs.
     pub(super) fn varies(&self, segment: &Segment, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start

@@ -1,4 +1,4 @@
-//! Refuses a graph for how its nodes would run, where the options say so.
+//! Refuses graphs with nodes that would run in a way that the options exclude.
 
 use super::CompileOptions;
 use super::how::how;
@@ -8,11 +8,11 @@ use crate::error::{How, NodeInfo, RefusedList, RefusedNode};
 use crate::ext::OpSet;
 use bb_ir::op::Family;
 
-/// Finds the nodes whose way of running the options refuse, inside subgraphs too.
+/// Finds the nodes that would run in a way that the options exclude, including nodes in subgraphs.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with all of them.
+/// [`Error::Refused`] with all of these nodes.
 pub(super) fn refuse(
     resolved: &Resolved,
     natives: &[(Family, OpSet)],

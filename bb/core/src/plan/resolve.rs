@@ -1,4 +1,4 @@
-//! What each node of a graph does, looked up once.
+//! The functions of a graph's nodes, looked up once.
 
 use super::splice::splice;
 use crate::error::NodePart;
@@ -11,20 +11,20 @@ use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use bb_ir::infer::{ControlFlow, Search};
 use std::sync::Arc;
 
-/// What a node does.
+/// The function of a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Code {
-    /// Nothing that anybody reads.
+    /// No function, because the results are not read.
     Unused,
-    /// What nothing runs; only where a graph is looked at, not in one that is planned.
+    /// No function, because nothing runs the node. It occurs only if a graph is inspected, not if it is planned.
     Missing,
     /// Calls an ONNX function.
     Call(TensorFunction<Tracer>),
-    /// Calls an ONNX function on structures, or takes the step if a sequence is passed on as it is.
+    /// Calls an ONNX function on structures; runs the step instead if a sequence is passed on as it is.
     Items(ItemFunction<Tracer>, Option<SequenceStep>),
     /// Calls an ONNX function on host tensors.
     Host(HostFunction),
-    /// Goes on with one of its branches.
+    /// Continues with one of its branches.
     If,
     /// Runs its body any number of times.
     Repeat(Repeat),
@@ -43,12 +43,12 @@ pub enum Repeat {
     Map,
     /// A search for sequences of tokens.
     Search(Search),
-    /// The branch of this name of an `If`, which runs once.
+    /// The branch with this name of an `If`, which runs once.
     Branch(&'static str),
 }
 
 impl Repeat {
-    /// Lists the attributes that are subgraphs, the one that runs most first. Only the first must be there.
+    /// Returns the attributes that are subgraphs, starting with the one that runs most. Only the first is required.
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
             Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
@@ -60,7 +60,7 @@ impl Repeat {
 }
 
 impl Code {
-    /// Finds what a node does; `None` if nothing runs it.
+    /// Returns the function of a node; `None` if nothing runs it.
     pub(crate) fn of(node: &Node) -> Option<Code> {
         if operator::unlinked(node).is_some() {
             return None;
@@ -73,7 +73,7 @@ impl Code {
         })
     }
 
-    /// Returns what a node with subgraphs of an operator set does.
+    /// Returns the function of a node with subgraphs, in an operator set.
     fn of_control_flow(kind: ControlFlow, opset: i64) -> Code {
         match kind {
             ControlFlow::If => Code::If,
@@ -87,7 +87,7 @@ impl Code {
     }
 }
 
-/// Returns what a node does if the plan runs its subgraphs.
+/// Returns the function of a node if the plan runs its subgraphs.
 pub fn control_flow(node: &Node) -> Option<Code> {
     Code::of(node).filter(|code| matches!(code, Code::If | Code::Repeat(_)))
 }
@@ -97,26 +97,26 @@ indices! {
     pub(crate) NodeIndex = "node of the graph";
 }
 
-/// A graph with what planning looks up once: its nodes' functions and which of them matter.
+/// A graph with the functions of its nodes and the liveness of its values, computed once for planning.
 #[derive(Debug)]
 pub struct Resolved {
     pub graph: Arc<Graph>,
-    /// What each node does.
+    /// The function of each node.
     pub code: Vec<Code>,
     /// For each value, its position in `graph.constants`.
     weights: Table<ValueId, Option<usize>>,
-    /// Which nodes matter, and which of them reads each value last.
+    /// The nodes whose results are used, and the last reader of each value.
     liveness: Liveness<ValueId, NodeIndex>,
     /// The subgraphs of nodes, in the order of the nodes.
     inner: Vec<Inner>,
-    /// The nodes and values of the graph and of its subgraphs.
+    /// The number of nodes and values of the graph and its subgraphs.
     size: usize,
-    /// The nodes and values that were copied to replace `If` nodes by their branches.
+    /// The number of nodes and values that were copied to replace `If` nodes by their branches.
     copied: usize,
 }
 
-/// The nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each replacement copies the
-/// graph, so that without a bound the time would grow with the square of the number of `If` nodes.
+/// Limit on the nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each replacement copies
+/// the graph, so without a limit the time would grow with the square of the number of `If` nodes.
 const MOST_COPIED: usize = 1 << 16;
 
 /// A subgraph of a node.
@@ -124,9 +124,9 @@ const MOST_COPIED: usize = 1 << 16;
 pub struct Inner {
     node: usize,
     attribute: String,
-    /// The subgraph, with what it captures as inputs after its own.
+    /// The subgraph, with its captured values as inputs after its own inputs.
     pub resolved: Arc<Resolved>,
-    /// The captured values, by their numbers outside.
+    /// The captured values, by their ids in the outer graph.
     pub captures: Vec<ValueId>,
 }
 
@@ -135,7 +135,7 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] with every node for which there is none.
+    /// [`Error::Unsupported`] with every node that has no function.
     pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
         let mut missing = Vec::new();
         let outputs = graph.outputs.clone();
@@ -147,8 +147,8 @@ impl Resolved {
         Err(Error::Unsupported { missing: MissingList(missing) })
     }
 
-    /// Finds the function of each node of a part of a graph, of which `outputs` are read. Nodes that nothing runs are
-    /// [`Code::Missing`], and go to `missing` with the node of the graph that they are, or in which they are.
+    /// Finds the function of each node of a part of a graph, whose results `outputs` are read. Nodes that nothing runs become
+    /// [`Code::Missing`]. They are added to `missing`, each with the node of the graph that it is or that contains it.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl Resolved {
         self.copied.saturating_add(self.size) <= MOST_COPIED
     }
 
-    /// Returns the position in `graph.constants` of a value that is constant.
+    /// Returns the position of a value in `graph.constants`, if the value is constant.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl Resolved {
         Ok(Some((position, &found?.1)))
     }
 
-    /// Returns whether a node at `from` or after it, or the caller, reads a value.
+    /// Returns whether a value is read by a node from `from` on, or by the caller.
     ///
     /// # Errors
     ///
@@ -247,16 +247,16 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is none.
+    /// [`Error::Internal`] if it does not exist.
     pub(crate) fn node(&self, at: usize) -> Result<&Node, Error> {
         self.graph.nodes.get(at).ok_or_else(|| Error::excluded("a node of the graph"))
     }
 
-    /// Returns a subgraph of a node as the graph has it, with its captures.
+    /// Returns a subgraph of a node in its original form, with its captures.
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the node has no subgraph of the name.
+    /// [`Error::Operator`] if the node has no subgraph with this name.
     pub(crate) fn branch(&self, node: usize, attribute: &str) -> Result<&Graph, Error> {
         match self.node(node)?.attributes.graph(attribute)? {
             Some(branch) => Ok(branch),
@@ -281,7 +281,7 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the node has no subgraph of the name.
+    /// [`Error::Operator`] if the node has no subgraph with this name.
     pub fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
         let first = self.inner.partition_point(|inner| inner.node < node);
         let mut of_node = self.inner.iter().skip(first).take_while(|inner| inner.node == node);

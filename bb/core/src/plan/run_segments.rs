@@ -1,6 +1,6 @@
-//! Runs a compiled graph: goes from state to state of `segment_end.rs`, segment by segment, with what runs between them.
+//! Runs a compiled graph segment by segment, and the nodes between segments. `segment_end.rs` defines the states of a run.
 //!
-//! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
+//! Loops that could not be unrolled are frames on an explicit stack, so that nesting uses no native stack.
 
 use super::Activity;
 use super::failure::{Where, initializer};
@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Values that go into a segment or come out of one, tensor by tensor.
+/// The input or output values of a segment, split into tensors.
 pub(super) struct Live {
     pub(super) tensors: Vec<ErasedTensor>,
     /// The sequences that plans pass on.
@@ -58,7 +58,7 @@ impl Live {
         Live { tensors, held, structure: structured.then(|| forms.into()) }
     }
 
-    /// Returns what a plan gave that was run with these values.
+    /// Returns the results of a plan that was run with these values.
     pub(super) fn after(
         held: Vec<Held<ErasedTensor>>,
         plan: &Specialization,
@@ -75,7 +75,7 @@ impl Live {
         Ok(Live { tensors: results.into_vec(), held, structure: plan.results.clone() })
     }
 
-    /// Puts the values together again.
+    /// Restores the values from their tensors.
     fn items(self) -> Result<Vec<Item<ErasedTensor>>, Error> {
         let (mut tensors, mut held) = (self.tensors.into_iter(), self.held.into_iter());
         let Some(forms) = self.structure else {
@@ -88,51 +88,51 @@ impl Live {
         forms.iter().map(item).collect()
     }
 
-    /// Puts the values together again, as others know them.
+    /// Restores the values from their tensors, as `OnnxValue`s.
     pub(super) fn values(self) -> Result<Vec<OnnxValue<ErasedTensor>>, Error> {
         Ok(self.items()?.into_iter().map(Item::value).collect())
     }
 }
 
-/// A loop under way.
+/// A running loop.
 struct Frame {
     node: Arc<RepeatNode<Segment>>,
     repetition: Repetition<ErasedTensor>,
-    /// What each body captures.
+    /// The values that each body captures.
     captured: Vec<Vec<Item<ErasedTensor>>>,
-    /// What the segment after the loop takes beside the loop's results.
+    /// The values that the segment after the loop takes in addition to the loop's results.
     kept: Vec<Item<ErasedTensor>>,
-    /// The bytes of these two.
+    /// The bytes of `captured` and `kept`.
     own: usize,
-    /// The bytes of all this, as they were counted last.
+    /// The bytes of the whole frame at the last count.
     bytes: usize,
 }
 
 impl Frame {
-    /// Counts what the loop keeps while its body runs.
+    /// Counts the bytes that the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
         let bytes = self.own.saturating_add(self.repetition.bytes());
         let before = std::mem::replace(&mut self.bytes, bytes);
         ledger.keep(before, bytes)
     }
 
-    /// Says in which loop an error happened.
+    /// Adds the loop to an error.
     fn name<E: BackendError>(&self, error: E) -> E {
         self.node.name(error)
     }
 }
 
 impl<S> RepeatNode<S> {
-    /// Says that an error happened in the loop.
+    /// Adds the loop to an error.
     fn name<E: BackendError>(&self, error: E) -> E {
         Where::Node(self.at.node).name(&self.resolved.graph, error)
     }
 }
 
-/// What follows a plan that ran: the outputs of the graph, or the next plan that ran.
+/// The next state after a plan ran: the outputs of the graph, or the next plan that ran.
 type Next = ControlFlow<Live, Ran>;
 
-/// A plan that ran, and what it gave.
+/// A plan that ran, with its results.
 pub(super) struct Ran {
     pub(super) specialization: Arc<Specialization>,
     pub(super) live: Live,
@@ -165,7 +165,7 @@ impl Program {
         Ok(Ran { specialization, live })
     }
 
-    /// Runs what follows a plan, to the end of the graph.
+    /// Runs everything after a plan, to the end of the graph.
     pub(super) fn follow(
         &self,
         target: &dyn Target,
@@ -178,11 +178,11 @@ impl Program {
         loop {
             match self.step(target, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
-                // A run that must end fails even if nothing is left to do.
+                // A run that must end fails even if no work is left.
                 Ok(ControlFlow::Break(outputs)) => {
                     return state.go_on().map(|()| outputs).map_err(Into::into);
                 }
-                // What fails in a body fails in every loop around it.
+                // A failure in a body is a failure of every loop around it.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
                         if !frame.repetition.iterates() {
@@ -196,7 +196,7 @@ impl Program {
         }
     }
 
-    /// Goes from a segment that ran to the next one; breaks with the outputs of the graph at its end.
+    /// Runs from the end of one segment to the end of the next; breaks with the outputs at the end of the graph.
     fn step(
         &self,
         target: &dyn Target,
@@ -244,7 +244,7 @@ impl Program {
         Ok(ControlFlow::Continue(next))
     }
 
-    /// Begins the next iteration of a loop, or goes on behind it.
+    /// Begins the next iteration of a loop, or continues after the loop.
     fn advance(
         &self,
         target: &dyn Target,
@@ -287,11 +287,11 @@ impl Program {
         self.enter(target, &node.at.after, Live::new(items), state, watch)
     }
 
-    /// Says which output is no tensor, if one is not.
+    /// Returns the outputs as tensors.
     ///
     /// # Errors
     ///
-    /// [`Error::NotTensor`].
+    /// [`Error::NotTensor`] for the first output that is not a tensor.
     pub(super) fn tensors_alone(&self, live: Live) -> Result<Vec<ErasedTensor>, Error> {
         if let Some(items) = &live.structure {
             for (port, item) in self.outputs.iter().zip(items.iter()) {
@@ -306,7 +306,7 @@ impl Program {
         Ok(live.tensors)
     }
 
-    /// Runs with items, some of them defaults.
+    /// Runs on items; omitted items take their defaults.
     pub(super) fn run_live(
         &self,
         target: &dyn Target,
@@ -341,13 +341,13 @@ impl Program {
 }
 
 impl<S> Between<S> {
-    /// Says that the node gave too few results.
+    /// Returns the error for a node with too few results.
     fn too_few(&self, graph: &Graph, position: usize) -> Error {
         let op = graph.nodes.get(self.node).map_or_else(String::new, |n| n.op_type.clone());
         Error::Results { op, expected: position + 1, got: position }
     }
 
-    /// Picks the values that the segment after the node takes over.
+    /// Returns the values that the segment after the node takes over.
     fn kept<T: Clone>(&self, live: &Table<LiveIndex, Item<T>>) -> Result<Vec<Item<T>>, Error> {
         picked(live, &self.kept)
     }
@@ -358,12 +358,12 @@ fn borrowed(inputs: &[Option<OnnxValue<ErasedTensor>>]) -> Vec<Option<OnnxValue<
     inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect()
 }
 
-/// Picks values.
+/// Returns clones of the values at these indices.
 fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> Result<Vec<Item<T>>, Error> {
     indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 
-/// Runs a function on host tensors, and returns what the next segment takes.
+/// Runs a function on host tensors, and returns the inputs of the next segment.
 fn run_host<S>(
     on: &ErasedBackend<'_>,
     specialization: &Specialization,
@@ -394,7 +394,7 @@ fn run_host<S>(
                 };
                 Some(on.to_host(x).map_err(failed)?)
             }
-            // An optional that holds nothing is left out; tracing refused everything else.
+            // An empty optional is omitted; tracing refused everything else.
             (_, None | Some(Item::Parts(OnnxValue::Absent))) => None,
             (_, Some(_)) => return Err(Error::excluded("tensors as operands of a host function").into()),
         });
@@ -419,14 +419,14 @@ fn run_host<S>(
     Ok(items)
 }
 
-/// Counts how often each of several things occurs.
+/// Counts the occurrences of each item.
 fn counts<T: Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> HashMap<T, usize> {
     let mut counts = HashMap::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
     counts
 }
 
-/// Counts down how often something occurs, and returns true if it occurs again.
+/// Decrements the count of an item, and returns true if occurrences are left.
 fn is_read_again<T: Eq + std::hash::Hash>(left: &mut HashMap<T, usize>, one: T) -> bool {
     let left = left.entry(one).or_default();
     *left = left.saturating_sub(1);
@@ -439,7 +439,7 @@ fn begin(
     node: &Arc<RepeatNode<Segment>>,
     live: Vec<Item<ErasedTensor>>,
 ) -> Result<Frame, ErasedError> {
-    // Sequences in loops are passed on as they are, so that there is one plan for all lengths.
+    // Sequences in loops are passed on as they are, so that one plan serves all lengths.
     let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
     let captured: Vec<Vec<_>> =
         node.bodies.iter().map(|body| picked(&live, &body.captures)).collect::<Result<_, _>>()?;
@@ -451,10 +451,10 @@ fn begin(
     Ok(Frame { repetition, captured, kept, own, node: node.clone(), bytes: 0 })
 }
 
-/// What the segment behind a node takes over, and the operands of the node.
+/// The values that the segment after a node takes over, and the operands of the node.
 type Taken = (Vec<Item<ErasedTensor>>, Vec<Option<Item<ErasedTensor>>>);
 
-/// Takes the operands of a node out of what the segment before it gave. An operand that nothing else takes is moved, so that a
+/// Takes the operands of a node from the results of the segment before it. An operand that is not used again is moved, so that a
 /// sequence can be changed in place.
 fn taken<S>(
     on: &ErasedBackend<'_>,
@@ -487,7 +487,7 @@ fn taken<S>(
     Ok((kept, operands))
 }
 
-/// Runs a node that looks into a sequence, and returns what the next segment takes.
+/// Runs a node that accesses the items of a sequence, and returns the inputs of the next segment.
 fn run_sequence<S>(
     on: &ErasedBackend<'_>,
     resolved: &Resolved,
@@ -496,7 +496,7 @@ fn run_sequence<S>(
 ) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
     let (mut items, operands) = taken(on, &node.at, live.into_iter().collect())?;
     let result = node.code.run(on, resolved.node(node.at.node)?, operands)?;
-    // Each of these operators has one result, which may go unread.
+    // Each of these operators has one result, which may be unread.
     if !node.at.results.is_empty() {
         items.push(result);
     }

@@ -1,4 +1,4 @@
-//! What a run must keep to: how much its values may take, how often its loops may repeat, and when it must end.
+//! The limits of a run: the bytes of its values, the iterations of its loops, and its deadline.
 
 use crate::contract::{RunOptions, bytes_of, too_large};
 use crate::{CompileOptions, Error, Tensor};
@@ -11,7 +11,7 @@ pub(super) struct RunLimits {
     value_bytes: usize,
     /// The most bytes of all values that exist at the same time.
     run_bytes: usize,
-    /// The most iterations that all repetitions may take together.
+    /// The most iterations of all repetitions together.
     iterations: usize,
 }
 
@@ -22,11 +22,11 @@ impl RunLimits {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 pub(super) struct RunState {
     pub(super) ledger: Ledger,
-    /// Who may end the run; looked up once for all.
+    /// The deadline and cancellation of the run, looked up once.
     options: RunOptions,
     iterations: usize,
     limits: RunLimits,
@@ -44,7 +44,7 @@ impl RunState {
         }
     }
 
-    /// Returns whether the run must end.
+    /// Checks whether the run must end.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl RunState {
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::Limit`] if there are too many.
+    /// [`bb_ir::Error::Limit`] if there are too many iterations.
     pub(super) fn iterate(&mut self) -> Result<(), Error> {
         self.iterations += 1;
         let (got, limit) = (self.iterations, self.limits.iterations);
@@ -70,21 +70,21 @@ impl RunState {
     }
 }
 
-/// What a tensor takes beside its elements. Without it, a sequence of a million tensors without elements would take nothing.
+/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
 const TENSOR: usize = 64;
 
-/// The bytes of the values of a run that exist at the same time, and how many there may be.
+/// The bytes of the values of a run that exist at the same time, and their limits.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// The most bytes of one value.
     value_bytes: usize,
     /// The most bytes of all values.
     run_bytes: usize,
-    /// The bytes of what is kept while other segments run, frame by frame.
+    /// The bytes kept while other segments run, over all frames.
     kept: usize,
-    /// The texts that computations on the host made. Nobody knows which of them still exist, so they count until the end.
+    /// The bytes of the texts that host computations made. It is not known which of them still exist, so they count until the end.
     texts: usize,
-    /// The bytes of the values of the segment that runs.
+    /// The bytes of the values of the running segment.
     live: usize,
 }
 
@@ -93,12 +93,12 @@ impl Ledger {
         Ledger { value_bytes, run_bytes, kept: 0, texts: 0, live: 0 }
     }
 
-    /// Returns the most bytes that a value may have.
+    /// Returns the most bytes of one value.
     pub(super) fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// Begins a segment with the tensors that go into it.
+    /// Begins a segment with its input tensors.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Ledger {
         self.add(inputs.into_iter().map(taken).fold(0, usize::saturating_add))
     }
 
-    /// Returns whether these further bytes are within the limit.
+    /// Returns whether this many more bytes are within the limit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.total().checked_add(bytes).is_some_and(|total| total <= self.run_bytes)
     }
@@ -131,7 +131,7 @@ impl Ledger {
         Ok(bytes)
     }
 
-    /// Counts bytes of the segment that runs.
+    /// Adds bytes to the running segment.
     ///
     /// # Errors
     ///
@@ -142,13 +142,13 @@ impl Ledger {
         self.check()
     }
 
-    /// Counts bytes that exist no more.
+    /// Subtracts bytes that are no longer used.
     #[inline]
     pub(super) fn free(&mut self, bytes: usize) {
         self.live = self.live.saturating_sub(bytes);
     }
 
-    /// Checks results that were computed on the host, and counts their texts, which only the host can count.
+    /// Checks results that were computed on the host, and counts their texts. The length of texts is known only on the host.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Ledger {
         self.check()
     }
 
-    /// Counts what is kept while other segments run: `before` bytes become `after`.
+    /// Counts the bytes kept while other segments run: `before` bytes become `after`.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Ledger {
     }
 }
 
-/// Returns what a tensor takes.
+/// Returns the bytes of a tensor.
 pub(super) fn taken<T: Tensor>(x: &T) -> usize {
     bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }

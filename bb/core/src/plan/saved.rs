@@ -1,12 +1,12 @@
-//! The plans of a program as traces, to be saved with its graph and used again where the graph is compiled.
+//! The plans of a program as traces, saved with its graph and reused when the saved graph is compiled.
 //!
-//! Saved is what tracing and the passes make, because that takes the time: a trace, and the inputs that it was made for. The
-//! instructions, guards, constants and kernels of a plan are made of the trace when the plan first runs. A plan is saved if it
-//! runs the whole graph in one segment without computations on the host; other plans are made again when they are needed.
+//! The result of tracing and of the passes is saved, because these take most of the time: a trace, and the inputs that it was made
+//! for. The instructions, guards, constants and kernels of a plan are built from the trace when the plan first runs. A plan is
+//! saved if it runs the whole graph in one segment without host computations; other plans are made again when they are needed.
 //!
-//! A saved plan may come from a stranger. [`check`] proves that its indices exist and that it agrees with the weights, and
-//! [`Claims`](super::claims::Claims) compares the results of instructions with the types in the trace, so that kernels run on the types that
-//! they were prepared for.
+//! A saved plan may come from an untrusted source. [`check`] proves that its indices exist and that it agrees with the weights, and
+//! [`Claims`](super::claims::Claims) compares the results of instructions with the types in the trace, so that kernels run on the
+//! types that they were prepared for.
 
 use super::guard::Guards;
 use super::origin::{Origin, Origins};
@@ -29,12 +29,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct SavedPlans {
     settings: SavedSettings,
-    /// The inputs whose elements a plan depends on, and the node of the graph that needs them, as far as it is the module's.
+    /// The inputs whose elements a plan depends on, each with the node that needs them if it is a node of the module's graph.
     read: Vec<(usize, usize)>,
     plans: Vec<SavedPlan>,
 }
 
-/// What plans depend on besides the graph.
+/// The settings that plans depend on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SavedSettings {
     pub(super) whole_graph: bool,
@@ -43,7 +43,7 @@ pub(super) struct SavedSettings {
     pub(super) fold_bytes: usize,
     /// The native operations of each family, by their positions.
     natives: Vec<(String, Vec<u16>)>,
-    /// The element types of the backend, as ONNX numbers them.
+    /// The element types of the backend, by their ONNX numbers.
     types: Vec<u16>,
 }
 
@@ -51,10 +51,10 @@ pub(super) struct SavedSettings {
 #[derive(Debug)]
 struct SavedPlan {
     inputs: Vec<MadeFor>,
-    /// The graph that was traced, if it is not that of the module because branches of `If`s took their places.
+    /// The traced graph, if it differs from the module's graph because branches of `If` nodes were spliced into it.
     graph: Option<Graph>,
     trace: Trace,
-    /// The weights of bodies that were unrolled.
+    /// The weights of unrolled bodies.
     weights: Vec<TensorData>,
     /// The nodes that steps come from.
     nodes: Vec<usize>,
@@ -65,7 +65,7 @@ struct SavedPlan {
 pub(super) struct MadeFor {
     dtype: DataType,
     shape: Shape,
-    /// The elements, where the plan depends on them.
+    /// The elements, if the plan depends on them.
     known: Option<TensorData>,
 }
 
@@ -85,14 +85,14 @@ impl MadeFor {
     }
 }
 
-/// A plan that was loaded, until it is needed.
+/// A loaded plan that has not been used yet.
 pub(super) struct LoadedPlan {
     pub(super) guards: Guards,
     pub(super) traced: SegmentTrace,
     pub(super) inputs: Vec<MadeFor>,
 }
 
-/// What a graph was loaded with: plans, and the inputs whose elements they depend on.
+/// The loaded plans of a graph, and the inputs whose elements they depend on.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) read: Vec<Arc<Wanted>>,
@@ -104,13 +104,13 @@ impl SavedPlans {
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the bytes are no plans.
+    /// [`Error::Ir`] if the bytes are not valid plans.
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<SavedPlans, Error> {
         Ok(Compact::read(from)?)
     }
 
-    /// Checks the plans, and makes of them what a program needs of the graph that they were saved with. If they were made with
-    /// other settings, there is none.
+    /// Checks the plans, and prepares them for the graph that they were saved with. If they were made with other settings, the
+    /// result is empty.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl SavedPlans {
     }
 }
 
-/// Says that a fault is the file's rather than a mistake in `bb`.
+/// Turns an internal error into an error of the file.
 fn faulty(error: Error) -> Error {
     match error {
         Error::Internal(fault) => Error::SavedPlan(Box::new(fault)),
@@ -177,9 +177,9 @@ impl SavedPlan {
     }
 }
 
-/// Checks a trace that a stranger may have written, as far as that is possible without running it: its values are made before
-/// they are read, and once; they agree with the inputs, the weights and the rules of primitives; parameters are of the kinds that
-/// the operations take; nothing exceeds the limits.
+/// Checks a trace from an untrusted source, as far as possible without running it. Values must be made once and before they are
+/// read; they must agree with the inputs, the weights and the rules of primitives; parameters must be of the kinds that the
+/// operations take; nothing may exceed the limits.
 fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) -> Result<(), Error> {
     let trace = &traced.recorded;
     trace.check_order()?;
@@ -216,7 +216,7 @@ fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) ->
             let reason = format!("`{}` takes parameters of other kinds", spec.method);
             return Err(TraceFault::Refused { step: format!("step {id}"), reason }.into());
         }
-        // The rules of primitives are cheap; those of other operations trace their bodies.
+        // The rules of primitives are cheap; the rules of other operations trace their bodies.
         if step.operation.primitive().is_some() {
             trace.check_results(id, step)?;
         }
@@ -236,7 +236,7 @@ fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) ->
     Ok(())
 }
 
-/// Says that a result is not what the trace of a loaded plan claims.
+/// Returns the error for a result that differs from its type in the trace of a loaded plan.
 #[cold]
 pub(super) fn other_result<T: Tensor>(x: &T, dtype: DataType, shape: Option<&[usize]>) -> Error {
     let claimed = (dtype, shape.unwrap_or(x.shape()).to_vec());
@@ -249,7 +249,7 @@ pub(super) fn other_result<T: Tensor>(x: &T, dtype: DataType, shape: Option<&[us
 }
 
 impl Program {
-    /// Returns what the plans of the program depend on besides the graph.
+    /// Returns the settings that the plans of the program depend on.
     pub(super) fn saved_settings(&self) -> SavedSettings {
         let natives = self.settings.natives.iter().map(|(family, set)| {
             let native = crate::ext::rows(*family).into_iter().map(|row| row.index);
@@ -274,7 +274,7 @@ impl Program {
         Ok(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?))
     }
 
-    /// Traces the plans made so far again, to save them. The backend is not called.
+    /// Traces the plans made so far again to save them. The backend is not called.
     ///
     /// # Errors
     ///
@@ -304,7 +304,7 @@ impl Program {
 }
 
 impl SavedPlan {
-    /// Makes the form of a trace that is saved; `None` for one that cannot be.
+    /// Returns the form of a trace that is saved; `None` for a trace that cannot be saved.
     fn of(traced: SegmentTrace, inputs: Vec<MadeFor>, module: &Arc<Resolved>) -> Option<SavedPlan> {
         let is_row = |operation| matches!(operation, Operation::Row(_));
         let rows = traced.recorded.steps.entries().all(|step| is_row(step.operation));

@@ -1,11 +1,11 @@
-//! Tracing a checked graph, as far as values allow.
+//! Traces a checked graph segment by segment, as far as values allow.
 //!
-//! A segment is a run of nodes that can be traced without knowing a value which only running gives. Most
-//! graphs are one segment. A segment ends before a node that
-//! - needs such a value (the extents for a `Reshape`, say, computed from data): the next segment begins with that value
+//! A segment is a run of nodes that can be traced without knowing a value which only a run computes. Most graphs are one segment. A
+//! segment ends before a node that
+//! - needs such a value (for example, a `Reshape` whose extents are computed from data): the next segment begins with that value
 //!   read back from the backend;
-//! - works on host tensors, looks into a sequence that is passed on as it is, or repeats a body that cannot be unrolled: the
-//!   node runs between two segments.
+//! - works on host tensors, accesses the items of a sequence that is passed on as it is, or repeats a body that cannot be unrolled:
+//!   the node runs between two segments.
 
 use super::conditions::Cause;
 use super::failure::in_node;
@@ -26,10 +26,10 @@ use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What values are built of, where they are not all tensors.
+/// The structure of values; `None` if all are tensors.
 pub type Structure = Option<Arc<[Form]>>;
 
-/// Where a segment begins: the node, and the values that come from before.
+/// The start of a segment: its first node, and the values that come from earlier segments.
 #[derive(Debug, Default, Clone)]
 pub struct Start {
     /// The first node.
@@ -38,20 +38,20 @@ pub struct Start {
     pub live: Vec<ValueId>,
     /// The values that earlier segments found to be constant.
     pub known: Vec<(ValueId, TensorData)>,
-    /// How many nodes the unrolled loops before it have, all iterations together.
+    /// The number of nodes in the unrolled loops before it, over all iterations.
     pub unrolled: usize,
     /// An estimate of the bytes of the plans before it.
     pub planned: usize,
 }
 
-/// What is known of a live tensor when a segment is traced.
+/// The known properties of a live tensor when a segment is traced.
 #[derive(Debug, Clone)]
 pub struct SegmentInput {
     pub dtype: DataType,
     pub shape: Shape,
-    /// Which extents other runs may bring otherwise.
+    /// The extents that may differ in other runs.
     pub varies: Varies,
-    /// The elements, where the segment is specialised on them.
+    /// The elements, if the segment is specialized on them.
     pub known: Option<TensorData>,
 }
 
@@ -59,21 +59,21 @@ pub struct SegmentInput {
 #[derive(Debug)]
 pub struct SegmentTrace {
     pub recorded: Trace,
-    /// What the outputs of the trace make up.
+    /// The structure of the outputs of the trace.
     pub structure: Structure,
-    /// The sequences among them that came in and are passed on, by their positions among those that came in.
+    /// The input sequences among the outputs that are passed on, by their positions among the input sequences.
     pub(crate) passed: Vec<usize>,
-    /// The tensors that came in, as bits by position (63 for all from there on), on whose extents the trace depends.
+    /// The input tensors whose extents the trace depends on, as bits by position. Bit 63 covers all positions from 63 on.
     pub(crate) consulted: u64,
-    /// The graph that was traced, in which branches taken stand for their `If`s.
+    /// The traced graph, with each resolved `If` replaced by its branch.
     pub(crate) resolved: Arc<Resolved>,
-    /// The weights of bodies that were unrolled.
+    /// The weights of unrolled bodies.
     pub(crate) inner_weights: Vec<TensorData>,
     /// The nodes that the steps come from.
     pub origins: Origins,
     /// The nodes that made the trace depend on extents.
     pub(crate) causes: Vec<Cause>,
-    /// Whether it comes from a file, so that what it claims of its values has to be compared with them.
+    /// Whether it comes from a file, so that its types must be compared with the actual values.
     pub(crate) is_loaded: bool,
 }
 
@@ -96,7 +96,7 @@ impl SegmentTrace {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
     }
 
-    /// Returns the elements of a value, if it is a constant.
+    /// Returns the elements of a value, if the value is a constant.
     pub(crate) fn known(&self, source: ValueSource) -> Option<&TensorData> {
         match source {
             ValueSource::Weight(id) => self.weights().get(id).ok(),
@@ -120,7 +120,7 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// None.
+    /// No weights.
     pub(crate) const NONE: Weights<'static> = Weights { graph: &[], inner: &[] };
 
     /// Returns a weight.
@@ -137,41 +137,41 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// How tracing a segment ended.
+/// The outcome of tracing a segment.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// With a trace, and what follows it.
+    /// A trace, and the end of the segment.
     Traced(Box<SegmentTrace>, End<Start>),
-    /// Before its first node: a tensor must be known.
+    /// No trace: the elements of a tensor are needed first.
     Needs(Wanted),
 }
 
-/// A live tensor that a node must know, by position.
+/// A live tensor whose elements a node needs, by position.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) position: usize,
-    /// The graph of the node, in which branches taken stand for their `If`s.
+    /// The graph of the node, with each resolved `If` replaced by its branch.
     pub(crate) resolved: Arc<Resolved>,
     pub(crate) node: usize,
 }
 
-/// How a trace ended that looks at nodes before inputs arrive.
+/// The outcome of a trace that inspects nodes before inputs arrive.
 #[derive(Debug)]
 pub enum Explored {
-    /// At the graph's end; the outputs of the trace are these values.
+    /// The trace reached the end of the graph; its outputs are these values.
     Returned(Vec<ValueId>),
-    /// Before a node, where the next trace may start.
+    /// The trace stopped before a node, where the next trace may start.
     Stopped(Start, Stop),
 }
 
-/// Why a trace that explores stopped before a node.
+/// The reason why `explore` stopped before a node.
 #[derive(Debug)]
 pub enum Stop {
-    /// It needs a value that only running gives, or runs between segments.
+    /// The node needs a value that only a run computes, or runs between segments.
     Boundary,
-    /// It goes on with this branch, in which something runs between segments.
+    /// The `If` takes this branch, in which a node runs between segments.
     Branch(&'static str),
-    /// It fails.
+    /// The node cannot be traced.
     Failed(Error),
 }
 
@@ -183,7 +183,7 @@ pub struct Settings {
     pub fold_bytes: usize,
     /// Whether parameters of the trace may be expressions of the inputs' extents.
     pub symbolic: bool,
-    /// Whether the trace depends at once on all conditions under which an extent is known, and not when somebody asks for it.
+    /// Whether the trace depends on all conditions of an extent as soon as the extent is known, instead of when the extent is used.
     pub strict: bool,
     /// The element types of the backend.
     pub types: DataTypes,
@@ -193,7 +193,7 @@ pub struct Settings {
 ///
 /// # Errors
 ///
-/// [`Error::Node`] if a node cannot be traced whatever the values.
+/// [`Error::Node`] if a node cannot be traced for any values.
 pub(crate) fn trace(
     resolved: &Arc<Resolved>,
     start: &Start,
@@ -214,7 +214,7 @@ pub(crate) fn trace(
         Ok(match traced {
             Ok(NodeTrace::Results) => Step::Next,
             Ok(NodeTrace::Branch(name)) => {
-                // The branch's first node stands where the `If` stood.
+                // The branch's first node is now at the position of the `If`.
                 match resolved.with_branch(at, name)? {
                     Some(whole) => {
                         tracing.replace(whole);
@@ -255,12 +255,12 @@ pub(crate) fn trace(
     Ok(Outcome::Traced(Box::new(traced), end))
 }
 
-/// Traces from `start` to look at nodes before inputs arrive: nothing is spliced, and a node that cannot be traced ends the
-/// segment, whatever the reason.
+/// Traces from `start` to inspect nodes before inputs arrive. No branch is spliced, and a node that cannot be traced for any reason
+/// ends the segment.
 ///
 /// # Errors
 ///
-/// [`Error::MissingInput`] if `start` leaves out what the graph reads.
+/// [`Error::MissingInput`] if `start` lacks a value that the graph reads.
 pub fn explore(
     resolved: &Arc<Resolved>,
     start: &Start,
@@ -304,7 +304,7 @@ pub fn explore(
     Ok((finished(resolved, tracer, bodies.into_inner(), causes, outputs), explored))
 }
 
-/// Adds what comes from before a segment; returns the tensors that arrive.
+/// Adds the values from before a segment; returns its input tensors.
 fn arrive(
     tracing: &mut Tracing<'_>,
     start: &Start,
@@ -335,7 +335,7 @@ fn arrive(
     Ok(arrived)
 }
 
-/// Puts a traced segment together.
+/// Builds the traced segment from its parts.
 fn finished(
     resolved: Arc<Resolved>,
     tracer: Tracer,
@@ -356,11 +356,11 @@ fn finished(
     }
 }
 
-/// Gives a structure its tensors.
+/// Fills a structure with tensors.
 ///
 /// # Errors
 ///
-/// [`Error::Internal`] if there are too few.
+/// [`Error::Internal`] if there are too few tensors.
 pub(crate) fn filled<T>(
     structure: &OnnxValue<()>,
     tensors: &mut impl Iterator<Item = T>,
@@ -372,7 +372,7 @@ pub(super) fn too_few_tensors() -> Error {
     Error::excluded("a tensor for each value between segments")
 }
 
-/// Says that a value has no source.
+/// Returns the error for a value without a source.
 pub(super) fn missing(graph: &Graph, value: ValueId) -> Error {
     Error::MissingInput {
         name: graph.name_of(value).to_owned(),

@@ -1,4 +1,4 @@
-//! The states of a run: what follows a segment.
+//! The states of a run: the end of a segment, and the continuation after it.
 //!
 //! ```text
 //!            +--------------------- Read: the next segment knows a value ---------------------+
@@ -11,8 +11,8 @@
 //!            +------------------------------------------------------------+
 //! ```
 //!
-//! [`End`] names the states once. Tracing finds an `End<Start>`, which says where segments start; a program holds an
-//! `End<Segment>`, whose segments keep their plans; running (`run_segments.rs`) goes from state to state.
+//! [`End`] lists the states once. Tracing produces an `End<Start>`, with the starts of segments; a program holds an `End<Segment>`,
+//! with segments that keep their plans; running (`run_segments.rs`) goes from state to state.
 
 use super::held::Form;
 use super::resolve::{Inner, Repeat, Resolved};
@@ -27,26 +27,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 indices! {
-    /// A value that a segment gives to what follows it.
+    /// An output value of a segment.
     pub(crate) LiveIndex = "value between segments";
 }
 
-/// What follows a segment; `S` is what is known of the segments that follow.
+/// The end of a segment; `S` describes the segments that follow.
 #[derive(Debug)]
 pub(crate) enum End<S> {
-    /// Nothing. The outputs are the graph's, or the results of an iteration of the body that the graph is.
+    /// The graph ends. The outputs are the outputs of the graph, or the results of an iteration if the graph is a body.
     Done,
     /// The next segment, which takes all outputs.
     Read {
         next: S,
-        /// The position among the output tensors of the one whose elements the next segment needs.
+        /// The position of the output tensor whose elements the next segment needs.
         wanted: usize,
     },
     /// A function on host tensors, then the next segment.
     Host(Box<HostNode<S>>),
-    /// What a node does with a sequence, then the next segment.
+    /// An operation on a sequence, then the next segment.
     Sequence(Box<SequenceNode<S>>),
-    /// A body, any number of times, then the next segment.
+    /// A body that runs any number of times, then the next segment.
     Repeat(Arc<RepeatNode<S>>),
 }
 
@@ -55,9 +55,9 @@ pub(crate) enum End<S> {
 pub(crate) struct Between<S> {
     pub(crate) node: usize,
     pub(crate) operands: Vec<Place>,
-    /// The values that the segment after it takes over from the one before.
+    /// The values that the segment after it takes over from the segment before it.
     pub(crate) kept: Vec<LiveIndex>,
-    /// The positions of the node's results that the segment after it takes behind those.
+    /// The positions of the node's results that the segment after it takes, following the `kept` values.
     pub(crate) results: Vec<usize>,
     /// The segment after it.
     pub(crate) after: S,
@@ -70,7 +70,7 @@ pub(crate) struct HostNode<S> {
     pub(crate) function: HostFunction,
 }
 
-/// A node that looks into a sequence between two segments.
+/// A node that accesses the items of a sequence between two segments.
 #[derive(Debug)]
 pub(crate) struct SequenceNode<S> {
     pub(crate) at: Between<S>,
@@ -82,37 +82,37 @@ pub(crate) struct SequenceNode<S> {
 pub(crate) struct RepeatNode<S> {
     pub(crate) at: Between<S>,
     pub(crate) repeat: Repeat,
-    /// The graph of the node.
+    /// The graph that contains the node.
     pub(crate) resolved: Arc<Resolved>,
-    /// The bodies, of which the first is there.
+    /// The bodies; the first is always present.
     pub(crate) bodies: Vec<RepeatBody<S>>,
 }
 
-/// A body of such a node.
+/// A body of a `RepeatNode`.
 #[derive(Debug, Clone)]
 pub(crate) struct RepeatBody<S> {
-    /// The attribute that it is.
+    /// The name of the attribute with the body.
     pub(crate) name: &'static str,
     pub(crate) resolved: Arc<Resolved>,
-    /// The first segment of the body; it takes the body's inputs, then what the body captures.
+    /// The first segment of the body; its inputs are the body's inputs, then the captured values.
     pub(crate) first: S,
     /// The values that the body captures.
     pub(crate) captures: Vec<LiveIndex>,
 }
 
-/// Where a node between segments finds an operand.
+/// The location of an operand of a node between segments.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// Among the values that the segment before it gives.
+    /// An output of the segment before the node.
     Live(LiveIndex),
-    /// Here.
+    /// A constant.
     Known(TensorData),
-    /// Nowhere: it is left out.
+    /// Omitted.
     Absent,
 }
 
 impl<S> End<S> {
-    /// Returns the node of the graph that ended the segment; `None` if the graph ended.
+    /// Returns the node that ended the segment; `None` if the graph ended.
     pub(crate) fn node(&self, start_of: impl Fn(&S) -> usize) -> Option<usize> {
         match self {
             End::Done => None,
@@ -125,8 +125,8 @@ impl<S> End<S> {
 }
 
 impl End<Start> {
-    /// Makes segments of the places where they start; `segment` is also told the output tensor, by position, whose elements
-    /// the segment needs, and the graph.
+    /// Replaces starts by segments. `segment` also receives the graph and, by position, the output tensor whose elements the
+    /// segment needs.
     pub(super) fn segments<S>(
         self,
         resolved: &Arc<Resolved>,
@@ -165,26 +165,26 @@ impl End<Start> {
     }
 }
 
-/// Why a segment ends before a node.
+/// The reason why a segment ends before a node.
 pub(super) enum Boundary {
-    /// A value that the segment computes must be known.
+    /// The elements of a value that the segment computes are needed.
     Read(TraceValue),
     /// The node is a function on host tensors.
     Host(HostFunction),
-    /// The node looks into a sequence that is passed on as it is.
+    /// The node accesses the items of a sequence that is passed on as it is.
     Sequence(SequenceStep),
     /// The node repeats a body that cannot be unrolled.
     Repeat(Repeat),
 }
 
-/// The outputs of a segment, tensor by tensor.
+/// The outputs of a segment, split into tensors.
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) tensors: Vec<TraceValue>,
     pub(super) items: Vec<Form>,
-    /// The sequences among them that came in, by their positions among those that came in.
+    /// The input sequences among the outputs, by their positions among the input sequences.
     pub(super) passed: Vec<usize>,
-    /// Whether one of them is no tensor.
+    /// Whether an output is not a tensor.
     pub(super) structured: bool,
 }
 
@@ -201,7 +201,7 @@ impl Outputs {
     }
 }
 
-/// Makes outputs of the values that are read at a node or after it, and says where a segment that begins there starts.
+/// Adds the values that are read from a node on to the outputs, and returns the start of a segment that begins with the node.
 pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs) -> Result<Start, Error> {
     let resolved = &tracing.resolved;
     let mut start = Start { node, unrolled: tracing.unrolled(), ..Start::default() };
@@ -259,10 +259,10 @@ pub(super) fn end(
     })
 }
 
-/// The values that a node between segments gets from the segment before it.
+/// The values that a node between segments takes from the segment before it.
 struct Before<'s> {
     start: &'s Start,
-    /// The values that the backend holds, by their positions.
+    /// The values on the backend, by position.
     live: HashMap<ValueId, LiveIndex>,
     /// The values that are constant.
     known: HashMap<ValueId, &'s TensorData>,
@@ -276,7 +276,7 @@ impl<'s> Before<'s> {
     }
 }
 
-/// Finds where a body of a node starts, and what it captures.
+/// Finds the start of a body and its captured values.
 fn body(
     resolved: &Resolved,
     before: &Before<'_>,
@@ -301,7 +301,7 @@ fn body(
     Ok(RepeatBody { name, resolved: inner.resolved.clone(), first, captures })
 }
 
-/// Finds where a node between segments gets its operands, and what the segment after it takes.
+/// Finds the operands of a node between segments, and the values that the segment after it takes.
 fn between(resolved: &Resolved, at: usize, before: &Before<'_>) -> Result<Between<Start>, Error> {
     let node = resolved.node(at)?;
     let mut operands = Vec::with_capacity(node.inputs.len());
@@ -334,7 +334,7 @@ fn between(resolved: &Resolved, at: usize, before: &Before<'_>) -> Result<Betwee
     Ok(Between { node: at, operands, kept, results, after })
 }
 
-/// Finds where a value is behind a segment.
+/// Finds the location of a value after a segment.
 fn place(resolved: &Resolved, before: &Before<'_>, value: ValueId) -> Result<Place, Error> {
     if let Some(position) = before.live.get(&value) {
         return Ok(Place::Live(*position));

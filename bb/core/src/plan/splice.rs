@@ -1,7 +1,7 @@
-//! Control flow, taken apart while tracing: once the condition of an `If` is known, the branch stands in its place.
+//! Splices branches into graphs while tracing: once the condition of an `If` is known, its branch replaces the node.
 //!
-//! What results is an ordinary graph, so that a branch may itself be cut into segments. Values keep their numbers; those
-//! of the branch come after them.
+//! The result is an ordinary graph, so a branch may itself be split into segments. Values keep their ids; the values of the branch
+//! come after them.
 
 use crate::Error;
 use crate::trace::{Table, TableIndex};
@@ -12,7 +12,7 @@ use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
 ///
 /// # Errors
 ///
-/// [`Error::Internal`] if there is no such node, or if the branch was not checked.
+/// [`Error::Internal`] if the node does not exist, or if the branch was not checked.
 pub(super) fn splice(graph: &Graph, at: usize, branch: &Graph) -> Result<Graph, Error> {
     let node = graph.nodes.get(at).ok_or_else(|| Error::excluded("a node whose branch is taken"))?;
     let mut into = Unfolded::of(graph, branch.nodes.len());
@@ -22,7 +22,7 @@ pub(super) fn splice(graph: &Graph, at: usize, branch: &Graph) -> Result<Graph, 
     Ok(into.finish(graph))
 }
 
-/// A graph whose nodes are put together, some of them from subgraphs.
+/// A graph that is built from the nodes of another graph and of its subgraphs.
 pub(super) struct Unfolded {
     values: Vec<ValueInfo>,
     constants: Vec<(ValueId, TensorData)>,
@@ -30,7 +30,7 @@ pub(super) struct Unfolded {
 }
 
 impl Unfolded {
-    /// Begins with the values and constants of a graph, and without its nodes. So many more nodes are expected.
+    /// Begins with the values and constants of a graph, and without its nodes. `more` is the expected number of additional nodes.
     pub(super) fn of(graph: &Graph, more: usize) -> Unfolded {
         Unfolded {
             values: graph.values.clone(),
@@ -39,8 +39,8 @@ impl Unfolded {
         }
     }
 
-    /// Adds the nodes of a subgraph in place of its node. The inputs of the subgraph are the operands of the node, by
-    /// position; one whose operand is omitted has its default.
+    /// Adds the nodes of a subgraph instead of its node. The operands of the node become the inputs of the subgraph, by position;
+    /// an input without an operand has its default.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Unfolded {
         Ok(())
     }
 
-    /// Returns the graph, with the inputs and outputs of the one that it began with.
+    /// Returns the graph, with the inputs and outputs of the original graph.
     pub(super) fn finish(self, of: &Graph) -> Graph {
         let Unfolded { values, constants, nodes } = self;
         let (inputs, outputs, captures) = (of.inputs.clone(), of.outputs.clone(), of.captures.clone());
@@ -103,7 +103,7 @@ impl Unfolded {
     }
 }
 
-/// For each value of a branch, its number in the graph that it is put into.
+/// For each value of a branch, its id in the combined graph.
 struct Numbers(Table<ValueId, ValueId>);
 
 impl Numbers {
@@ -123,7 +123,7 @@ impl Numbers {
         })
     }
 
-    /// Subgraphs capture from the graph around them, whose values have new numbers.
+    /// Renumbers the values that subgraphs capture from the branch.
     fn attributes(&self, attributes: &Attributes) -> Result<Attributes, Error> {
         let mut renumbered = Vec::new();
         for (name, attribute) in attributes.iter() {

@@ -1,9 +1,9 @@
-//! What a compiled model was made for: a backend, and a processor.
+//! The backend and the processor that a compiled model was made for.
 
 use crate::Error;
 use crate::services::Fingerprint;
 
-/// What a compiled model was made for.
+/// The backend and the processor that a compiled model was made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// The backend's declared name, without a device.
@@ -17,7 +17,7 @@ pub(crate) struct Stamp {
 bb_ir::__compact!(struct Stamp { backend, version, fingerprint, architecture, features });
 
 impl Stamp {
-    /// Returns the stamp of a backend on this processor. `name` may have a device.
+    /// Returns the stamp of a backend on this processor. `name` may include a device.
     pub(crate) fn new(name: &str, version: &str, fingerprint: Fingerprint) -> Stamp {
         Stamp {
             backend: name.split_once(':').map_or(name, |(backend, _)| backend).to_owned(),
@@ -28,7 +28,7 @@ impl Stamp {
         }
     }
 
-    /// Compares the stamp of a compiled model with that of the backend that is to run it.
+    /// Compares the stamp of a compiled model with the stamp of the backend that will run it.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Stamp {
     }
 }
 
-/// Returns the features of this processor by which kernels are chosen.
+/// Returns the features of this processor that select kernels.
 fn features() -> Vec<String> {
     let mut found = Vec::new();
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -1,8 +1,8 @@
-//! What a program needs of the backend that it is compiled for.
+//! The interface between a program and the backend that it is compiled for.
 //!
-//! A [`Program`](super::program::Program) does not name the type of its backend, so that planning, and all of a run but the
-//! loop over instructions, are compiled once. It reaches the backend through a [`Target`], which the code that knows the type
-//! makes for each call: [`Typed`] for a backend with kernels, [`Untyped`] where the cost of erased tensors does not matter.
+//! A [`Program`](super::program::Program) is not generic over its backend, so that planning, and all of a run except the loop over
+//! instructions, are compiled once. It reaches the backend through a [`Target`], which the generic code makes for each call:
+//! [`Typed`] for a backend with kernels, [`Untyped`] if the cost of erased tensors does not matter.
 
 use super::Profile;
 use super::claims::Claims;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A failure on a backend whose type is erased.
 pub(super) type ErasedFailure = Box<Failure<ErasedError>>;
 
-/// A plan put together for a backend, of a type that its [`Target`] knows.
+/// A plan with its constants and kernels, in the form of its [`Target`].
 pub(super) type AnyPrepared = Box<dyn Any + Send + Sync>;
 
 /// A backend that runs plans.
@@ -32,18 +32,18 @@ pub(super) trait Target {
     /// Returns the backend, for single operations and whole graphs.
     fn backend(&self) -> ErasedBackend<'_>;
 
-    /// Asks the backend for a kernel of a step.
+    /// Has the backend prepare a kernel for a step.
     ///
     /// # Errors
     ///
     /// The backend's own.
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError>;
 
-    /// Puts a plan together with what it needs of the backend.
+    /// Combines a plan with its constants and kernels.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the material is not that of this backend.
+    /// [`Error::Internal`] if the material belongs to another backend.
     fn prepared(
         &self,
         plan: Plan,
@@ -52,7 +52,7 @@ pub(super) trait Target {
         claims: Claims,
     ) -> Result<AnyPrepared, Error>;
 
-    /// Runs a plan that was put together by [`prepared`](Self::prepared).
+    /// Runs a plan that [`prepared`](Self::prepared) returned.
     ///
     /// # Errors
     ///
@@ -68,31 +68,31 @@ pub(super) trait Target {
     ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure>;
 }
 
-/// A kernel that a backend prepared, as its [`Target`] knows it.
+/// A kernel that a backend prepared, in the form of its [`Target`].
 pub(super) struct MadeKernel {
     pub(super) kernel: Box<dyn Any + Send + Sync>,
-    /// The bytes that it takes, the constants that it reads left out.
+    /// The bytes that it takes, without the constants that it reads.
     pub(super) bytes: usize,
-    /// Of each operand, whether runs give it to the kernel if it is a constant.
+    /// For each operand, whether runs pass it to the kernel if it is a constant.
     pub(super) reads: SmallVec<[bool; 4]>,
-    /// What the preparation asked of each operand.
+    /// The properties of each operand that the preparation queried.
     pub(super) asked: SmallVec<[Option<AskedOperand>; 4]>,
 }
 
 /// A plan on a backend of the type `B`.
 pub(super) type TypedPlan<B> = Prepared<<B as Backend>::Tensor, dyn Kernel<B>>;
 
-/// Returns a plan as its own type.
+/// Returns a plan as its concrete type.
 ///
 /// # Errors
 ///
-/// [`Error::Internal`] if it was put together for another target.
+/// [`Error::Internal`] if the plan was prepared for another target.
 #[inline]
 pub(super) fn own_plan<P: 'static>(prepared: &AnyPrepared) -> Result<&P, Error> {
     prepared.downcast_ref().ok_or_else(|| Error::excluded("a plan of the backend that runs it"))
 }
 
-/// A backend by its type: plans run on its own tensors.
+/// A backend with its type: plans run on the backend's own tensors.
 pub(super) struct Typed<'a, B: Backend + ?Sized + 'static>(pub(super) WithFamilies<'a, B>);
 
 impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
@@ -149,7 +149,7 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
     }
 }
 
-/// A backend whose type is erased: plans run on erased tensors, and nothing is prepared.
+/// A backend with an erased type: plans run on erased tensors, and no kernels are prepared.
 pub(super) struct Untyped<'a>(pub(super) &'a dyn Kernels);
 
 impl Target for Untyped<'_> {

@@ -1,7 +1,7 @@
-//! Tracing node by node, and bodies in their nodes' places.
+//! Traces nodes one by one, and bodies inline.
 //!
-//! A body whose number of iterations is known and small is unrolled; a branch inside it whose condition is known is taken.
-//! What cannot be traced in place is left to run between segments.
+//! A body with a known, small number of iterations is unrolled; an `If` inside it with a known condition is replaced by its branch.
+//! A node that cannot be traced inline runs between segments.
 
 use super::conditions::Cause;
 use super::failure::{in_node, of_operator};
@@ -21,27 +21,27 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most nodes that a repetition is unrolled to.
+/// Limit on the nodes of an unrolled repetition.
 const UNROLLED: usize = 4096;
 
-/// The most steps that a repetition is unrolled to.
+/// Limit on the steps of an unrolled repetition.
 const STEPS: usize = 1 << 15;
 
-/// The most nodes that all repetitions of a plan are unrolled to together. One node of a model may become [`UNROLLED`] nodes.
-/// Further repetitions run between segments.
+/// Limit on the nodes of all unrolled repetitions of a plan together. One node of a model may become [`UNROLLED`] nodes. Further
+/// repetitions run between segments.
 const UNROLLED_IN_ALL: usize = 1 << 17;
 
 /// A graph being traced.
 pub(super) struct Tracing<'t> {
     pub(super) tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    /// The values so far. Only those that the segment reads or makes are there, because a graph may have many segments.
+    /// The values so far. Only the values that the segment reads or makes are included, because a graph may have many segments.
     env: BTreeMap<ValueId, Slot>,
-    /// What all subgraphs in their nodes' places leave to the segment.
+    /// The weights and nodes of all subgraphs that are traced inline.
     inner: &'t RefCell<BodiesInPlace>,
-    /// The node in whose place this is traced.
+    /// The node whose subgraph is traced inline, if this is a subgraph.
     holder: Option<OriginId>,
-    /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
+    /// Whether the branch of an `If` is spliced into the graph instead of traced inline.
     pub(super) splices: bool,
     /// The nodes that made the trace depend on extents.
     pub(super) causes: Vec<Cause>,
@@ -50,51 +50,51 @@ pub(super) struct Tracing<'t> {
 /// A value of a graph being traced.
 #[derive(Debug, Clone)]
 pub(super) enum Slot {
-    /// What the trace takes apart.
+    /// A value that the trace splits into tensors.
     Parts(OnnxValue<TracedTensor>),
-    /// A sequence that came in and is passed on as it is: its position among those that came in.
+    /// An input sequence that is passed on as it is, by its position among the input sequences.
     Held(usize),
 }
 
-/// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
+/// Data of a graph and of the subgraphs that are traced inline, which the segment takes over.
 #[derive(Default)]
 pub(super) struct BodiesInPlace {
     /// The weights of the subgraphs.
     pub(super) weights: Vec<TensorData>,
-    /// The nodes that steps come from, those of the graph included.
+    /// The nodes that steps come from, including the nodes of the graph.
     pub(super) origins: Origins,
-    /// How many nodes the unrolled loops of this segment and of earlier ones have, all iterations together.
+    /// The number of nodes in the unrolled loops of this segment and of earlier ones, over all iterations.
     unrolled: usize,
 }
 
 impl BodiesInPlace {
-    /// Begins a segment; `unrolled` counts the nodes of the loops that the segments before it unrolled.
+    /// Begins a segment; `unrolled` is the number of nodes in the loops that earlier segments unrolled.
     pub(super) fn after(unrolled: usize) -> BodiesInPlace {
         BodiesInPlace { unrolled, ..BodiesInPlace::default() }
     }
 }
 
-/// What became of a node.
+/// The outcome of tracing a node.
 pub(super) enum NodeTrace {
-    /// Its results are there.
+    /// The node was traced, and its results are stored.
     Results,
-    /// An `If` goes on with the branch of this name.
+    /// The node is an `If` that takes the branch with this name.
     Branch(&'static str),
-    /// It runs between segments, on the host.
+    /// The node runs between segments, on the host.
     Host(HostFunction),
-    /// It runs between segments, iteration by iteration.
+    /// The node runs between segments, iteration by iteration.
     Repeat(Repeat),
-    /// It runs between segments, because it looks into a sequence that is passed on as it is.
+    /// The node runs between segments, because it accesses the items of a sequence that is passed on as it is.
     Sequence(SequenceStep),
 }
 
-/// What a graph goes on with behind a node.
+/// The next step of tracing after a node.
 pub(super) enum Step<E> {
-    /// The next node.
+    /// Trace the next node.
     Next,
-    /// The node that stands there now.
+    /// Trace the node that is now at this position.
     Again,
-    /// Nothing: this ends the segment before the node.
+    /// End the segment before the node.
     End(E),
 }
 
@@ -108,7 +108,7 @@ impl<'t> Tracing<'t> {
         Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes }
     }
 
-    /// Goes on with another graph, in which values have the same numbers.
+    /// Continues with another graph, whose values have the same ids.
     pub(super) fn replace(&mut self, resolved: Resolved) {
         self.resolved = Arc::new(resolved);
     }
@@ -117,22 +117,22 @@ impl<'t> Tracing<'t> {
         self.env.insert(value, Slot::Parts(item));
     }
 
-    /// Notes that a value is a sequence which is passed on as it is.
+    /// Records that a value is a sequence that is passed on as it is.
     pub(super) fn hold(&mut self, value: ValueId, position: usize) {
         self.env.insert(value, Slot::Held(position));
     }
 
-    /// Returns how many nodes the unrolled loops have so far.
+    /// Returns the number of nodes in unrolled loops so far.
     pub(super) fn unrolled(&self) -> usize {
         self.inner.borrow().unrolled
     }
 
-    /// Iterates over the values traced so far, in the order of their numbers.
+    /// Iterates over the values traced so far, in the order of their ids.
     pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Slot)> {
         self.env.iter().map(|(value, item)| (*value, item))
     }
 
-    /// Returns whether a value is, or is made up of, this value of the trace.
+    /// Returns whether a value is, or contains, this value of the trace.
     pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
         if let Some(Slot::Parts(item)) = self.env.get(&value) {
@@ -141,7 +141,7 @@ impl<'t> Tracing<'t> {
         found
     }
 
-    /// Returns a value, adding it to the trace where it is a weight not yet used.
+    /// Returns a value; adds it to the trace if it is a weight that has not been used yet.
     pub(super) fn slot(&mut self, value: ValueId) -> Result<Slot, Error> {
         if let Some(slot) = self.env.get(&value) {
             return Ok(slot.clone());
@@ -161,8 +161,8 @@ impl<'t> Tracing<'t> {
         Ok(Slot::Parts(item))
     }
 
-    /// Traces nodes from one on, and asks `decide` after each what comes next. Returns the node before which the segment ends,
-    /// and why; `None` at the graph's end.
+    /// Traces nodes starting at `from`, and calls `decide` after each for the next step. Returns the node before which the segment
+    /// ends, and the reason; `None` at the end of the graph.
     pub(super) fn follow<E>(
         &mut self,
         from: usize,
@@ -198,8 +198,8 @@ impl<'t> Tracing<'t> {
         Ok(None)
     }
 
-    /// Drops the values that nothing behind a node reads. A chain of sequences, each longer by an item, would otherwise be held as a
-    /// whole.
+    /// Drops the values that no node after this one reads. Otherwise a chain of sequences, each longer by an item, would be kept as
+    /// a whole.
     fn release(&mut self, at: usize) -> Result<(), Error> {
         let Tracing { resolved, env, .. } = self;
         for value in resolved.node(at)?.reads() {
@@ -210,7 +210,7 @@ impl<'t> Tracing<'t> {
         Ok(())
     }
 
-    /// Notes that the next steps come from a node.
+    /// Sets the node that the next steps come from.
     fn begin(&self, origin: Origin) {
         self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
     }
@@ -350,9 +350,9 @@ impl<'t> Tracing<'t> {
         Ok(())
     }
 
-    /// Checks that a result has the type and the extents that follow from what the operands are declared as.
+    /// Checks that a result has the type and the extents that follow from the declared types of the operands.
     ///
-    /// An operand of another type or of other extents than an operator takes might otherwise be computed with, and so might the
+    /// Otherwise operands of types or extents that the operator does not accept might be used in computations, and so might the
     /// result.
     fn agrees(&self, node: &Node, value: ValueId, result: &OnnxValue<TracedTensor>) -> Result<(), Error> {
         let info = self.resolved.graph.values.get(value.index());
@@ -370,11 +370,11 @@ impl<'t> Tracing<'t> {
             });
         }
         let Some(dims) = shape else { return Ok(()) };
-        // Inference takes extents of one name for equal ones, which these inputs do not have.
+        // Inference takes extents with the same name to be equal, which these inputs contradict.
         if self.tracer.contradicts_names() {
             return Ok(());
         }
-        // Only these extents are read, because a plan holds for the extents that were read.
+        // Only these extents are read, because a plan holds only for the extents that were read.
         let same = |(axis, dim): (usize, &Dim)| match dim {
             Dim::Known(known) => self.tracer.has_extent(x, axis, *known),
             Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => true,
@@ -394,7 +394,7 @@ impl<'t> Tracing<'t> {
         })
     }
 
-    /// Finds which branch an `If` takes.
+    /// Returns the branch that an `If` takes.
     fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, TraceStop> {
         let [Some(OnnxValue::Tensor(condition))] = operands else {
             return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" }.into());
@@ -419,7 +419,7 @@ impl<'t> Tracing<'t> {
         node: &Node,
         operands: Vec<Option<OnnxValue<TracedTensor>>>,
     ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
-        // What a search does next depends on the elements of what its subgraphs give.
+        // The next step of a search depends on the elements of its subgraphs' results.
         if let Repeat::Search(_) = repeat {
             return Ok(None);
         }
@@ -462,7 +462,7 @@ impl<'t> Tracing<'t> {
         }
     }
 
-    /// Traces a subgraph in its node's place; `None` if something in it must run between segments.
+    /// Traces a subgraph inline; `None` if a node in it must run between segments.
     fn inline(
         &mut self,
         attribute: &'static str,
@@ -514,7 +514,7 @@ impl<'t> Tracing<'t> {
     }
 }
 
-/// Returns operands that must be tensors; an optional that holds nothing is left out.
+/// Returns operands that must be tensors; an empty optional is omitted.
 fn tensors(
     node: &Node,
     operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,
@@ -527,7 +527,7 @@ fn tensors(
     operands.into_iter().enumerate().map(tensor).collect()
 }
 
-/// Says that an operand is no tensor.
+/// Returns the error for an operand that is not a tensor.
 fn unexpected(node: &Node, index: usize, kind: &str) -> Error {
     Error::Operator {
         op: node.op_type.clone(),

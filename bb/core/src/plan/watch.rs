@@ -1,4 +1,4 @@
-//! How plans tell what they do: to [`Silent`], which the compiler removes, or to a [`Profile`].
+//! Reports the progress of plans to [`Silent`], which the compiler removes, or to a [`Profile`].
 
 use super::origin::NodeName;
 use super::profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
@@ -12,27 +12,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Is told what a run does. Every method comes after what it is told of, which began at a mark.
+/// Receives the events of a run. Each method is called after its event, which began at a mark.
 pub(crate) trait Watch {
-    /// A moment.
+    /// A point in time.
     type Mark: Copy;
-    /// What is told of operands.
+    /// The recorded form of operands.
     type Operands;
 
-    /// Marks the moment.
+    /// Returns the current time.
     fn mark(&self) -> Self::Mark;
 
-    /// A plan begins. Returns the number of its first instruction.
+    /// Reports the start of a plan. Returns the number of its first instruction.
     ///
     /// # Errors
     ///
     /// [`Error::Internal`] from `sites`.
     fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error>;
 
-    /// Looks at the operands of an instruction that will run, because it may take them.
+    /// Records the operands of an instruction before it runs, because it may consume them.
     fn operands<'t>(&mut self, operands: impl Iterator<Item = Option<TensorType<'t>>>) -> Self::Operands;
 
-    /// An instruction ran.
+    /// Reports that an instruction ran.
     fn instruction<'t, T: Tensor + 't>(
         &mut self,
         since: Self::Mark,
@@ -41,19 +41,19 @@ pub(crate) trait Watch {
         results: impl Iterator<Item = &'t T>,
     );
 
-    /// Something was done beside instructions, for the node of a graph.
+    /// Reports work outside of instructions, for a node of a graph.
     fn activity(&mut self, since: Self::Mark, activity: Activity, node: Option<(&Arc<Resolved>, usize)>);
 
-    /// A plan ended that began at a node.
+    /// Reports the end of a plan that began at a node.
     fn segment(&mut self, since: Self::Mark, resolved: &Arc<Resolved>, node: usize);
 
-    /// An iteration begins of the loop that is a node, inside so many other loops.
+    /// Reports the start of an iteration of a loop. `node` is the loop; `depth` is the number of loops around it.
     fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize);
 
-    /// The last iteration ended of the loop inside so many other loops.
+    /// Reports the end of the last iteration of a loop. `depth` is the number of loops around it.
     fn end_rounds(&mut self, depth: usize);
 
-    /// Returns the profile, if there is one, for what is compiled once with and once without it.
+    /// Returns the profile, if there is one, for code that is compiled for both cases.
     fn profile(&mut self) -> Option<&mut Profile>;
 }
 
@@ -125,10 +125,10 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// The element types and extents of operands, `None` where one is left out.
+/// The element types and extents of operands, `None` for an omitted one.
 pub(crate) type SeenOperands = Vec<Option<(DataType, Shape)>>;
 
-/// Listens to nothing.
+/// Ignores all events.
 pub(crate) struct Silent;
 
 impl Watch for Silent {
@@ -174,7 +174,7 @@ impl Watch for Silent {
     }
 }
 
-/// The instructions of a plan, as a profile tells of them.
+/// The instructions of a plan, as described in a profile.
 #[derive(Debug)]
 pub(crate) struct Sites(pub(crate) Vec<Site>);
 
@@ -186,12 +186,12 @@ pub(crate) struct Site {
     pub(crate) called: Called,
 }
 
-/// What an instruction calls.
+/// The target of an instruction's call.
 #[derive(Debug)]
 pub(crate) enum Called {
     Operation(Operation, Box<[Param<'static>]>),
     Graph {
-        /// The extents for which the cost was found.
+        /// The types and extents that the cost was computed for.
         inputs: Vec<(DataType, Shape)>,
         cost: Cost,
     },
@@ -231,22 +231,22 @@ fn borrowed((dtype, shape): &(DataType, Shape)) -> TensorType<'_> {
     (*dtype, shape)
 }
 
-/// Where a profile finds its rows, and which loops are under way.
+/// The rows of a profile by their keys, and the loops in progress.
 #[derive(Debug)]
 pub(super) struct Recorder {
     begun: Instant,
-    /// The plans seen, by address, with the number of their first row; kept, so that no address is used again.
+    /// The plans seen, by address, with the number of their first row. The plans are kept alive, so that no address is reused.
     plans: HashMap<usize, (Arc<Sites>, usize)>,
-    /// The rows of what is no instruction, by graph, node and activity.
+    /// The rows of activities that are not instructions, by graph, node and activity.
     others: HashMap<(usize, usize, Activity), usize>,
-    /// The graphs in `others`; kept, so that no address is used again.
+    /// The graphs in `others`, by address. They are kept alive, so that no address is reused.
     graphs: HashMap<usize, Arc<Resolved>>,
-    /// For each row that is an instruction, its plan and number there, and what its latest call cost.
+    /// For each row of an instruction, its plan, its number in the plan, and the cost of its latest call.
     sites: Vec<Option<(Arc<Sites>, usize, Cost)>>,
     iterations: Vec<Iteration>,
 }
 
-/// An iteration under way.
+/// An iteration in progress.
 #[derive(Debug)]
 struct Iteration {
     graph: usize,
@@ -282,7 +282,7 @@ impl Profile {
         Ok(result)
     }
 
-    /// Measures a run without parts of its own.
+    /// Measures a run as a single row.
     pub(crate) fn measure_whole<R, E>(&mut self, run: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         self.measure(|profile| {
             let begun = Instant::now();
@@ -328,7 +328,7 @@ impl Profile {
         self.rows.len() - 1
     }
 
-    /// Names a node inside the loops under way.
+    /// Returns the name of a node inside the loops in progress.
     fn within(&self, name: NodeName) -> ProfiledNode {
         let path = self
             .recorder
@@ -338,7 +338,7 @@ impl Profile {
         ProfiledNode { path, op: name.op, domain: name.domain }
     }
 
-    /// Finds the row of what is no instruction.
+    /// Returns the row of an activity that is not an instruction.
     fn other(
         &mut self,
         key: (usize, usize, Activity),
@@ -444,7 +444,7 @@ impl Watch for Profile {
         self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
         let name = NodeName::of(&resolved.graph, node);
         let path = name.map_or_else(String::new, |name| self.within(name).path);
-        // Taken last, so that the iteration does not begin before the one in whose place it is has ended.
+        // The time is taken last, so that the iteration does not begin before the previous one has ended.
         self.recorder.iterations.push(Iteration { graph, node, path, iteration, begun: Instant::now() });
         self.own += since.elapsed();
     }

@@ -1,4 +1,4 @@
-//! Backends that a program adds while it runs, such as one that another language or a file defines.
+//! Backends that a program adds while it runs, for instance backends that another language or a file defines.
 
 use super::start::{Identity, start_as};
 use super::{BackendRuntime, Device, OpenOptions, Registration, bridge, open};
@@ -13,14 +13,15 @@ pub struct Added {
     pub name: &'static str,
     /// The version of the backend.
     pub version: &'static str,
-    /// Where it is defined. With the version it says for which backend a compiled model was saved.
+    /// Where the backend is defined. Path and version identify the backend that a compiled model was saved for.
     pub path: &'static str,
     /// The options that the backend accepts; others are refused.
     pub options: &'static [OpenOption],
 }
 
 impl Added {
-    /// Returns the record, whose functions make nothing: what was passed with the record does.
+    /// Returns the registration. Its functions never open a backend, because [`Registry::add`](super::Registry::add)
+    /// gets the constructor separately.
     pub(super) fn registration(self) -> Registration {
         let Added { name, version, path, options } = self;
         Registration {

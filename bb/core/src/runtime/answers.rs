@@ -1,6 +1,6 @@
-//! The answers of a backend to the question which element types it supports.
+//! Cached answers of a backend about the element types that it supports.
 //!
-//! Coverage ([`crate::coverage`]) asks the questions. The answers are kept here for as long as the
+//! Coverage ([`crate::coverage`]) asks the questions. The answers are kept for as long as the
 //! [`Runtime`](crate::Runtime) lives.
 
 use bb_ir::DataType;
@@ -24,8 +24,7 @@ pub struct Question {
 }
 
 impl Answers {
-    /// Returns the answer if the question was asked before: the reason if the call is not supported, or `None` if it
-    /// is.
+    /// Returns the cached answer of a question: the reason if the call is not supported, or `None` if it is supported.
     pub fn get(&self, question: &Question) -> Option<Option<Arc<str>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
     }

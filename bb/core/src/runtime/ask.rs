@@ -1,8 +1,9 @@
-//! Finds out which element types a backend supports. It calls the backend on one or two elements, and keeps the answer.
+//! Finds out which element types a backend supports. It calls the backend on one or two elements, and caches the
+//! answer.
 //!
 //! A backend does not need to declare anything: the contract requires an error for an unsupported element type, and
 //! this error is the answer. Each operation is tried once per combination of element types, and only for combinations
-//! that are asked for.
+//! that are requested.
 
 use super::{BackendRuntime, Question};
 use crate::RoundMode;
@@ -15,7 +16,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Question {
-    /// Asks for a constant of this element type.
+    /// Returns the question for a constant of this element type.
     pub fn constant(dtype: DataType) -> Question {
         Question {
             op: Primitive::Constant.spec(),
@@ -24,7 +25,7 @@ impl Question {
         }
     }
 
-    /// Asks for a primitive on operands of these types; `to` is the target of a cast.
+    /// Returns the question for a primitive on operands of these types; `to` is the target of a cast.
     pub fn primitive(
         op: Primitive,
         operands: impl IntoIterator<Item = DataType>,
@@ -37,7 +38,7 @@ impl Question {
         Question { op: op.spec(), operands, params: to.into_iter().collect() }
     }
 
-    /// Asks for a call of any operation; of the parameters only the element types count.
+    /// Returns the question for a call of any operation. Of the parameters, only the element types count.
     pub fn call(
         op: &'static OpSpec,
         operands: impl IntoIterator<Item = Option<DataType>>,
@@ -51,7 +52,7 @@ impl Question {
         Question { op, operands: operands.into_iter().collect(), params: types.collect() }
     }
 
-    /// Returns what the backend refuses: a constant of an operand's type, or the operation itself.
+    /// Returns the refusal of the backend, either of a constant of an operand's type or of the operation itself.
     pub fn refused(
         &self,
         by: &dyn BackendRuntime,

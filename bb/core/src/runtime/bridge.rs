@@ -1,7 +1,7 @@
 //! Converts erased tensors to typed ones and back, and turns failures of backends into errors.
 //!
 //! Only this module restores the type of a tensor. Its functions are generic over the backend, are called by
-//! [`Runtime`](super::Runtime), and know no operation.
+//! [`Runtime`](super::Runtime), and are independent of operations.
 
 use super::status::Counters;
 use super::{BackendId, Value};
@@ -77,7 +77,7 @@ const FEW: usize = 4;
 ///
 /// # Errors
 ///
-/// The errors of [`restore`] and those of `body`.
+/// The errors of [`restore`] and of `body`.
 #[inline]
 pub(super) fn with_operands<T: Tensor, R>(
     op: &'static str,
@@ -114,7 +114,7 @@ pub(super) fn restore_named<T: Tensor>(
 
 /// Runs code of a backend's author as one call: a panic becomes [`Error::Panicked`].
 ///
-/// Erasing and restoring tensors is such code, too, so `body` contains both.
+/// Erasing and restoring tensors also runs the author's code, so `body` contains both.
 ///
 /// A panic leaves no data of `bb` half-written, because `bb` passes nothing mutable to the backend. The backend must
 /// keep its own state valid. The panic hook is not changed.
@@ -165,7 +165,7 @@ fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: St
 pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
     let source: Box<dyn std::any::Any> = Box::new(error);
     let source = match source.downcast::<ErasedError>() {
-        // A backend that lacks element types: the error is that of the backend itself.
+        // A backend that lacks element types: the error is the inner backend's own error.
         Ok(erased) => erased.into_source(),
         Err(own) => match own.downcast::<B::Error>() {
             Ok(own) => own,

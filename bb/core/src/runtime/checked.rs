@@ -42,7 +42,7 @@ impl CheckedGraph {
     ///
     /// # Errors
     ///
-    /// That of a tensor whose file is damaged; see [`TensorData::prepare`](crate::TensorData::prepare).
+    /// The error of a tensor whose file is damaged; see [`TensorData::prepare`](crate::TensorData::prepare).
     pub fn proto(&self) -> Result<&Arc<GraphProto>, Error> {
         if let Some(proto) = self.proto.get() {
             return Ok(proto);
@@ -57,7 +57,7 @@ impl CheckedGraph {
         &self.opsets
     }
 
-    /// Returns the identity by which backends find the plans that they compiled for this graph.
+    /// Returns the identity of this graph. Backends look up compiled plans by it.
     pub fn identity(&self) -> GraphIdentity {
         self.identity
     }

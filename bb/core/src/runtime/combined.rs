@@ -1,19 +1,19 @@
-//! Backends by name that are made of several others: `first_of(gpu, cpu)`.
+//! Backends by name that combine several others: `first_of(gpu, cpu)`.
 
 use super::stack::Stacked;
 use super::{BackendHandle, OpenOptions, Registry, named, start::start_inner};
 use crate::layer::{Erased, InnerBackend, interned};
 use crate::{Error, OpenOption};
 
-/// A backend that is made of several others, by name.
+/// A backend that combines several others, by name.
 pub trait Combined: InnerBackend {
     /// The name before the parentheses.
     const NAME: &'static str;
 
-    /// What it makes of the others, in one sentence.
+    /// A description in one sentence.
     const ABOUT: &'static str;
 
-    /// Makes it of running backends and of what else stands in the parentheses: names and values.
+    /// Builds the backend from running backends and from the other entries in the parentheses: names and values.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ pub trait Combined: InnerBackend {
 pub struct CombinedRegistration {
     /// The name before the parentheses.
     pub name: &'static str,
-    /// What it makes of the others, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
     start: fn(&'static str, Members<'_>) -> Result<BackendHandle, Error>,
     erased: fn(Members<'_>) -> Result<Erased, Error>,
@@ -34,10 +34,10 @@ pub struct CombinedRegistration {
 
 inventory::collect!(CombinedRegistration);
 
-/// How many parentheses of a name may be in each other, because each is opened inside of the one around it.
+/// The greatest nesting depth of parentheses in a name. It is bounded because opening recurses into the parentheses.
 const DEEPEST: usize = 16;
 
-/// What stands in the parentheses.
+/// The contents of the parentheses.
 struct Members<'a> {
     backends: Vec<BackendHandle>,
     entries: Vec<(&'a str, &'a str)>,
@@ -63,7 +63,7 @@ impl CombinedRegistration {
         all
     }
 
-    /// Finds the one that a name begins with. A name with too many parentheses in each other is none.
+    /// Finds the combining backend that a name begins with. Returns `None` if the parentheses are nested too deeply.
     pub(super) fn of_name(name: &str) -> Option<&'static CombinedRegistration> {
         if named::depth(name) > DEEPEST {
             return None;
@@ -72,7 +72,8 @@ impl CombinedRegistration {
         inventory::iter::<CombinedRegistration>.into_iter().find(|combined| combined.name == first.trim())
     }
 
-    /// Opens the backends that a name says, and starts what is made of them. Those who give the same name and options share it.
+    /// Opens the backends in a name, and starts the backend that combines them. Callers with the same name and options
+    /// share it.
     pub(super) fn open(
         &self,
         registry: &Registry,
@@ -86,7 +87,7 @@ impl CombinedRegistration {
         })
     }
 
-    /// Opens the backends that a name says, for layers to stand on what is made of them.
+    /// Opens the backends in a name, and returns the backend that combines them as the base of layers.
     pub(super) fn erased(
         &self,
         registry: &Registry,
@@ -103,7 +104,7 @@ pub(super) fn supported(registry: &Registry, name: &str) -> bool {
     !backends.is_empty() && backends.iter().all(|backend| registry.supports_device(backend))
 }
 
-/// Opens the backends that a name says. Each gets those of the options that it takes.
+/// Opens the backends in a name. Each gets the options that it takes.
 fn members<'a>(registry: &Registry, name: &'a str, options: &OpenOptions) -> Result<Members<'a>, Error> {
     let (names, entries) = named::members(name);
     let (mut taken, mut takes): (Vec<OpenOption>, Vec<OpenOption>) = Default::default();

@@ -1,4 +1,4 @@
-//! Counts the calls of every thread, and tells whether any are running.
+//! Counts the calls of every thread, and reports whether any are running.
 //!
 //! Threads that write the same memory wait for each other. So each thread has its own slot, which only it writes. If
 //! there are more threads than slots, the others share the last slot.
@@ -57,7 +57,7 @@ struct Count {
     ended: AtomicU64,
 }
 
-/// Counts calls exactly, for any number of threads, and tells whether any are running.
+/// Counts calls exactly, for any number of threads, and reports whether any are running.
 #[derive(Debug)]
 pub(super) struct Counter([Count; SLOTS]);
 
@@ -70,8 +70,8 @@ pub(super) struct Call<'a> {
 }
 
 thread_local! {
-    /// The counters of this thread's running calls that are counted in the shared slot. In its own slot a thread
-    /// sees its calls without such a list.
+    /// The counters of this thread's running calls that are counted in the shared slot. A thread with a slot of its own
+    /// sees its calls without a list.
     static SHARED: RefCell<Vec<*const Counter>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -89,8 +89,8 @@ fn slot() -> usize {
 impl Counter {
     /// Counts a call as begun.
     ///
-    /// The addition is sequentially consistent: of a call that begins and then reads a flag, and a thread that sets
-    /// the flag and then asks [`is_running`](Self::is_running), at least one notices the other.
+    /// The addition is sequentially consistent. If one thread begins a call and then reads a flag, and another thread
+    /// sets the flag and then queries [`is_running`](Self::is_running), at least one of them sees the other's write.
     #[inline]
     pub(super) fn begin(&self) -> Call<'_> {
         let slot = slot();

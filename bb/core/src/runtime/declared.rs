@@ -1,5 +1,4 @@
-//! The declaration that `#[derive(bb::Backend)]` writes for a type, and the record by which the registry
-//! finds it.
+//! The declaration that `#[derive(bb::Backend)]` writes for a type, and its record in the registry.
 //!
 //! Nothing here runs a backend; a record can only construct one.
 
@@ -16,7 +15,7 @@ pub trait Declared: Backend + Sized + 'static {
     /// The name under which users open the backend.
     const NAME: &'static str;
 
-    /// The version of the backend; by default that of its package.
+    /// The version of the backend; by default the version of its package.
     const VERSION: &'static str;
 
     /// The path of the type. It distinguishes two backends of the same name.
@@ -166,7 +165,8 @@ pub struct Registration {
     pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
     /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
     pub lists_devices: bool,
-    /// Whether the backend is in lists. One that only its options make a backend, as a recording does, is found by name alone.
+    /// Whether the backend is in lists. A backend that is useful only with options, like a recording, is found only by
+    /// name.
     pub listed: bool,
     /// Lists the devices of the backend, sorted by name.
     pub devices: fn() -> Result<Vec<Device>, Error>,

@@ -150,7 +150,7 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
 
-    /// Returns what a compiled model or a peer relies on.
+    /// Returns the fingerprint, which a compiled model or a peer relies on.
     fn fingerprint(&self) -> Fingerprint;
 
     /// Returns whether calls return before the device has computed, as
@@ -179,7 +179,7 @@ pub trait BackendRuntime: OfferedServices + Any {
     fn shut_down(&self) -> Result<(), Error>;
 }
 
-/// A compiled graph and the backend on which it runs.
+/// A compiled graph and the backend that runs it.
 pub trait ErasedExecutable: Send + Sync {
     /// Returns the inputs, in the order that [`run`](Self::run) takes them.
     fn inputs(&self) -> &[Port];
@@ -187,7 +187,7 @@ pub trait ErasedExecutable: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` stands for an optional input that is omitted.
+    /// Runs the graph; `None` is an optional input that is omitted.
     ///
     /// # Errors
     ///
@@ -301,7 +301,7 @@ pub trait ErasedExecutable: Send + Sync {
         outputs: &mut [Option<&mut ResultBuffer<'_>>],
     ) -> Result<(), Error>;
 
-    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name, of as many outputs as the caller wants.
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name. The caller may leave out outputs.
     ///
     /// # Errors
     ///
@@ -316,16 +316,16 @@ pub trait ErasedExecutable: Send + Sync {
         self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
     }
 
-    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the plans made
-    /// so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The file appears whole
-    /// or not at all, and replaces another of its name.
+    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the
+    /// plans made so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The
+    /// file appears whole or not at all, and replaces another of its name.
     ///
-    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is saved
-    /// unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
-    /// the same options. Inputs for which there is no plan are planned as always. Kernels are prepared again.
+    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is
+    /// saved unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
+    /// the same options. Inputs without a saved plan are planned as always. Kernels are prepared again.
     ///
     /// The file is for this version of the backend on processors like this one; compiling it for another is
-    /// [`Error::SavedFor`]. It is loaded as a model from strangers is: within limits, and with an error if it is damaged.
+    /// [`Error::SavedFor`]. It is loaded like an untrusted model: within limits, and with an error if it is damaged.
     ///
     /// # Errors
     ///

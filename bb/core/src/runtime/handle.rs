@@ -68,7 +68,7 @@ impl BackendHandle {
         self.runtime.constant(&TensorData::new(shape, elements)?)
     }
 
-    /// Makes a tensor of what a function returns for the indices of each element. The function runs on the host.
+    /// Makes a tensor from a function, which is called with the indices of each element. The function runs on the host.
     ///
     /// # Errors
     ///
@@ -138,7 +138,8 @@ impl BackendHandle {
 
     /// Returns what a caller can do about an error of this backend: the kind of its cause.
     ///
-    /// What a backend wraps into its own error is seen if the backend tells it ([`Backend::wrapped`](crate::Backend::wrapped)).
+    /// The kind of an error that a backend wraps into its own error is found if the backend unwraps it
+    /// ([`Backend::wrapped`](crate::Backend::wrapped)).
     pub fn error_kind(&self, error: &Error) -> ErrorKind {
         error.kind_by(&|error| self.runtime.wrapped(error))
     }
@@ -159,12 +160,12 @@ impl BackendHandle {
     /// Prepares a trace that will run more than once: of a function, of a model, or rewritten by the program
     /// ([`ModelTrace::rewrite`]).
     ///
-    /// The steps are planned as those of a checked graph are. An operation of a family that ONNX has an operator for stays one, so
-    /// that the backend's kernel runs; others become the primitives of their bodies.
+    /// The steps are planned like the steps of a checked graph. An operation of a family that ONNX has an operator for
+    /// stays one, so that the backend's kernel runs; others become the primitives of their bodies.
     ///
     /// # Errors
     ///
-    /// Those of [`ModelTrace::module`] and of [`compile`](Self::compile).
+    /// The errors of [`ModelTrace::module`] and of [`compile`](Self::compile).
     ///
     /// # Examples
     ///

@@ -158,7 +158,7 @@ use super::erased::Sealed;
 use super::{BackendHandle, Backends, DispatchResult, Value};
 use bb_ir::op::{OpSpec, Param, Primitive};
 
-/// What calls operations by their rows: a [`BackendHandle`], or [`Backends`].
+/// A caller of operations by their rows: a [`BackendHandle`], or [`Backends`].
 ///
 /// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for all of these. The trait is sealed.
 pub trait CallsRows: Sealed {

@@ -24,7 +24,7 @@ fn running(name: &'static str) -> Started {
     Ok(Runtime::named(name, Tracer::default()))
 }
 
-/// Says that a constructor failed.
+/// Returns the error of a constructor that failed.
 fn unavailable(backend: &'static str) -> Error {
     Error::Unavailable { backend, source: "it failed".into() }
 }
@@ -280,7 +280,7 @@ fn shutting_down_and_synchronizing_wait_for_answers_and_not_for_who_reads_them()
         counters.shut_down();
         assert_eq!(completed.load(SeqCst), 1, "shut down before the answer");
         assert_eq!(counters.status().pending, 0);
-        // Only now somebody reads the answer.
+        // The answer is read only now.
         assert!(matches!(answer.wait(), Ok(7)));
         device.join().expect("no panic");
         other.join().expect("no panic");

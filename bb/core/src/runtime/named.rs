@@ -6,7 +6,7 @@ use super::OpenOptions;
 use crate::{Error, OpenOption};
 use std::num::NonZeroUsize;
 
-/// Splits a name into the name of the backend and all its options, those of `options` included.
+/// Splits a name into the name of the backend and all its options, including `options`.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns how many parentheses are in each other.
+/// Returns the nesting depth of the parentheses.
 pub(super) fn depth(name: &str) -> usize {
     let (mut depth, mut most) = (0usize, 0);
     for c in name.chars() {
@@ -79,7 +79,7 @@ pub(super) fn depth(name: &str) -> usize {
     most
 }
 
-/// Returns what stands in the parentheses of a name: names of backends, and names with values.
+/// Returns the entries in the parentheses of a name: names of backends, and names with values.
 pub(super) fn members(name: &str) -> (Vec<&str>, Vec<(&str, &str)>) {
     let (mut backends, mut entries) = (Vec::new(), Vec::new());
     let given = parts(name).1.unwrap_or_default();
@@ -112,7 +112,8 @@ pub(super) fn mentions(name: &str, backend: &str) -> bool {
     name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
 }
 
-/// Parses a number of bytes: a number, or a number and one of `K`, `M`, `G` and `T`, which stand for 2¹⁰, 2²⁰, 2³⁰ and 2⁴⁰.
+/// Parses a number of bytes: a number, or a number and one of the units `K`, `M`, `G` and `T`, which mean 2¹⁰, 2²⁰, 2³⁰
+/// and 2⁴⁰.
 fn bytes(text: &str) -> Option<u64> {
     let (number, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
         Some(number) => (number, 10 * ("KMGT".find(text.chars().next_back()?)? as u32 + 1)),

@@ -19,8 +19,8 @@ use std::sync::{Arc, PoisonError};
 /// call.
 ///
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
-/// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return false if
-/// the backend does not offer it. They take ranges that lie within their tensors, none of which is of strings.
+/// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return
+/// false if the backend does not offer it. Ranges must be within their tensors, and tensors must not be of strings.
 #[expect(missing_docs, reason = "as the methods of the same name in `bb::services`")]
 pub trait OfferedServices: Sealed + Send + Sync {
     fn has(&self, service: Service) -> bool;
@@ -92,7 +92,7 @@ impl<T> KernelTable<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Takes all kernels out.
+    /// Removes all kernels.
     pub(super) fn clear(&self) {
         let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
         // The backend's code drops them, so no lock is held.
@@ -137,8 +137,8 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
-    /// Calls a part of the service of memory that changes a tensor. Meanwhile the value does not hold the tensor, so that the
-    /// backend can change it in place if nobody else holds it.
+    /// Calls a method of the memory service that changes a tensor. Meanwhile the value does not hold the tensor, so
+    /// that the backend can change it in place if there is no other handle.
     fn change(
         &self,
         op: &'static str,
@@ -344,7 +344,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
     }
 }
 
-/// Compares the outputs of a kernel with what the call asked for.
+/// Compares the outputs of a kernel with the specifications in the call.
 fn check_outputs<T: Tensor>(asked: &[OutputSpec], made: &[T]) -> Result<(), KernelProblem> {
     if asked.len() != made.len() {
         let (expected, got) = (asked.len(), made.len());

@@ -1,4 +1,4 @@
-//! The options with which a backend is opened, and the devices that it finds at run time.
+//! The options of opening a backend, and the devices that it finds at run time.
 //!
 //! A backend declares the options that it accepts (`#[bb(open = path, options(threads))]`). Other options are
 //! refused before its constructor is called, so that no option is ignored silently.
@@ -10,7 +10,7 @@ use bb_ir::{DataType, DataTypes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// The options with which a backend is opened. If an option is `None`, the backend decides.
+/// The options of opening a backend. If an option is `None`, the backend decides.
 ///
 /// # Examples
 ///
@@ -66,17 +66,17 @@ impl OpenOptions {
         OpenOptions { narrow_floats: true, ..self }
     }
 
-    /// Returns the options with one that the backend declares itself, such as `tile`.
+    /// Returns the options with an option that the backend declares itself, for instance `tile`.
     ///
-    /// The backend's declaration tells its type. Name and value are checked when the backend is opened.
+    /// The backend's declaration defines its type. Name and value are checked when the backend is opened.
     #[must_use]
     pub fn with_own(mut self, name: impl Into<String>, value: impl std::fmt::Display) -> OpenOptions {
         self.own.insert(name.into(), value.to_string());
         self
     }
 
-    /// Returns the value of an option that the backend declares itself. A constructor gets the default of each that nobody
-    /// gave.
+    /// Returns the value of an option that the backend declares itself. A constructor gets the default of each option
+    /// that is not set.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl OpenOptions {
         shared.chain(self.own.clone()).collect()
     }
 
-    /// Returns those of the options that a backend takes; without those that a backend declares itself.
+    /// Returns the options that a backend takes, without the options that a backend declares itself.
     pub(super) fn kept(&self, takes: &[OpenOption]) -> OpenOptions {
         let has = |option| takes.contains(&option);
         OpenOptions {
@@ -316,7 +316,7 @@ pub(super) fn taken(
     takes: &'static [OpenOption],
     options: &OpenOptions,
 ) -> Result<(), Error> {
-    // What backends lack is known once they are constructed.
+    // Whether a backend lacks element types is known only after construction, so `NarrowFloats` is not checked here.
     let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
     if let Some(option) = options.given().filter(of_backend).find(|option| !takes.contains(option)) {
         return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
@@ -341,8 +341,8 @@ pub(super) fn taken(
     options.threads.map_or(Ok(()), |threads| check_threads(threads.get()))
 }
 
-/// Returns the options with all that a backend declares itself: the defaults of those that nobody gave, and the others as everybody
-/// writes their values.
+/// Returns the options with all that a backend declares itself: defaults where no value is set, and values in their
+/// normal form.
 pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptions {
     let mut all = options.clone();
     for own in takes.iter().filter_map(|option| option.own()) {
@@ -394,11 +394,11 @@ pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
     check_device(B::NAME, device, list)
 }
 
-/// Checks the name of a device, and that the device is among those that the backend lists, if it does.
+/// Checks the name of a device, and that the backend lists the device, if it lists devices.
 ///
 /// # Errors
 ///
-/// [`Error::DeviceName`]; [`Error::UnknownDevice`]; those of the list.
+/// [`Error::DeviceName`]; [`Error::UnknownDevice`]; the errors of the list.
 pub(super) fn check_device(
     backend: &'static str,
     device: &str,

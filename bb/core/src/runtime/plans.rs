@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Options with which what is compiled is found again.
+    /// Returns options with an identity, so that the compiled result is found again.
     fn known() -> CompileOptions {
         let mut options = CompileOptions::default();
         options.identity = Some(GraphIdentity::fresh());

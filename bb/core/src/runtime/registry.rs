@@ -33,7 +33,7 @@ struct Slot {
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
     /// Whether an instance that was shut down or lost its device can be replaced: not if the caller passed a running one.
     reopens: bool,
-    /// What makes a backend that was added; one that is linked is made by its record.
+    /// The constructor of a backend that was added; a linked backend is constructed by its registration.
     made: Option<Made>,
 }
 
@@ -201,7 +201,7 @@ impl Registry {
         if CombinedRegistration::all().iter().any(|combined| combined.name == name) {
             return taken("a function of backends");
         }
-        // One lock over looking and adding, so that of two threads with one name the second fails.
+        // One lock covers the check and the insertion, so that if two threads add the same name, the second fails.
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.slots.iter().chain(&*added).find(|known| known.registration.name == name) {
             return taken(known.registration.path);
@@ -229,23 +229,22 @@ impl Registry {
     /// The name may hold options in parentheses: `chip(tile=64, narrow_floats)`.
     ///
     /// Layers stand before the backend, the outermost first, each with its own options: `metrics+limit(memory=1G)+cpu`.
-    /// `first_of(gpu, cpu)` is made of several backends: each operation runs on the one that suits it.
+    /// `first_of(gpu, cpu)` combines several backends: each operation runs on the one that suits it.
     ///
-    /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in the list of
-    /// devices, from 0; each device has its own instance. An instance that was shut down, or whose device is lost, is replaced by
-    /// a new one. If another thread is opening the
-    /// backend, the call waits for that.
+    /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in
+    /// the list of devices, from 0; each device has its own instance. An instance that was shut down, or whose device
+    /// is lost, is replaced by a new one. If another thread is opening the backend, the call waits for that.
     ///
     /// The constructor of a backend may open other backends, and list all of them. It must not wait for another thread
-    /// that opens the backend which it constructs: such a wait does not end, and only waits of the registry itself are
-    /// recognised.
+    /// that opens the backend under construction. That wait would not end, because the registry recognises only its own
+    /// waits.
     ///
     /// # Errors
     ///
-    /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the
-    /// linked names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`]
-    /// if it does not distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::UnknownOption`] and [`Error::OptionValue`] for options in the name;
-    /// [`Error::Unavailable`] if the constructor fails (the next call
+    /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the linked
+    /// names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`] if it does not
+    /// distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::UnknownOption`] and
+    /// [`Error::OptionValue`] for options in the name; [`Error::Unavailable`] if the constructor fails (the next call
     /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
     /// opens.
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
@@ -314,7 +313,7 @@ impl Registry {
         }
     }
 
-    /// Returns the options that the backend takes on which the layers of a name stand.
+    /// Returns the options of the backend below the layers of a name.
     pub(super) fn takes(&self, name: &str) -> &'static [OpenOption] {
         let backend = named::stack(name).pop().unwrap_or_default();
         self.slot(named::backend_of(backend)).map_or(&[], |slot| slot.registration.options)
@@ -425,7 +424,7 @@ impl Slot {
         }
     }
 
-    /// Says what is opened.
+    /// Identifies an instance while it is opened.
     fn place(&self, options: &OpenOptions) -> Place {
         let entry = std::ptr::from_ref(self).addr();
         Place { entry, backend: self.registration.name, options: options.clone() }
@@ -489,7 +488,7 @@ impl Slot {
     }
 }
 
-/// Says that no backend of a name is linked.
+/// Returns the error that no backend of a name is linked.
 pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Error {
     Error::UnknownBackend {
         name: name.to_owned(),

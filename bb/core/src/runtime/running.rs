@@ -95,13 +95,13 @@ impl<B: Declared> Runtime<B> {
 impl<B: Backend + 'static> Runtime<B> {
     /// Starts a backend that does not use the derive, under a name, with only the primitives.
     ///
-    /// The runtime then does not know of native methods of extension families; see
+    /// The runtime then ignores native methods of extension families; see [`with_families`](Self::with_families).
     /// [`with_families`](Self::with_families).
     pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
         Runtime::with_families(name, backend, &[])
     }
 
-    /// Starts a backend that does not use the derive, under a name, with families such as `bb::ext::nn::table()`.
+    /// Starts a backend that does not use the derive, under a name, with families like `bb::ext::nn::table()`.
     pub fn with_families(
         name: &'static str,
         backend: B,
@@ -220,7 +220,7 @@ impl<B: Backend + 'static> Runtime<B> {
         Error::DeviceLost { backend: self.owner(), reason, source }
     }
 
-    /// Asks the backend whether its device is lost, and remembers a loss.
+    /// Queries the backend whether its device is lost, and remembers a loss.
     fn find_lost(&self) -> Option<String> {
         let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.lost());
         let reason = catch(ask).ok().flatten()?;
@@ -264,7 +264,7 @@ impl<B: Backend + 'static> Runtime<B> {
         }
     }
 
-    /// Returns what a compiled model for this backend is stamped with.
+    /// Returns the stamp of compiled models for this backend.
     fn stamp(&self) -> Stamp {
         Stamp::new(self.name, self.version, self.fingerprint())
     }
@@ -564,7 +564,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 }
 
-/// A compiled graph and the backend on which it runs.
+/// A compiled graph and the backend that runs it.
 struct Compiled<B: Backend + 'static> {
     runtime: Arc<Runtime<B>>,
     executable: Arc<dyn Executable<B>>,

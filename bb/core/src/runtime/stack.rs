@@ -1,7 +1,7 @@
 //! Layers by name: `metrics+limit(memory=1G)+cpu` is a backend with two layers on it.
 //!
-//! A crate registers a layer by `bb::register_layer!`, as backends are registered. Each layer of a name stands on what is right
-//! of it, by [`Erased`], so that it is compiled once.
+//! A crate registers a layer by `bb::register_layer!`, as backends are registered. Each layer of a name stands on the
+//! part of the name to its right, as an [`Erased`] backend, so that the layer is compiled once.
 
 use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::start_inner};
 use crate::ext::{ErasedError, ErasedTensor};
@@ -19,13 +19,13 @@ pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
     /// The name, of lower-case letters, digits and `-`.
     const NAME: &'static str;
 
-    /// What the layer does, in one sentence.
+    /// A description in one sentence.
     const ABOUT: &'static str;
 
     /// The options that the layer accepts; others are refused.
     const OPTIONS: &'static [OpenOption] = &[];
 
-    /// Puts the layer on a backend.
+    /// Builds the layer on a backend.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
 pub struct LayerRegistration {
     /// The name.
     pub name: &'static str,
-    /// What the layer does, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
     /// The options that it accepts.
     pub options: &'static [OpenOption],
@@ -92,7 +92,7 @@ pub(crate) fn is_stack(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Those of `open` and of the layers.
+/// The errors of `open` and of the layers.
 pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Error>) -> Result<Erased, Error> {
     let mut parts = named::stack(name);
     let mut stack = open(parts.pop().unwrap_or_default())?;
@@ -106,7 +106,7 @@ pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Erro
 #[derive(Debug, Default)]
 pub(crate) struct Stacked(Mutex<Kept>);
 
-/// What was opened.
+/// The opened stacks, behind the lock.
 #[derive(Debug, Default)]
 struct Kept {
     opened: Vec<Opened>,
@@ -148,7 +148,7 @@ impl Stacked {
         })
     }
 
-    /// Takes out the instances whose names have the backend in them.
+    /// Removes and returns the instances whose names contain the backend.
     pub(super) fn forget(&self, backend: &str) -> Vec<BackendHandle> {
         let mut kept = self.lock();
         kept.removals += 1;
@@ -160,11 +160,11 @@ impl Stacked {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the instance of a name and options that is kept, or the one that `make` makes.
+    /// Returns the cached instance of a name and options, or the instance that `make` makes.
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// The errors of `make`.
     pub(super) fn kept(
         &self,
         name: &str,
@@ -184,7 +184,7 @@ impl Stacked {
         if let Some(other) = found(&kept.opened, name, options) {
             return Ok(other);
         }
-        // If a backend was removed meanwhile, this may be made of it.
+        // If a backend was removed meanwhile, this instance may contain it, so it is not cached.
         if kept.removals != removals {
             return Ok(handle);
         }
@@ -198,7 +198,7 @@ impl Stacked {
     }
 }
 
-/// Puts the layer that a part of a name says on a backend.
+/// Builds the layer that a part of a name describes on a backend.
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     let (name, given) = named::split(part, &OpenOptions::default())?;
     let all = LayerRegistration::all();

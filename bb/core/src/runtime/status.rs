@@ -1,6 +1,6 @@
-//! What a running backend reports about itself: capabilities, counters and state.
+//! Reports of a running backend about itself: capabilities, counters and state.
 //!
-//! Authors of backends do not need to know this; the runtime does all of it.
+//! Authors of backends do not deal with this; the runtime does all of it.
 
 use super::BackendId;
 use super::counter::{Call, Counter};
@@ -21,7 +21,8 @@ pub struct Capabilities {
     pub families: Vec<(Family, OpSet)>,
     /// The element types that the backend has.
     pub types: DataTypes,
-    /// What the backend says of its device: its kind, the greatest rank, the alignment, and what the author adds.
+    /// The backend's description of its device: its kind, the greatest rank, the alignment, and further entries of the
+    /// author.
     pub device: DeviceInfo,
 }
 
@@ -50,8 +51,8 @@ pub struct Status {
     pub failures: u64,
     /// The number of calls that panicked.
     pub panics: u64,
-    /// The number of dispatched graphs that the backend has neither completed nor given up. It does not matter whether
-    /// anybody reads the result.
+    /// The number of dispatched graphs that the backend has neither completed nor given up, whether or not their
+    /// results are read.
     pub pending: u64,
     /// The number of submissions that the device has not finished; `None` if the backend does not know.
     pub queued: Option<u64>,
@@ -86,7 +87,7 @@ pub(super) struct Counters {
     panics: AtomicU64,
     pending: Mutex<u64>,
     idle: Condvar,
-    /// Why the device is lost.
+    /// The reason that the device is lost.
     reason: OnceLock<String>,
     last_error: Mutex<Option<Arc<str>>>,
     /// Whether a call of `shut_down` has drained the backend.
@@ -153,8 +154,8 @@ impl Counters {
     ///
     /// Inside a call it does not wait, because it would wait for itself. Returns true to the first caller that waited.
     pub(super) fn shut_down(&self) -> bool {
-        /// The time between two looks at the running calls. A call does not wake this thread when it ends, because
-        /// then every call would have to ask whether somebody waits.
+        /// The time between two checks of the running calls. A call does not wake this thread when it ends, because
+        /// then every call would have to check for waiting threads.
         const LOOK: Duration = Duration::from_micros(200);
         self.lifecycle.store(SHUT_DOWN, Ordering::SeqCst);
         if self.calls.is_running_here() {

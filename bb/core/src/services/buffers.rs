@@ -1,4 +1,4 @@
-//! Buffers by number, for callers that cannot hold a [`Value`], such as those of another language.
+//! Buffers by number, for callers that cannot hold a [`Value`], for instance callers in another language.
 
 mod calls;
 mod transfers;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// The number of a buffer in a [`Buffers`]. It is not reused: the number of a freed buffer stays wrong for ever.
+/// The number of a buffer in a [`Buffers`]. It is not reused: the number of a freed buffer stays invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId {
     table: u32,
@@ -31,7 +31,7 @@ pub struct BufferMeta {
     pub bytes: usize,
 }
 
-/// Why a buffer could not be used by its number.
+/// The reason that a buffer could not be used by its number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferFault {
@@ -43,7 +43,7 @@ pub enum BufferFault {
     #[error("the buffer belongs to another table")]
     Foreign,
 
-    /// The bytes are not as many as the buffer has.
+    /// The number of bytes differs from the size of the buffer.
     #[error("expected {expected} bytes, got {got}")]
     Length {
         /// The size of the buffer.
@@ -101,7 +101,7 @@ struct Place {
     value: Option<Value>,
     /// The thread that changes the tensor now. Others wait for it.
     taken: Option<ThreadId>,
-    /// Whether the memory stays where it is, because the caller asked for an alignment.
+    /// Whether the memory must stay at its address, because the caller requested an alignment.
     placed: bool,
 }
 
@@ -114,7 +114,7 @@ struct Table {
 
 /// Buffers of a running backend by number: each is a tensor, which `alloc` makes and `free` drops.
 ///
-/// Every method may be called by several threads at once. The table drops what is left in it.
+/// Every method may be called by several threads at once. Dropping the table drops its buffers.
 ///
 /// # Examples
 ///
@@ -213,7 +213,7 @@ impl Buffers {
         Ok(self.insert(self.on.memory()?.allocate(dtype, shape, alignment)?, true))
     }
 
-    /// Gives a number to a tensor, which must be of this backend.
+    /// Assigns a number to a tensor, which must be of this backend.
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl Buffers {
         }
     }
 
-    /// Takes the tensor of a buffer out, so that it can be changed in place.
+    /// Takes the tensor out of a buffer, so that it can be changed in place.
     fn take(&self, id: BufferId) -> Result<Taken<'_>, Error> {
         let value = self.with(id, |place| {
             place.taken = Some(thread::current().id());

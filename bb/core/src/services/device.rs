@@ -1,6 +1,6 @@
-//! What a backend says of its device.
+//! A backend's description of its device.
 
-/// What kind of device a backend computes on.
+/// The kind of device that a backend computes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -29,7 +29,7 @@ impl std::fmt::Display for DeviceKind {
     }
 }
 
-/// What a backend says of its device: [`Backend::device_info`](crate::Backend::device_info). The default says nothing.
+/// A backend's description of its device: [`Backend::device_info`](crate::Backend::device_info). The default is empty.
 ///
 /// # Examples
 ///
@@ -46,11 +46,11 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// The greatest rank of a tensor; `None` if the backend has no limit or does not say.
     pub greatest_rank: Option<usize>,
-    /// To a multiple of which address or offset the memory of tensors begins.
+    /// The alignment of the memory of tensors: its address or offset is a multiple of this number.
     ///
     /// Units: bytes.
     pub alignment: Option<u64>,
-    /// What the author of the backend adds, by name.
+    /// Further entries of the backend's author, by name.
     pub more: Vec<(&'static str, String)>,
 }
 
@@ -82,7 +82,7 @@ impl DeviceInfo {
         self
     }
 
-    /// Returns what the author says under a name.
+    /// Returns the author's entry of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.more.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }

@@ -1,4 +1,4 @@
-//! Why a service could not do what was asked.
+//! Errors of services.
 
 use super::{KernelFormat, Pressure};
 use crate::BoxError;
@@ -26,14 +26,14 @@ impl std::fmt::Display for Service {
     }
 }
 
-/// Why a service could not do what was asked. The runtime adds the name of the backend.
+/// The error of a service. The runtime adds the name of the backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The device is lost.
     #[error("the device is lost: {reason}", reason = sentence(.reason))]
     Lost {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 
@@ -44,12 +44,12 @@ pub enum ServiceError {
         what: &'static str,
     },
 
-    /// What was asked for has no use on this backend.
+    /// The requested operation has no use on this backend.
     #[error("{what} is not needed: {reason}")]
     NotNeeded {
-        /// What was asked for.
+        /// The requested operation.
         what: &'static str,
-        /// Why it has no use.
+        /// The reason that it has no use.
         reason: &'static str,
     },
 
@@ -130,10 +130,10 @@ pub enum KernelProblem {
         got: u32,
     },
 
-    /// A count is not what was declared.
+    /// A count differs from the declared count.
     #[error("{what}: expected {expected}, got {got}")]
     Count {
-        /// What was counted.
+        /// The counted items.
         what: &'static str,
         /// The declared count.
         expected: usize,
@@ -159,12 +159,12 @@ pub enum KernelProblem {
         index: usize,
     },
 
-    /// An output is not what the call asked for. This is a mistake of the backend.
+    /// An output does not match the specification in the call. This is a mistake of the backend.
     #[error("output {index} is not what was asked for: expected {expected}, got {got}", expected = sentence(.expected), got = sentence(.got))]
     Output {
         /// The number of the output.
         index: usize,
-        /// The element type and shape that were asked for.
+        /// The element type and shape in the call.
         expected: String,
         /// The element type and shape of the result.
         got: String,
@@ -173,7 +173,7 @@ pub enum KernelProblem {
     /// The compiler refused the code.
     #[error("it does not compile: {message}", message = sentence(.message))]
     Compile {
-        /// What the compiler said.
+        /// The compiler's message.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a plan or a peer relies on: the rows of the operations, the versions, and which operations are native.
+//! Fingerprints of a backend: the rows of the operations, the versions, and which operations are native.
 
 use crate::Error;
 use bb_ir::Limits;
@@ -7,10 +7,11 @@ use bb_ir::op::AtomicOpsetDecl;
 use bb_ir::text::{sentence, shown};
 use std::collections::BTreeMap;
 
-/// What a compiled model or a peer relies on: versions, the signature of each operation, and which are native.
+/// The facts that a compiled model or a peer relies on: versions, the signature of each operation, and which are
+/// native.
 ///
-/// It is computed from the tables, so nobody needs to raise a number. [`BackendHandle::fingerprint`](crate::BackendHandle::fingerprint)
-/// returns that of a running backend.
+/// It is computed from the tables, so there is no version number to maintain by hand.
+/// [`BackendHandle::fingerprint`](crate::BackendHandle::fingerprint) returns the fingerprint of a running backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     /// The version of `bb`.
@@ -41,18 +42,18 @@ bb_ir::__compact!(struct Fingerprint { bb, version, path, families });
 bb_ir::__compact!(struct FamilyPart { name, operations });
 bb_ir::__compact!(struct OperationPart { name, signature, native });
 
-/// A part in which two fingerprints differ.
+/// A difference of two fingerprints.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
     /// A version, or the type of the backend.
     #[error("{what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     Text {
-        /// What it is.
+        /// The name of the differing part.
         what: &'static str,
-        /// That of this backend.
+        /// The text of this backend.
         expected: String,
-        /// That of the other side.
+        /// The text of the other side.
         got: String,
     },
 
@@ -85,7 +86,7 @@ pub enum Difference {
         operation: String,
     },
 
-    /// An operation is native on one side alone.
+    /// An operation is native only on one side.
     #[error("`{family}::{operation}` is native {}", if *.here { "here alone" } else { "there alone" }, family = shown(.family), operation = shown(.operation))]
     Native {
         /// The family.
@@ -101,13 +102,13 @@ fn sides(here: bool) -> &'static str {
     if here { "this side has" } else { "the other side has" }
 }
 
-/// The parts in which two fingerprints differ; at least one.
+/// The differences of two fingerprints; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceList(pub Vec<Difference>);
 
 impl std::fmt::Display for DifferenceList {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// So many differences are written out.
+        /// The greatest number of differences that are written out.
         const SHOWN: usize = 5;
         for (i, difference) in self.0.iter().take(SHOWN).enumerate() {
             write!(f, "{}{difference}", if i == 0 { "" } else { "; " })?;
@@ -149,8 +150,8 @@ impl Fingerprint {
         }
     }
 
-    /// Returns in what another fingerprint differs from this one, which is that of this side. If the list is empty, the two are
-    /// equal.
+    /// Returns the differences of another fingerprint from this one, which belongs to this side. If the list is empty,
+    /// the two are equal.
     pub fn differences(&self, other: &Fingerprint) -> Vec<Difference> {
         let texts = [
             ("the version of bb", &self.bb, &other.bb),

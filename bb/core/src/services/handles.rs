@@ -45,12 +45,12 @@ impl BackendHandle {
         self.runtime().shut_down()
     }
 
-    /// Returns what a compiled model or a peer relies on.
+    /// Returns the fingerprint, which a compiled model or a peer relies on.
     pub fn fingerprint(&self) -> Fingerprint {
         self.runtime().fingerprint()
     }
 
-    /// Compares the fingerprint that a peer sent ([`Fingerprint::to_bytes`]) with that of this backend.
+    /// Compares the fingerprint that a peer sent ([`Fingerprint::to_bytes`]) with the fingerprint of this backend.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl MemoryHandle {
 
     /// Sets the greatest number of bytes that the backend allocates; `None` removes the limit.
     ///
-    /// An allocation that does not fit first frees unused buffers, then calls the pressure callback, and then fails with an
-    /// error whose [`Error::memory_pressure`] says how much was asked for.
+    /// An allocation that does not fit first frees unused buffers, then calls the pressure callback, and then fails
+    /// with an error whose [`Error::memory_pressure`] reports the requested bytes.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl MemoryHandle {
         self.0.runtime().allocate(dtype, shape, alignment)
     }
 
-    /// Lends the bytes of a tensor, row-major as in [`TensorData`]. Where the backend computes in the memory of the host, nothing
-    /// is copied; else `body` gets a copy.
+    /// Calls `body` with the bytes of a tensor, row-major as in [`TensorData`]. Where the backend computes in the
+    /// memory of the host, nothing is copied; otherwise `body` gets a copy.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl KernelsHandle {
         self.0.runtime().loaded_kernels()
     }
 
-    /// Returns what is known of a loaded kernel: its bindings, immediates and workgroup.
+    /// Describes a loaded kernel: its bindings, immediates and workgroup.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ impl std::fmt::Display for KernelFormat {
     }
 }
 
-/// What a Rust function gets when it runs as a kernel: the bytes of its bindings, row-major and little-endian as in
+/// The arguments of a Rust function that runs as a kernel: the bytes of its bindings, row-major and little-endian as in
 /// [`TensorData`](crate::TensorData).
 #[derive(Debug)]
 #[non_exhaustive]
@@ -161,7 +161,7 @@ impl OutputSpec {
     }
 }
 
-/// What kernels of a backend may use.
+/// The limits of a backend's kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelLimits {
@@ -226,11 +226,11 @@ impl KernelLimits {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct KernelCall<'a, T> {
-    /// The inputs; as many as the kernel declares.
+    /// The inputs, one for each input that the kernel declares.
     pub inputs: &'a [&'a T],
-    /// The outputs to make; as many as the kernel declares.
+    /// The outputs to make, one for each output that the kernel declares.
     pub outputs: &'a [OutputSpec],
-    /// The immediates; as many bytes as the kernel declares.
+    /// The immediates, with the number of bytes that the kernel declares.
     pub immediates: &'a [u8],
     /// The number of workgroups in each direction. If one is 0, nothing runs and the outputs are zero.
     pub grid: [u32; 3],
@@ -250,7 +250,7 @@ impl<'a, T> KernelCall<'a, T> {
 
 /// A kernel that a backend has compiled. It is dropped when it is unloaded and no call runs it.
 pub trait LoadedKernel<T>: Send + Sync {
-    /// Runs the kernel and returns its outputs, with the element types and shapes that the call asks for.
+    /// Runs the kernel and returns its outputs, with the element types and shapes in the call.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ pub trait LoadedKernel<T>: Send + Sync {
 pub struct KernelInfo {
     /// The name under which it is run and unloaded.
     pub name: String,
-    /// The form in which it was loaded.
+    /// The format of the loaded kernel.
     pub format: KernelFormat,
     /// The name of the entry point in WGSL and SPIR-V.
     pub entry: String,

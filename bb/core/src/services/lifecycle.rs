@@ -17,7 +17,7 @@ pub trait Lifecycle: Send + Sync {
         Ok(())
     }
 
-    /// Finishes all submitted work and releases what the device holds.
+    /// Finishes all submitted work and releases the resources of the device.
     ///
     /// The runtime calls this once. Before, it refuses new calls, and waits for running calls and dispatched graphs.
     ///
@@ -30,9 +30,9 @@ pub trait Lifecycle: Send + Sync {
 
     /// Returns why the device is lost; `None` while it works.
     ///
-    /// The runtime asks after each failed call, and before it hands out an open instance again. Once this returned a
-    /// reason, each call is refused with [`Error::DeviceLost`](crate::Error::DeviceLost), and the registry opens the backend
-    /// anew for the next caller.
+    /// The runtime queries this after each failed call, and before it hands out an open instance again. Once this
+    /// returned a reason, each call is refused with [`Error::DeviceLost`](crate::Error::DeviceLost), and the registry
+    /// opens the backend anew for the next caller.
     fn lost(&self) -> Option<String> {
         None
     }
@@ -42,7 +42,7 @@ pub trait Lifecycle: Send + Sync {
         false
     }
 
-    /// Returns the number of submissions that the device has not finished, if the backend knows.
+    /// Returns the number of submissions that the device has not finished; `None` if the backend does not count them.
     fn queued(&self) -> Option<u64> {
         None
     }

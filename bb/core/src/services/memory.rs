@@ -20,7 +20,7 @@ pub struct MemoryStatistics {
     pub peak: u64,
     /// The greatest allowed value of `live + pooled`; `None` if there is no limit.
     pub limit: Option<u64>,
-    /// The bytes that the device or the system still has, as far as the backend knows.
+    /// The bytes that the device or the system still has, as far as the backend can determine.
     pub available: Option<u64>,
 }
 
@@ -36,8 +36,8 @@ impl MemoryStatistics {
         MemoryStatistics { available: bytes, ..self }
     }
 
-    /// Returns how many bytes can still be allocated: what the limit leaves, and what the device has; `None` if neither is
-    /// known.
+    /// Returns how many bytes can still be allocated: the lesser of the rest of the limit and the free memory of the
+    /// device; `None` if neither is known.
     pub fn can_allocate(&self) -> Option<u64> {
         let within = self.limit.map(|limit| limit.saturating_sub(self.live));
         // Unused buffers are used again or freed.
@@ -99,7 +99,7 @@ impl Pressure {
     }
 }
 
-/// An allocation for which the system or a device has no memory.
+/// An allocation that failed because the system or a device has no memory left.
 ///
 /// A backend's error has this among its causes, so that its kind is [`ErrorKind::Limit`](crate::ErrorKind::Limit).
 ///
@@ -158,11 +158,11 @@ pub trait Memory<T>: Send + Sync {
 
     /// Sets the greatest number of bytes that the backend allocates; `None` removes the limit.
     ///
-    /// A limit below what is in use fails the next allocations; it frees nothing that is in use.
+    /// A limit below the memory in use fails the next allocations; it frees no memory in use.
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`], which is what the default returns.
+    /// [`ServiceError::Unsupported`] by default.
     fn set_limit(&self, bytes: Option<u64>) -> Result<(), ServiceError> {
         let _unused = bytes;
         Err(ServiceError::Unsupported { what: "a memory limit" })
@@ -184,7 +184,7 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`], which is what the default returns.
+    /// [`ServiceError::Unsupported`] by default.
     fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), ServiceError> {
         let _unused = callback;
         Err(ServiceError::Unsupported { what: "a callback for memory pressure" })
@@ -194,14 +194,13 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Foreign`] if the backend cannot use this buffer; [`ServiceError::Unsupported`], which is what the
-    /// default returns.
+    /// [`ServiceError::Foreign`] if the backend cannot use this buffer; [`ServiceError::Unsupported`] by default.
     fn import(&self, buffer: ForeignBuffer) -> Result<T, ServiceError> {
         let _unused = buffer;
         Err(ServiceError::Unsupported { what: "importing buffers" })
     }
 
-    /// Returns the buffer of a tensor. The buffer keeps the memory alive, and nobody may write to it.
+    /// Returns the buffer of a tensor. The buffer keeps the memory alive, and must not be written to.
     ///
     /// # Errors
     ///
@@ -224,8 +223,7 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ServiceError::NotNeeded`] if the memory has no gaps to close; [`ServiceError::Unsupported`], which is what the default
-    /// returns.
+    /// [`ServiceError::NotNeeded`] if the memory has no gaps to close; [`ServiceError::Unsupported`] by default.
     fn defragment(&self) -> Result<u64, ServiceError> {
         Err(ServiceError::Unsupported { what: "defragmentation" })
     }
@@ -236,24 +234,25 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`], which is what the default returns; the backend's own error.
+    /// [`ServiceError::Unsupported`] by default; the backend's own error.
     fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<T, ServiceError> {
         let _unused = (dtype, shape, alignment);
         Err(ServiceError::Unsupported { what: "aligned memory" })
     }
 
-    /// Lends the bytes of a tensor, row-major as in [`TensorData`](crate::TensorData). The runtime passes no tensor of strings.
+    /// Calls `body` with the bytes of a tensor, row-major as in [`TensorData`](crate::TensorData). The runtime passes
+    /// no tensor of strings.
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`] before `body` was called, which is what the default returns; the backend's own error.
+    /// [`ServiceError::Unsupported`] before `body` was called, by default; the backend's own error.
     fn map(&self, tensor: &T, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
         let _unused = (tensor, body);
         Err(ServiceError::Unsupported { what: "mapping memory" })
     }
 
-    /// Lends the bytes of a tensor for writing. If something else holds the memory, the tensor first becomes a copy, so that
-    /// other tensors never change.
+    /// Calls `body` with the bytes of a tensor for writing. If something else holds the memory, the tensor first
+    /// becomes a copy, so that other tensors never change.
     ///
     /// # Errors
     ///
@@ -263,7 +262,7 @@ pub trait Memory<T>: Send + Sync {
         Err(ServiceError::Unsupported { what: "mapping memory" })
     }
 
-    /// Copies bytes of a tensor, from `offset` on, to `into`. The runtime has checked that they lie within the tensor.
+    /// Copies bytes of a tensor, from `offset` on, to `into`. The runtime has checked that they are within the tensor.
     ///
     /// The default maps the tensor.
     ///
@@ -278,8 +277,8 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Replaces bytes of a tensor, from `offset` on; as [`map_mut`](Self::map_mut) where something else holds the memory. The
-    /// runtime has checked that they lie within the tensor.
+    /// Replaces bytes of a tensor, from `offset` on; as [`map_mut`](Self::map_mut) where something else holds the
+    /// memory. The runtime has checked that they are within the tensor.
     ///
     /// The default maps the tensor.
     ///
@@ -294,8 +293,8 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Copies `count` bytes of a tensor, from `from_offset` on, into another, from `to_offset` on. The runtime has checked that
-    /// they lie within both.
+    /// Copies `count` bytes of a tensor, from `from_offset` on, into another, from `to_offset` on. The runtime has
+    /// checked that they are within both.
     ///
     /// The default maps both.
     ///
@@ -319,8 +318,8 @@ pub trait Memory<T>: Send + Sync {
         copied
     }
 
-    /// Copies `count` bytes within a tensor, from `from` to `to`, which may overlap. The runtime has checked that both lie within
-    /// the tensor.
+    /// Copies `count` bytes within a tensor, from `from` to `to`, which may overlap. The runtime has checked that both
+    /// ranges are within the tensor.
     ///
     /// The default maps the tensor.
     ///
@@ -335,9 +334,9 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Computes an operation into the memory of `out`, and returns true. Returns false, and writes nothing, if the backend has no
-    /// such kernel for these operands, if the result has another element type or shape than `out`, or if something else holds
-    /// the memory of `out`; then the runtime calls the operation as usual.
+    /// Computes an operation into the memory of `out`, and returns true. Returns false, and writes nothing, if the
+    /// backend has no kernel for these operands that writes into `out`, if the result has another element type or shape
+    /// than `out`, or if something else holds the memory of `out`; then the runtime calls the operation as usual.
     ///
     /// The default returns false.
     ///

@@ -1,4 +1,4 @@
-//! What a backend can offer besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
+//! Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
 //!
 //! Each is a small trait whose methods have defaults. A backend returns its implementation from
 //! [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and

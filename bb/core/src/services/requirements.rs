@@ -1,4 +1,4 @@
-//! Choosing a backend by what it can do.
+//! Selection of a backend by its abilities.
 
 use crate::runtime::LinkedBackends;
 use crate::{BackendHandle, Error, Primitive};
@@ -6,7 +6,7 @@ use bb_ir::op::{Family, OpSpec};
 use bb_ir::text::sentence;
 use bb_ir::{DataType, TensorData};
 
-/// What a program needs of a backend. The default needs nothing.
+/// A program's requirements on a backend. The default has none.
 ///
 /// # Examples
 ///
@@ -29,14 +29,14 @@ pub struct Requirements {
     pub families: Vec<Family>,
     /// Operations that must be native.
     pub operations: Vec<&'static OpSpec>,
-    /// The number of bytes that the backend must be able to allocate. A backend that does not know how much it can allocate
-    /// meets this with a [`Doubt`], because many devices do not tell.
+    /// The number of bytes that the backend must be able to allocate. A backend that does not report how much it can
+    /// allocate meets this with a [`Doubt`], because many devices do not report it.
     pub memory: Option<u64>,
     /// Whether calls must return before the device has computed.
     pub asynchronous: bool,
 }
 
-/// Why a backend does not meet the requirements.
+/// The reason that a backend does not meet the requirements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unmet {
@@ -49,7 +49,7 @@ pub enum Unmet {
     Type {
         /// The element type.
         dtype: DataType,
-        /// What the backend said.
+        /// The backend's reason.
         reason: String,
     },
 
@@ -80,11 +80,11 @@ pub enum Unmet {
     Synchronous,
 }
 
-/// What is not certain of a backend that meets the requirements as far as it says.
+/// An uncertainty about a backend that meets the requirements as far as it reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It does not tell how much memory it can allocate.
+    /// It does not report how much memory it can allocate.
     #[error("it does not tell whether it can allocate the {needed} bytes that are needed")]
     Memory {
         /// The bytes needed.
@@ -134,7 +134,8 @@ impl Requirements {
         let mut unmet = Vec::new();
         let capabilities = on.runtime().capabilities();
         for &dtype in &self.types {
-            // The runtime holds what a backend lacks in other types or on the host, which is not what is asked for.
+            // The runtime emulates missing types with other types or on the host, but the requirement is that the
+            // backend has the type.
             if !capabilities.types.has(dtype) {
                 let reason = format!("it has {}", capabilities.types);
                 unmet.push(Unmet::Type { dtype, reason });
@@ -168,14 +169,14 @@ impl Requirements {
 }
 
 impl Requirements {
-    /// Returns what is not certain of a running backend that leaves nothing [`unmet`](Self::unmet).
+    /// Returns the uncertainties about a running backend that leaves nothing [`unmet`](Self::unmet).
     pub fn doubts(&self, on: &BackendHandle) -> Vec<Doubt> {
         let memory = self.memory.filter(|_| can_allocate(on).is_none());
         memory.map(|needed| Doubt::Memory { needed }).into_iter().collect()
     }
 }
 
-/// Returns how many bytes a backend can allocate, if it knows.
+/// Returns how many bytes a backend can allocate, if it reports that.
 fn can_allocate(on: &BackendHandle) -> Option<u64> {
     on.memory().and_then(|memory| memory.statistics()).ok()?.can_allocate()
 }
@@ -189,8 +190,8 @@ fn holds(on: &BackendHandle, dtype: DataType) -> Result<(), Error> {
 }
 
 impl LinkedBackends {
-    /// Returns the first backend, by name, that meets all requirements. One of which everything is certain goes before one
-    /// that does not tell ([`find_with_doubts`](Self::find_with_doubts)).
+    /// Returns the first backend, by name, that meets all requirements. A backend that certainly meets them goes before
+    /// one with doubts ([`find_with_doubts`](Self::find_with_doubts)).
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl LinkedBackends {
         self.find_with_doubts(requirements).map(|found| found.backend)
     }
 
-    /// Returns what [`find`](Self::find) returns, and what is not certain of it.
+    /// Returns the result of [`find`](Self::find), with its doubts.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub(super) fn workgroup(kernel: &UserKernel) -> Option<[u32; 3]> {
 fn of_wgsl(text: &str, entry: &str) -> Option<[u32; 3]> {
     let text = without_comments(text);
     let mut from = 0;
-    // The attributes of a function are between the end of what stands before it and its name.
+    // The attributes of a function are between the end of the preceding item and its name.
     while let Some(at) = text.get(from..)?.find("fn").map(|at| at + from) {
         from = at + 2;
         let before = text.get(..at)?;

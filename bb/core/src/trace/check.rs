@@ -1,7 +1,7 @@
-//! Checks that a trace is what passes and plans rely on.
+//! Checks the invariants of a trace that passes and plans rely on.
 //!
-//! Values are made before they are read, and once; element types and extents are those that the operations' rules give;
-//! constants are what their values say; what runs once reads nothing that differs between runs.
+//! Each value is written once, before it is read. Element types and extents follow the operations' rules. Constants have the
+//! types and shapes that their values declare. Steps that run once read nothing that differs between runs.
 
 use super::steps::{
     ConstantIndex, InputIndex, Operation, Phase, Step, StepId, Trace, TraceValue, ValueSource,
@@ -15,7 +15,7 @@ use crate::{DataType, Error, Tensor};
 use bb_ir::op::OpSpec;
 use bb_ir::{Shape, infer};
 
-/// What is known of a value at a point of the trace.
+/// The state of a value at a point of the trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
     No,
@@ -35,8 +35,8 @@ impl Trace {
         self.steps.iter().try_for_each(|(id, step)| self.check_results(id, step))
     }
 
-    /// Checks that values are made before they are read, and once, and that constants are what their values say; not that
-    /// results are what the rules give.
+    /// Checks that each value is written once, before it is read, and that constants match their values. Does not check that
+    /// results match the operations' rules.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Trace {
         spec: &'static OpSpec,
         step: &Step,
     ) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
-        // An operation of a vendor may have no body, and only its types are asked for.
+        // A vendor operation may have no body; only its result types are needed here.
         let natives = vendor::operation(spec).map(|_| vendor::alone(spec)).into_iter().collect();
         let on = Tracer::new(natives, usize::MAX);
         let mut operands: Vec<Option<TracedTensor>> = Vec::with_capacity(step.inputs.len());
@@ -219,7 +219,7 @@ mod tests {
         on.finish([sum].iter().map(TracedTensor::read).collect())
     }
 
-    /// Plants a fault; returns what the check finds.
+    /// Plants a fault and returns the fault that the check finds.
     fn fault(plant: impl FnOnce(&mut Trace)) -> TraceFault {
         let mut trace = sound();
         trace.check().unwrap();

@@ -22,7 +22,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// Who makes and who reads each value of a trace.
+/// The step that makes each value of a trace, and the steps that read it.
 #[derive(Debug)]
 pub(crate) struct Uses {
     makers: Table<TraceValue, Option<StepId>>,
@@ -64,7 +64,7 @@ pub(crate) struct NewStep {
     /// Those of the parameters that are expressions.
     pub(crate) symbolic: Option<Box<SymbolicParams>>,
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
-    /// The nodes of all steps that the new one stands for.
+    /// The nodes of all steps that the new step replaces.
     pub(crate) origins: StepOrigins,
     pub(crate) phase: Phase,
 }
@@ -91,7 +91,7 @@ impl NewValue {
         NewValue { dtype, shape: shape.clone(), elements: elements.clone(), varying }
     }
 
-    /// A value of the element type of another and of as many elements, with these extents.
+    /// Returns a value with the element type and the number of elements of another value, and these extents.
     pub(crate) fn shaped(info: &TraceValueInfo, shape: Shape) -> NewValue {
         // Which of its dimensions vary is not known if one of the other's does.
         let varying = if info.varying == Varying::NONE { Varying::NONE } else { Varying::ALL };
@@ -108,10 +108,10 @@ const CIRCLE: &str = "values not to replace each other in a circle";
 #[derive(Debug)]
 pub(crate) struct TraceEdit<'t> {
     trace: &'t mut Trace,
-    /// What readers of a value read instead.
+    /// For each replaced value, the value that its readers read instead.
     replaced: HashMap<TraceValue, TraceValue>,
     removed: Table<StepId, bool>,
-    /// New steps, each with the step before which it runs, in the order in which they were inserted.
+    /// New steps in the order of insertion, each with the step before which it runs.
     inserted: Vec<(StepId, Step)>,
     changes: usize,
 }
@@ -192,11 +192,11 @@ impl TraceEdit<'_> {
         })
     }
 
-    /// Inserts a step before another, behind those inserted there already; returns the values that it makes.
+    /// Inserts a step before another, after the steps already inserted there. Returns the values of its results.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is no step `before`.
+    /// [`Error::Internal`] if the step `before` does not exist.
     pub(crate) fn insert(
         &mut self,
         before: StepId,
@@ -221,12 +221,12 @@ impl TraceEdit<'_> {
         Ok(outputs)
     }
 
-    /// Lets everything that reads `value` read `by` instead: steps from before, inserted ones, and the trace's outputs. The
-    /// step that makes `by` still reads `value`, so that a step can be put behind another.
+    /// Replaces `value` by `by` in everything that reads it: earlier steps, inserted steps, and the trace's outputs. The
+    /// step that makes `by` still reads `value`, so that a step can be put after another.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is no such value.
+    /// [`Error::Internal`] if one of the values does not exist.
     pub(crate) fn replace(&mut self, value: TraceValue, by: TraceValue) -> Result<(), Error> {
         self.trace.values.get(value)?;
         self.trace.values.get(by)?;
@@ -235,11 +235,11 @@ impl TraceEdit<'_> {
         Ok(())
     }
 
-    /// Removes a step. Nothing may read what it makes once all edits are made.
+    /// Removes a step. Once all edits are applied, no step may read its results.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if there is no such step.
+    /// [`Error::Internal`] if the step does not exist.
     pub(crate) fn remove(&mut self, step: StepId) -> Result<(), Error> {
         self.removed.set(step, true)?;
         self.changes += 1;
@@ -250,7 +250,7 @@ impl TraceEdit<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if values replace each other in a circle.
+    /// [`Error::Internal`] if replacements form a cycle.
     pub(crate) fn finish(mut self) -> Result<usize, Error> {
         if self.changes == 0 {
             return Ok(0);
@@ -285,7 +285,7 @@ impl TraceEdit<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if values replace each other in a circle.
+    /// [`Error::Internal`] if replacements form a cycle.
     fn shorten(&mut self) -> Result<(), Error> {
         let steps = self.inserted.iter().map(|(_, step)| step).chain(self.trace.steps.entries());
         let reading = steps.filter(|step| step.reads().any(|value| self.replaced.contains_key(&value)));
@@ -311,7 +311,7 @@ impl TraceEdit<'_> {
         Ok(())
     }
 
-    /// Lets a step read what replaces its operands.
+    /// Applies the replacements to the operands of a step.
     fn renamed(&self, mut step: Step) -> Result<Step, Error> {
         if !self.replaced.is_empty() {
             for value in step.inputs.iter_mut().flatten() {
@@ -321,10 +321,10 @@ impl TraceEdit<'_> {
         Ok(step)
     }
 
-    /// Finds what is read in place of a value by a step that makes `own`.
+    /// Returns the value that a step with the results `own` reads instead of `value`.
     fn current(&self, value: TraceValue, own: &[TraceValue]) -> Result<TraceValue, Error> {
         let mut current = value;
-        // A chain longer than this is a circle.
+        // A chain longer than this is a cycle.
         for _ in 0..=self.replaced.len() {
             match self.replaced.get(&current) {
                 Some(by) if !own.contains(by) => current = *by,
@@ -377,7 +377,7 @@ mod tests {
         let six = || Shape::from_slice(&[6]);
         assert_eq!(axes(&NewValue::shaped(&info([true, false]), six())), [true; 5]);
         assert_eq!(axes(&NewValue::shaped(&info([false, false]), six())), [false; 5]);
-        // All dimensions behind the 63rd are one.
+        // All dimensions after the 63rd share one bit.
         let far = Varying::of((0..70).map(|axis| axis == 69));
         assert_eq!([62, 63, 68, 69].map(|axis| far.has(axis)), [false, true, true, true]);
     }
@@ -386,7 +386,7 @@ mod tests {
         NewValue::fixed(DataType::F32, &[2])
     }
 
-    /// The values and steps of `exp(-x)`: the input, what `neg` makes, what `exp` makes.
+    /// The values and steps of `exp(-x)`: the input, the result of `neg`, the result of `exp`.
     fn negated_exp() -> (Trace, [TraceValue; 3], [StepId; 2]) {
         let trace = traced(|on, x| Ok(vec![on.exp(&on.neg(x)?)?]));
         (trace, [0, 1, 2].map(TraceValue::at), [0, 1].map(StepId::at))

@@ -1,4 +1,4 @@
-//! The elements of small integer tensors as expressions: what exporters compute shapes with.
+//! The elements of small integer tensors as expressions. Exporters compute shapes with such tensors.
 
 use super::extents::all_tied;
 use super::log::{Log, When};
@@ -56,7 +56,7 @@ pub(super) fn evaluate(
     if fixed {
         let (each, when) = log.asked(|| each(op, inputs, &types, params));
         let follow = |(data, each): (&TensorData, &Vec<Extent>)| {
-            // What was computed with expressions must be what was computed with numbers.
+            // The values of the expressions must equal the numbers that were computed.
             let numbers = crate::ext::integers(data).ok()?;
             numbers.into_iter().eq(each.iter().map(Extent::present)).then(|| {
                 let each: Vec<Extent> = each.iter().map(|extent| extent.under(&when, log)).collect();
@@ -103,7 +103,7 @@ fn each(
     }
     let operands: Vec<Contents<Extent>> = inputs.iter().map(|x| contents(x)).collect::<Option<_>>()?;
     let operands: SmallVec<[&Contents<Extent>; 4]> = operands.iter().collect();
-    // Errors were told when the numbers were computed.
+    // Errors were reported when the numbers were computed.
     let values = eval::primitive(op, &operands, results, params, &|_| false).ok()??;
     let whole = |entry: Entry<Extent>| match entry {
         Entry::Whole(extent) => Some(extent),

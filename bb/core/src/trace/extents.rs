@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Returns the types of a primitive's results, whose extents for the present inputs are `numbers`.
 ///
-/// What the rule asks of the operands' extents is a condition of the steps that use the results' extents. Where it cannot say what
-/// the results are, they have the present numbers if the operands' extents are the present ones.
+/// Conditions of the rule on the operands' extents become conditions of the steps that use the results' extents. If the rule
+/// cannot determine the results symbolically, the results have the present numbers, provided that the operands' extents do.
 pub(super) fn results(
     op: Primitive,
     inputs: &[&TracedTensor],

@@ -1,4 +1,4 @@
-//! An operation as a node of an opset: what the node has, and which element types the opset takes.
+//! The form of an operation as a node of an opset, and the element types that the opset takes.
 
 use super::proto::attribute;
 use crate::Error;
@@ -90,7 +90,7 @@ impl Form {
         Form { inputs: inputs.into_iter().collect(), ..self }
     }
 
-    /// Adds an attribute, unless leaving it out says the same.
+    /// Adds an attribute, unless an absent attribute has the same meaning.
     pub(super) fn attribute(mut self, name: &str, param: &Param<'_>) -> Form {
         self.attributes.extend(attribute(name, param));
         self
@@ -101,7 +101,7 @@ impl Form {
         self.attribute(name, &Param::Text(word.into()))
     }
 
-    /// Adds the parameters of the call under these names; `None` if an attribute cannot say what one says.
+    /// Adds the parameters of the call under these names. Returns `None` if an attribute cannot express a parameter.
     pub(super) fn attributes(self, call: &Call<'_>, names: &[&str]) -> Option<Form> {
         let exact = call.params.iter().all(|p| call.exact(p));
         let all = || names.iter().zip(call.params).fold(self, |form, (name, p)| form.attribute(name, p));

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// Which operations an exported model keeps as ONNX's own operators; all others are lowered to primitives.
 ///
-/// An operation that no primitives can express, like `TopK`, is kept whatever is asked.
+/// An operation that primitives cannot express, like `TopK`, is always kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Keep {
     /// None.
@@ -49,7 +49,7 @@ impl Keep {
 /// Whether a trace has an operation as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// No: its body stands for it.
+    /// No: its body replaces it.
     Never,
     /// If its body computes on the host, which no graph of primitives holds.
     ForHost,
@@ -57,7 +57,7 @@ pub(crate) enum Kept {
     Always,
 }
 
-/// What an export keeps.
+/// The policy of an export: the opset and the operations to keep.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) opset: i64,
@@ -92,10 +92,10 @@ pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
     call.takes(op, form.subject?).then_some(form)
 }
 
-/// Adds attributes and inputs to a form that has the operands; the names are those of the parameters.
+/// Adds attributes and inputs to a form that has the operands; the names are the parameters' names.
 type Write = fn(&Call<'_>, Form, &[&'static str]) -> Option<Form>;
 
-/// ONNX's operator for an operation, and what writes it.
+/// ONNX's operator for an operation, and the function that writes it.
 type Row = Option<(&'static str, Write)>;
 
 /// A family whose rows name ONNX's operators.
@@ -104,7 +104,7 @@ trait Exported {
     const ROWS: &'static [Row];
 }
 
-/// What a row exports, if it says so.
+/// The entry of a row: its ONNX operator, or `None` if the row names none.
 macro_rules! exported {
     () => {
         None
@@ -196,7 +196,7 @@ fn window(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     (rank >= 3 && call.of_one_type() && pads.iter().all(|&pad| pad >= 0)).then(|| same(call, form, names))?
 }
 
-/// A window that begins in the padding at the end counts for nothing since opset 22; before, ONNX does not say so.
+/// Since opset 22, a window that begins in the padding at the end is ignored; before, ONNX leaves this undefined.
 fn pool(call: &Call<'_>, mut form: Form, names: &[&'static str]) -> Option<Form> {
     let (_, rank) = call.operand(0)?;
     if rank < 3 {
@@ -263,7 +263,7 @@ fn is_inf(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     Some(form.attribute("detect_negative", negative).attribute("detect_positive", positive))
 }
 
-/// ONNX takes floats with the sign of the dividend alone.
+/// For floats, ONNX defines only the remainder with the sign of the dividend.
 fn modulo(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let whole = !call.subject()?.is_float();
     (whole || call.params == [Param::Bool(true)]).then(|| same(call, form, names))?
@@ -306,7 +306,7 @@ fn expand(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     Some(form.inputs([Operand::Given(0), Operand::Ints(signed(shape)?)]))
 }
 
-/// What a seed draws is for each runtime to choose, so that only a draw without one means the same everywhere.
+/// The draws of a seed differ between runtimes, so only a draw without a seed is exported.
 fn random(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     call.params.contains(&Param::OptInt(None)).then(|| same(call, form, names))?
 }

@@ -6,7 +6,7 @@ use super::steps::{Phase, Step, StepId, Trace, TraceValue};
 use super::table::{Table, TableIndex};
 use crate::Error;
 
-/// Who reads a value last.
+/// The last reader of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastRead<S> {
     /// No step reads it.
@@ -28,8 +28,8 @@ impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
     /// Goes through steps from the last to the first. A step matters if a step that matters, or the caller, reads something
     /// that it writes.
     ///
-    /// `steps` has each step that may matter with what it writes and what it reads, the last step first; `values` and
-    /// `count` say how many values and steps there are.
+    /// `steps` yields each step that may matter, the last step first, with the values that it writes and the values that it reads.
+    /// `values` and `count` are the numbers of values and steps.
     ///
     /// # Errors
     ///

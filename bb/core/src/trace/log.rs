@@ -1,7 +1,7 @@
-//! What a trace depends on: symbols that it is tied to, and guards.
+//! The dependencies of a trace: symbols that it is tied to, and guards.
 //!
-//! A *symbol* stands for an extent of an input that other runs may bring otherwise. Tracing knows each extent as a number,
-//! that of the present inputs, and as a [`DimExpr`] of symbols. A question that the number answers makes the trace hold only
+//! A *symbol* represents an extent of an input that may differ in other runs. Tracing knows each extent both as a number (the
+//! extent of the present input) and as a [`DimExpr`] of symbols. A question that the number answers makes the trace hold only
 //! for inputs that give the same answer: that is a *guard*. A question for the number itself *ties* the trace to the
 //! symbols of the expression.
 
@@ -23,13 +23,13 @@ pub(crate) struct Place {
     pub(crate) axis: u32,
 }
 
-/// A symbol: what it stands for, and where runs find it.
+/// A symbol: the extents that it represents, and where runs find them.
 #[derive(Debug, Clone)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
     /// The extent while tracing.
     pub(crate) number: i64,
-    /// The extents that it stands for, at least one; all are equal.
+    /// The extents that the symbol represents, at least one; all are equal.
     pub(crate) places: SmallVec<[Place; 1]>,
 }
 
@@ -77,7 +77,7 @@ impl Guard {
     }
 }
 
-/// Written as people compare: with what is added on one side and what is subtracted on the other.
+/// Written as a comparison: added terms on one side, subtracted terms on the other.
 impl std::fmt::Display for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [added, subtracted] = self.expr.sides();
@@ -93,7 +93,7 @@ impl std::fmt::Display for Guard {
     }
 }
 
-/// What a trace came to depend on.
+/// A dependency of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     /// It holds only for this symbol's number.
@@ -124,7 +124,7 @@ pub(crate) fn needed(events: &[Event]) -> Result<Vec<(usize, &Guard)>, Error> {
         RunOptions::check_current()?;
         let first = i.saturating_sub(MOST_COMPARED);
         let mut near = guards.iter().enumerate().skip(first).take(i - first + 1 + MOST_COMPARED);
-        // Of two that say the same, the first is needed.
+        // Of two equivalent guards, the first is kept.
         let follows = |(j, &(_, other)): (usize, &(usize, &Guard))| {
             i != j && guard.follows_from(other) && (j < i || !other.follows_from(guard))
         };
@@ -135,7 +135,7 @@ pub(crate) fn needed(events: &[Event]) -> Result<Vec<(usize, &Guard)>, Error> {
     Ok(needed)
 }
 
-/// Conditions under which something known of a value is true. They become the trace's when somebody asks for it.
+/// Conditions under which a known fact about a value holds. They become the trace's conditions when the fact is used.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct When(Option<Arc<Conditions>>);
 
@@ -197,7 +197,7 @@ impl When {
         When(Some(Arc::new(Conditions { tied: SmallVec::new(), guards: vec![guard] })))
     }
 
-    /// What the trace came to depend on since it had this number of events.
+    /// Returns the conditions that the trace got since it had this number of events.
     pub(super) fn since(log: &Log, events: usize) -> When {
         let state = log.lock();
         let mut conditions = Conditions::default();
@@ -237,7 +237,7 @@ impl Conditions {
     }
 }
 
-/// The symbols of a trace, and what it depends on so far.
+/// The symbols of a trace, and its dependencies so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<State>);
 
@@ -248,7 +248,7 @@ struct State {
     numbers: HashMap<String, SymbolNo>,
     /// How many symbols were named after another of the same name.
     repeated: HashMap<String, u32>,
-    /// Whether two extents differ to which the model gives one name.
+    /// Whether extents with the same name in the model differ.
     contradicted: bool,
     /// Which symbols the trace is tied to.
     tied: Vec<bool>,
@@ -296,7 +296,7 @@ impl Log {
     /// Returns the expression of an extent that varies, and its number.
     ///
     /// Extents of inputs that the model declares with the same name are one symbol, which `shared` names. An extent without
-    /// such a name is a symbol of its own.
+    /// a declared name is a symbol of its own.
     pub(super) fn symbol(
         &self,
         place: Place,
@@ -360,7 +360,7 @@ impl Log {
         self.lock().is_tied(expr)
     }
 
-    /// Returns what a computation returns, and what it asked, which does not become the trace's condition.
+    /// Returns the result of a computation, and the conditions that it recorded, which are removed from the trace's conditions.
     pub(super) fn asked<T>(&self, compute: impl FnOnce() -> T) -> (T, When) {
         let before = self.len();
         let result = compute();
@@ -374,7 +374,7 @@ impl Log {
         self.lock().events.len()
     }
 
-    /// Forgets what the trace came to depend on since it had this number of events.
+    /// Forgets the dependencies that the trace got since it had this number of events.
     pub(super) fn truncate(&self, events: usize) {
         let mut state = self.lock();
         while state.events.len() > events {
@@ -392,7 +392,7 @@ impl Log {
         }
     }
 
-    /// Returns the symbols and what the trace depends on.
+    /// Takes the symbols and the events out, and returns them.
     pub(super) fn take(&self) -> (Vec<Symbol>, Vec<Event>) {
         let mut state = self.lock();
         (std::mem::take(&mut state.symbols), std::mem::take(&mut state.events))

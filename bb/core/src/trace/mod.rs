@@ -1,7 +1,7 @@
-//! Tracing: running a function on graph values instead of elements, which records what it calls.
+//! Tracing: runs a function on graph values instead of elements and records the operations that it calls.
 //!
 //! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
-//! its operations compute nothing but what the small evaluator can.
+//! its operations compute only values that the small evaluator can compute.
 
 mod check;
 mod compact;

@@ -1,4 +1,4 @@
-//! Graphs of one primitive, by which a backend for whole graphs serves single calls.
+//! Graphs of one primitive, used by whole-graph backends to run single operations.
 
 use super::proto::value_info;
 use super::write::{Target, Writer};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A graph of one node, with the names of what goes in and comes out.
+/// A graph of one node, with the names of its inputs and outputs.
 #[derive(Debug)]
 pub(crate) struct OneNode {
     pub(crate) graph: GraphProto,
@@ -25,7 +25,7 @@ pub(crate) struct OneNode {
 type Operands = SmallVec<[(DataType, usize); 3]>;
 type Kept = HashMap<(Primitive, Operands), Vec<(Box<[Param<'static>]>, Arc<OneNode>)>>;
 
-/// The most operand lists for which one-node graphs are kept.
+/// The maximum number of operand lists with cached one-node graphs.
 const KEPT: usize = 4096;
 
 /// Returns the graph of one primitive on operands of these element types and ranks.
@@ -34,7 +34,7 @@ const KEPT: usize = 4096;
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if the parameters are not those of the row.
+/// [`Error::Ir`] if the parameters do not match the row.
 pub(crate) fn one_node_graph(
     op: Primitive,
     operands: Operands,

@@ -1,4 +1,4 @@
-//! What the tracer does with extents: parameters become expressions.
+//! Operations of the tracer on extents: parameters become expressions.
 
 use super::keep::Kept;
 use super::log::When;
@@ -14,7 +14,7 @@ use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
-/// The most indices by which a symbolic extent is repeated; a larger one is tied, and made as a product.
+/// The maximum number of indices to repeat a symbolic extent by; for a larger number the extent is tied and computed as a product.
 const INDICES: i64 = 1 << 16;
 
 /// The most elements of a range that tracing knows one by one.
@@ -226,7 +226,7 @@ impl Ops for Tracer {
         if most.clone().next().is_none() || most.map(Extent::present).any(|extent| extent >= INDICES) {
             return crate::ext::Create::expand(self, x, &crate::ext::numbers::<Tracer>(shape)?);
         }
-        // What a value may have at most holds in every run.
+        // The limit on the bytes of a value holds in every run.
         let bytes = Extent::from(x.dtype().bits().div_ceil(8).max(1));
         let limit = Extent::from(self.limit());
         if !limit.at_least(&product(shape).times(&bytes)) {

@@ -20,10 +20,10 @@ pub(crate) struct SymbolicParam {
     pub(crate) value: SymbolicValue,
 }
 
-/// What a parameter is.
+/// The value of a symbolic parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SymbolicValue {
-    /// A list of integers or extents, of which those at these positions are expressions.
+    /// A list of integers or extents: the positions that are symbolic, with their expressions.
     List(Vec<(usize, DimExpr)>),
     /// A host tensor of integers.
     Data(DataType, Recipe),

@@ -5,7 +5,7 @@ use bb_ir::graph::{Dim, ValueType, type_proto};
 use bb_ir::op::Param;
 use bb_ir::proto::{AttributeProto, NodeProto, ValueInfoProto, attribute_proto};
 
-/// Writes a parameter as an attribute; `None` where leaving it out says the same.
+/// Writes a parameter as an attribute; `None` if an absent attribute has the same meaning.
 pub(crate) fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto> {
     use attribute_proto::AttributeType as Type;
     let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };

@@ -1,4 +1,4 @@
-//! What a tracer recorded: steps over typed indices.
+//! The recorded steps of a trace, over typed indices.
 
 use super::log::{Event, Symbol};
 use super::params::SymbolicParams;
@@ -84,7 +84,7 @@ impl Varying {
     pub(crate) const NONE: Varying = Varying { bits: 0 };
     pub(crate) const ALL: Varying = Varying { bits: u64::MAX };
 
-    /// Those that `varies` names of all dimensions. A dimension behind the 63rd counts as the last bit.
+    /// Collects the dimensions that `varies` marks, of all dimensions in order. Dimensions after the 63rd share the last bit.
     pub(crate) fn of(varies: impl IntoIterator<Item = bool>) -> Varying {
         let varying = varies.into_iter().enumerate().filter(|&(_, varies)| varies);
         Varying { bits: varying.fold(0, |all, (axis, _)| all | 1 << axis.min(63)) }
@@ -103,7 +103,7 @@ impl TraceValueInfo {
     }
 }
 
-/// What a step calls.
+/// The operation that a step calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A primitive, or an operation of an extension family.
@@ -130,14 +130,14 @@ impl Operation {
     }
 }
 
-/// The nodes that a step comes from, in order: one for what was traced, several for what was made of several steps, none
-/// where nobody said.
+/// The nodes that a step comes from, in order: one for a traced step, several for a step that a pass built from several steps,
+/// none if the origin is unknown.
 pub type StepOrigins = SmallVec<[OriginId; 1]>;
 
 /// When a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Once for all runs of a program: it reads constants alone.
+    /// Once for all runs of a program: it reads only constants.
     Once,
     /// In each run.
     EachRun,
@@ -146,11 +146,11 @@ pub enum Phase {
 /// One operation of a trace.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What is called.
+    /// The operation that is called.
     pub operation: Operation,
     /// Its parameters, in the order of its row.
     pub params: Box<[Param<'static>]>,
-    /// Those of the parameters that are expressions, for which `params` has the numbers of the trace.
+    /// The parameters that are expressions; `params` has their numbers while tracing.
     pub(crate) symbolic: Option<Box<SymbolicParams>>,
     /// The operands; `None` for one that is left out.
     pub inputs: SmallVec<[Option<TraceValue>; 3]>,
@@ -167,25 +167,25 @@ impl Step {
     }
 }
 
-/// The steps of a trace, in an order that can run, and what they return.
+/// The steps of a trace, in an order that can run, and the values that it returns.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// The steps, in order.
     pub steps: Table<StepId, Step>,
-    /// What is known of each value.
+    /// The known facts of each value.
     pub values: Table<TraceValue, TraceValueInfo>,
     /// The constants that steps read.
     pub constants: Table<ConstantIndex, TensorData>,
     /// The values to return, in order.
     pub outputs: Vec<TraceValue>,
-    /// The extents of inputs that expressions are made of.
+    /// The symbols of the expressions: extents of inputs.
     pub(crate) symbols: Vec<Symbol>,
-    /// What the trace depends on, in the order in which it came to.
+    /// The dependencies of the trace, in the order in which they were recorded.
     pub(crate) events: Vec<Event>,
 }
 
 impl Trace {
-    /// Tells of each value whether it is known before a run: constants, weights, and what steps make that run once.
+    /// Returns for each value whether it is known before a run: constants, weights, and results of steps that run once.
     ///
     /// # Errors
     ///

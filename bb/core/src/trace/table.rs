@@ -1,7 +1,7 @@
 //! Typed indices, and tables that only their own index type reads.
 //!
-//! An index that its table does not have is an error of `bb` itself, [`Internal::NoEntry`], because no input can bring it
-//! about. No accessor drops it silently.
+//! An index without an entry in its table is an error of `bb` itself, [`Internal::NoEntry`], because no input can cause
+//! it. No accessor drops it silently.
 
 use crate::Error;
 use crate::error::Internal;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 /// The index of an entry of a [`Table`].
 pub trait TableIndex: Copy + Eq + std::fmt::Debug {
-    /// What the index counts, as in `value`.
+    /// The noun for the indexed entries in error messages, as in `value`.
     const WHAT: &'static str;
 
     /// Makes the index of a position. A position beyond `u32::MAX` becomes `u32::MAX`, which no table has.
@@ -149,7 +149,7 @@ impl<I: TableIndex, T> Table<I, T> {
         self.entries.iter_mut().enumerate().map(|(position, entry)| (I::at(position), entry))
     }
 
-    /// Iterates over the entries alone.
+    /// Iterates over the entries without their indices.
     pub(crate) fn entries(&self) -> std::slice::Iter<'_, T> {
         self.entries.iter()
     }
@@ -171,7 +171,7 @@ impl<I, T> FromIterator<T> for Table<I, T> {
     }
 }
 
-/// Returns what an entry holds that must hold something.
+/// Returns the content of an entry that must not be empty.
 ///
 /// # Errors
 ///

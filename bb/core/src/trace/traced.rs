@@ -20,19 +20,19 @@ struct Inner {
     /// The extents, where one of them varies.
     extents: Option<Extents>,
     elements: Elements,
-    /// What must hold for the value recorded to be this one.
+    /// The conditions under which the recorded value equals this one.
     requires: When,
     log: Arc<Log>,
 }
 
-/// What is known of a value's elements.
+/// The known facts of a value's elements.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Elements {
     #[default]
     Unknown,
     /// They are constant.
     Constant(TensorData),
-    /// They follow from extents of inputs: what they are with the present inputs, and why.
+    /// They follow from extents of inputs: the elements for the present inputs, and how they follow.
     OfExtents(TensorData, Follow),
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Follow {
     When(When),
 }
 
-/// What a new value is.
+/// The element type, shape and extents of a new value.
 #[derive(Debug, Clone)]
 pub(super) struct Type {
     pub(super) dtype: DataType,
@@ -65,12 +65,12 @@ impl TracedTensor {
         TracedTensor(Arc::new(Inner { value, dtype, shape, extents, elements, requires, log }))
     }
 
-    /// Returns the value of the trace that this stands for.
+    /// Returns the value of the trace that this tensor represents.
     pub(crate) fn value(&self) -> TraceValue {
         self.0.value
     }
 
-    /// Returns the value for its reader, and requires what must hold for it to be this one.
+    /// Returns the value for its reader, and makes the conditions of the value conditions of the trace.
     pub(crate) fn read(&self) -> TraceValue {
         self.0.log.require(&self.0.requires);
         self.0.value
@@ -89,7 +89,7 @@ impl TracedTensor {
         !matches!(self.0.elements, Elements::Unknown)
     }
 
-    /// Returns the elements, where they are constant or follow from extents, to which the trace is then tied.
+    /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
     pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
         match &self.0.elements {
             Elements::Unknown => None,
@@ -105,7 +105,7 @@ impl TracedTensor {
         &self.0.elements
     }
 
-    /// Returns the numbers of the extents, and does not note that somebody asked.
+    /// Returns the numbers of the extents without recording that the trace depends on them.
     pub(crate) fn present(&self) -> &Shape {
         &self.0.shape
     }

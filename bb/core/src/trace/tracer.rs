@@ -21,7 +21,7 @@ use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happened while tracing, beyond the steps.
+/// The state of tracing: the recorded steps, and counters beyond them.
 #[derive(Debug, Default)]
 struct State {
     recorded: Trace,
@@ -35,9 +35,9 @@ struct State {
 
 /// A backend that records the operations called on it.
 ///
-/// Extents are known while tracing, as numbers and as expressions of the inputs' extents; elements only where they are
-/// constant or follow from extents. Operations of an extension family are recorded as such if they are declared native, else
-/// as the primitives of their bodies.
+/// Extents are known while tracing, as numbers and as expressions of the inputs' extents; elements only if they are
+/// constant or follow from extents. An operation of an extension family is recorded as one step if it is declared native;
+/// otherwise the primitives of its body are recorded.
 #[derive(Debug)]
 pub struct Tracer {
     state: Mutex<State>,
@@ -61,7 +61,7 @@ const READ: usize = 16;
 enum Recording {
     /// Those that a backend has kernels for.
     Natives(Vec<(Family, OpSet)>),
-    /// Those that ONNX has an operator for, as an export asks.
+    /// The operations that ONNX has an operator for, according to an export's policy.
     Kept(Policy),
 }
 
@@ -82,7 +82,7 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// Which extents of an input other runs may bring otherwise.
+/// The extents of an input that may differ in other runs.
 #[derive(Debug, Clone, Default)]
 pub enum Varies {
     /// None.
@@ -108,7 +108,7 @@ impl Tracer {
         Tracer::recording(Recording::Natives(natives), limit)
     }
 
-    /// Makes a tracer that records what an export keeps as ONNX's operators.
+    /// Makes a tracer for an export, which records the kept operations as ONNX operators.
     pub(crate) fn of_export(policy: Policy) -> Tracer {
         Tracer::recording(Recording::Kept(policy), bb_ir::Limits::default().value_bytes)
     }
@@ -149,7 +149,7 @@ impl Tracer {
         self.log.contradicts_names()
     }
 
-    /// Says which element types the backend has that the trace is for.
+    /// Sets the element types of the backend that the trace is for.
     pub(crate) fn with_types(mut self, types: DataTypes) -> Tracer {
         self.types = types;
         self
@@ -159,7 +159,7 @@ impl Tracer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an input of the caller's `name`. `varies` says which extents other runs may bring otherwise.
+    /// Adds an input of the caller's `name`. `varies` lists the extents that may differ in other runs.
     pub(crate) fn input(
         &self,
         index: InputIndex,
@@ -179,7 +179,7 @@ impl Tracer {
                 },
                 Varies::Declared(_) | Varies::Everything => (true, None),
             };
-            // A plan for known elements holds for their extents alone.
+            // A plan for known elements holds only for their extents.
             if !varies || known.is_some() {
                 return Extent::from(number);
             }
@@ -245,7 +245,7 @@ impl Tracer {
         self.push_if(recorded, ValueSource::Constant(index), ty, elements, requires)
     }
 
-    /// Adds a tensor of integers that runs make of extents.
+    /// Adds a tensor of integers that runs compute from extents.
     pub(super) fn push_recipe(
         &self,
         ty: Type,
@@ -272,7 +272,7 @@ impl Tracer {
         result
     }
 
-    /// Adds a tensor of integers of which each element is an extent.
+    /// Adds a tensor of integers whose elements are extents.
     pub(super) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
         if each.iter().all(Extent::is_fixed) {
             return self.push_constant(&mut self.lock().recorded, data);
@@ -339,13 +339,13 @@ impl Tracer {
         self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, Elements::Unknown, requires)
     }
 
-    /// Records a native operation in place of its body, whose results `body` are.
+    /// Records a native operation instead of its body, whose results are `body`.
     ///
     /// If the operation is kept only to avoid host kernels and its body needs none, records the body.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::TooLarge`] for a result of more bytes than one value may have. What the body makes on the way may be
+    /// [`bb_ir::Error::TooLarge`] for a result of more bytes than one value may have. Intermediate results of the body may be
     /// larger, because the backend does not run it.
     pub(crate) fn record_native(
         &self,
@@ -380,8 +380,8 @@ impl Tracer {
         let folded = |x: &TracedTensor| {
             matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
         };
-        // Passes look for the integers that dequantised weights come from, so that the step stays, and what it makes is not
-        // computed with.
+        // Passes look for the integers that dequantised weights come from. So the step stays, and its results are not used to compute
+        // other constants.
         let dequantises = spec.family == Family::Quant && spec.index == QuantOp::DequantizeLinear as u16;
         let stays = dequantises && matches!(self.recording, Recording::Natives(_));
         if !body.is_empty() && !stays && body.iter().all(folded) {
@@ -394,14 +394,14 @@ impl Tracer {
         recorded.steps.truncate(mark.steps);
         recorded.values.truncate(mark.values);
         recorded.constants.truncate(mark.constants);
-        // The native operation takes any extents; only what is known of the results depends on what the body asked for.
+        // The native operation takes any extents; the conditions of the body apply only to the facts known of the results.
         let when = When::since(&self.log, mark.events);
         self.log.truncate(mark.events);
         let results: Outputs<TracedTensor> = body
             .into_iter()
             .map(|x| {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
-                // Nothing is computed of a constant that the operation returns beside other results.
+                // A constant that the operation returns together with other results is not used to compute other constants.
                 let elements = match elements {
                     Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
                     elements => elements,
@@ -459,7 +459,7 @@ impl Tracer {
         self.lock().origin = origin;
     }
 
-    /// Returns the trace of what was recorded, which returns these values.
+    /// Ends tracing and returns the trace, with these values as its outputs.
     pub(crate) fn finish(self, outputs: Vec<TraceValue>) -> Trace {
         let recorded = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded;
         let (symbols, events) = self.log.take();
@@ -532,7 +532,7 @@ impl Tracer {
         }
     }
 
-    /// Refuses results of more bytes than one value may have, save in the body of a native operation, which does not run.
+    /// Rejects results of more bytes than one value may have, except in the body of a native operation, which does not run.
     pub(crate) fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
         if self.lock().bodies > 0 {
             return Ok(());
@@ -548,7 +548,7 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::TooLarge`] if one has more bytes than a value may have. Extents do not tell the size of strings.
+    /// [`bb_ir::Error::TooLarge`] if one has more bytes than a value may have. The size of strings does not follow from extents.
     pub(crate) fn folds<'t>(&self, values: impl IntoIterator<Item = &'t TensorData>) -> Result<bool, Error> {
         let mut bytes = 0usize;
         for value in values {
@@ -591,7 +591,7 @@ impl Tracer {
                 return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
             }
         }
-        // The body asked for the extents that the results' follow from.
+        // The body has recorded the conditions on the extents that the results' extents follow from.
         let mut state = self.lock();
         let outputs: Outputs<TracedTensor> = results
             .iter()
@@ -670,7 +670,7 @@ macro_rules! record {
                 self.types
             }
 
-            /// Returns the elements where they are constant or follow from extents, to which the trace is then tied.
+            /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
             ///
             /// # Errors
             ///

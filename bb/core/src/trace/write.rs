@@ -15,7 +15,7 @@ use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashSet;
 
-/// What a graph of a trace is written for.
+/// The consumer of a written graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Backends: primitives of the newest opset, whatever element types ONNX gives them.
@@ -40,7 +40,7 @@ pub(crate) type Weight = (Option<String>, TensorData);
 ///
 /// # Errors
 ///
-/// [`Error::NotPrimitive`] if a step is no primitive, and what [`TensorData::prepare`] finds wrong with a weight.
+/// [`Error::NotPrimitive`] if a step is not a primitive; the errors of [`TensorData::prepare`] for a weight.
 pub(crate) fn to_graph(
     recorded: &Trace,
     inputs: &[String],
@@ -56,7 +56,7 @@ pub(crate) fn to_graph(
 /// # Errors
 ///
 /// [`Error::NotPrimitive`] if a step is neither a primitive nor, for an opset, an operator of it;
-/// [`Error::ElementTypeOfOpset`] if an opset's operator does not take what a step has.
+/// [`Error::ElementTypeOfOpset`] if an opset's operator does not take an element type of a step.
 pub(crate) fn write(
     recorded: &Trace,
     inputs: &[String],
@@ -90,7 +90,7 @@ pub(crate) fn write(
             ValueSource::Constant(_) | ValueSource::Weight(_) | ValueSource::Step => {}
         }
     }
-    // A result of a step takes its output's name; what is an input, a constant or named already is copied.
+    // A result of a step takes its output's name. Inputs, constants and values that already have a name are copied.
     let mut copied = Vec::new();
     for (name, &no) in outputs.iter().zip(&recorded.outputs) {
         let value = recorded.values.get(no)?;
@@ -289,7 +289,7 @@ impl Writer {
         Ok(to)
     }
 
-    /// Checks that the opset's primitive takes the element types of its operands, and the one that it makes.
+    /// Checks that the opset's primitive takes the element types of its operands and of its result.
     fn check_primitive(
         &self,
         op: Primitive,
@@ -332,7 +332,7 @@ impl Writer {
         if let (Primitive::Reshape, Target::Opset(..14), Some(output)) = (op, self.target, output)
             && output.shape.contains(&0)
         {
-            // Before opset 14 an extent of 0 means that of the operand. A tensor without elements is a constant.
+            // Before opset 14 an extent of 0 means the extent of the operand. A tensor without elements is written as a constant.
             let empty = TensorData::zeros(output.dtype, &output.shape, usize::MAX)?;
             let name = self.fresh(format!("empty_{}", self.graph.initializer.len()));
             self.graph.initializer.push(empty.to_proto(&name));
@@ -372,7 +372,7 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
                 Param::Ints(v) => v.to_vec(),
                 Param::Extents(v) => {
                     let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
-                    // An extent that wrapped to -1 would ask for whatever remains.
+                    // An extent that wrapped to -1 would mean "the rest".
                     values.map_err(|_| bb_ir::Error::Overflow {
                         op: op.spec().method,
                         shape: v.as_ref().into(),
@@ -380,7 +380,7 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
                 }
                 _ => continue,
             };
-            // Empty axes and steps mean what leaving them out means, but to `Unsqueeze`, which needs them.
+            // Empty axes and steps mean the same as absent ones, except for `Unsqueeze`, which needs them.
             let absent =
                 values.is_empty() && matches!(spec.name, "axes" | "steps") && op != Primitive::Unsqueeze;
             form.inputs.push((!absent).then_some(values));
@@ -395,7 +395,7 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
     if let (Primitive::Slice, Target::Opset(_), [Some(starts), _, axes @ None, ..]) =
         (op, target, form.inputs.as_mut_slice())
     {
-        // Programs differ in which dimensions are meant where fewer starts than dimensions come without axes.
+        // Without `axes`, runtimes disagree about which dimensions are sliced if there are fewer starts than dimensions.
         *axes = Some((0..starts.len() as i64).collect());
     }
     Ok(form)

@@ -1,4 +1,4 @@
-//! What an expert does between its layers.
+//! The activation between the layers of an expert.
 
 use bb_core::ext::Ops;
 use bb_core::operator::Call;
@@ -19,16 +19,16 @@ pub(super) enum Activation {
     Geglu,
 }
 
-/// How a gate and what it opens lie in the results of the first layer.
+/// The layout of a gate and the gated values in the results of the first layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fusion {
-    /// In turn.
+    /// Alternating elements.
     Interleaved,
-    /// One behind the other.
+    /// All gates, then all gated values.
     Halves,
 }
 
-/// What an expert does between its layers.
+/// The activation between the layers of an expert, and its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Between {
     pub(super) activation: Activation,
@@ -76,7 +76,7 @@ impl Between {
         matches!(self.activation, Activation::Swiglu | Activation::Geglu)
     }
 
-    /// Cuts `[rows, 2 * size]` into a gate and what it opens.
+    /// Splits `[rows, 2 * size]` into a gate and the gated values.
     fn cut<B: Ops + ?Sized>(&self, on: &B, x: &B::Tensor) -> Result<[B::Tensor; 2], B::Error> {
         let &[rows, width] = x.shape() else { return Ok([x.clone(), x.clone()]) };
         let half = (width / 2) as i64;
@@ -89,7 +89,7 @@ impl Between {
         Ok([part(0)?, part(1)?])
     }
 
-    /// Computes what the second layer gets, of what the first gives, and the third if there is one.
+    /// Computes the input of the second layer from the results of the first layer, and of the third if there is one.
     pub(super) fn apply<B: Ops + ?Sized>(
         &self,
         on: &B,

@@ -78,7 +78,7 @@ impl<T: Tensor> Layer<T> {
     }
 }
 
-/// The layers of all experts, and what is between them.
+/// The layers of all experts, and the activation between them.
 pub(super) struct Experts<T> {
     pub(super) count: usize,
     pub(super) first: Layer<T>,
@@ -98,7 +98,7 @@ impl<T: Tensor> Experts<T> {
         layer(&self.second, &self.between.apply(on, &layer(&self.first, x)?, third.as_ref())?)
     }
 
-    /// Computes for each row of `[tokens, size]` the sum of what its experts give, by their weights `[tokens, k]`.
+    /// Computes for each row of `[tokens, size]` the sum of the results of its experts, weighted by `[tokens, k]`.
     pub(super) fn mixed<B: Ops<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -121,7 +121,7 @@ impl<T: Tensor> Experts<T> {
             let weight = on.reduce_sum(&on.r#where(&chose, weights, &nothing)?, &[1], true)?;
             let any = on.greater(&weight, &nothing)?;
             let y = self.run(on, x, |layer, x| layer.of_expert(on, x, expert))?;
-            // What an expert gives for tokens of others may not be a number.
+            // The result of an expert for tokens that it was not chosen for may be NaN.
             let y = on.r#where(&any, &on.mul(&y, &weight)?, &nothing)?;
             sum = Some(plus(on, &y, sum.as_ref())?);
         }

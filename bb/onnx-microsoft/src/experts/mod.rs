@@ -103,7 +103,7 @@ fn sparse<B: Ops + ?Sized>(
     ])
 }
 
-/// Puts what the experts give in the place of the tokens.
+/// Gives the results of the experts the shape of the tokens.
 fn placed<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: &B::Tensor) -> OpResult<B> {
     Ok(one(on.reshape(y, call.input(0)?.shape())?))
 }
@@ -127,7 +127,7 @@ pub(crate) fn moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     let between = Between::read(call)?;
     let (x, size, experts) = rows(on, call)?;
     let k = count(call, experts)?;
-    // Older models name the extents of a matrix in the other order; the elements lie the same way.
+    // Older models name the extents of a matrix in the other order; the memory layout is the same.
     let layer = |weights: usize, bias: usize, inner: usize| -> Result<Layer<B::Tensor>, B::Error> {
         let all = call.input(weights)?;
         let elements: usize = all.shape().iter().product();
@@ -244,7 +244,7 @@ fn q_moe_of_one_type<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let floats = match quantised {
         "int" => false,
         "fp8" => true,
-        // The schema does not say in which order a byte has its two floats of 4 bits.
+        // The schema does not define the order of the two 4-bit floats in a byte.
         _ => {
             return Err(call
                 .wrong("quant_type", format!("is `{quantised}`, expected `int` or `fp8`"))

@@ -1,4 +1,4 @@
-//! The n-grams of a vectorizer, as a table of what follows what.
+//! The n-grams of a vectorizer, as a table of items that can follow each beginning.
 
 use crate::folded::Folded;
 use bb_core::{DataType, Error};
@@ -7,7 +7,7 @@ use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use std::collections::HashMap;
 
-/// What is not the number of an item or of a beginning.
+/// A number that is neither an item nor a beginning.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The numbers of the items that n-grams have.
@@ -18,7 +18,7 @@ pub(super) enum Items {
 
 /// N-grams by their beginnings.
 pub(super) struct Grams {
-    /// What the table was made of.
+    /// The pool that the table was built from.
     pub(super) pool: TensorData,
     pub(super) starts: Vec<i64>,
     pub(super) places: Vec<i64>,
@@ -30,7 +30,7 @@ pub(super) struct Grams {
     next: HashMap<(u32, u32), u32, Folded>,
     /// Where the n-grams are counted that end with a beginning.
     ends: Vec<Option<usize>>,
-    /// The items that follow a beginning, with what they lead to, ordered by the beginning.
+    /// The items that follow a beginning, with the beginnings that they lead to, ordered by the beginning.
     following: Vec<Following>,
     /// Where the followers of each beginning start, and at last where all end.
     from: Vec<usize>,
@@ -158,7 +158,7 @@ impl Grams {
         Ok(grams)
     }
 
-    /// Orders what follows by what it follows.
+    /// Orders the following items by their beginning.
     fn order(&mut self, pace: &mut Pace) -> Result<(), Error> {
         const OP: &str = "count_ngrams";
         let all = self.next.iter().map(|(&(at, item), &to)| (at, Following { item, to }));
@@ -222,7 +222,7 @@ impl Grams {
         }
     }
 
-    /// Counts the n-grams of a row whose items lie one, two, … apart.
+    /// Counts the n-grams of a row whose items are one, two, … positions apart.
     pub(super) fn count(
         &self,
         row: &[u32],

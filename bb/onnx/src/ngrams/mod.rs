@@ -36,7 +36,7 @@ fn tf_idf_vectorizer_types(at: At<'_>) -> Option<Types> {
 
 /// `TfIdfVectorizer`.
 ///
-/// A weight is that of an element of the result, as the evaluator and ONNX Runtime have it.
+/// A weight belongs to an element of the result, as in ONNX's reference evaluator and ONNX Runtime.
 pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let places = call.ints("ngram_indexes")?.unwrap_or_default();

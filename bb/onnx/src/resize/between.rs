@@ -44,7 +44,7 @@ pub(super) fn between<B: Ops + ?Sized>(
     }
 }
 
-/// What the shares of an axis' elements in the result depend on, besides the position.
+/// Parameters of the weights of an axis' elements in the result, besides the position.
 pub(super) struct Shares {
     pub(super) from: usize,
     /// The coefficient of cubic splines; `None` for straight lines.
@@ -77,8 +77,7 @@ impl Shares {
     }
 }
 
-/// The elements of an axis, for each that has a share in an element of the result, from which gathers cost less than a
-/// product with all shares, most of which are zero.
+/// Minimum axis length per interpolation tap at which gathers cost less than a product with all weights, which are mostly zero.
 const FOR_EACH_TAP: f64 = 32.0;
 
 /// The greatest number of gathers for an axis. More of them would make a long trace, and the halves of shares (see

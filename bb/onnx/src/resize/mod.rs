@@ -23,7 +23,7 @@ operators! {
     }
 }
 
-/// What a node says of the axes that are resized.
+/// A node's attributes about the resized axes.
 struct Sizing<'a> {
     policy: &'a str,
     /// Those that are resized; all if it is left out.
@@ -64,7 +64,7 @@ impl Scaled {
             // ONNX's evaluator has -0.5 here; the text of the operator has 0, and so have ONNX Runtime and PyTorch.
             "pytorch_half_pixel" if self.to == 1 => 0.0,
             "pytorch_half_pixel" => half,
-            // What rounding the extent leaves over is shared by both ends.
+            // The remainder of rounding the extent is split between both ends.
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / whole) + half,
             "tf_half_pixel_for_nn" => (i + 0.5) / self.scale,
             "asymmetric" => i / self.scale,
@@ -136,7 +136,7 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         let numbers = |list: &[i64]| list.iter().map(|&n| n as f64).collect::<Vec<_>>();
         let extents: Vec<i64> = from.iter().map(|&n| n as i64).collect();
         match aspect.scale(&numbers(&extents), &numbers(&sizes)) {
-            // A size that is no number is one that no axis has.
+            // A size that is not a number becomes one that no axis can have.
             Some(scale) => {
                 let size = |&from: &usize| at_scale(from as f64, scale).map_or(usize::MAX, extent);
                 from.iter().map(|from| (size(from), scale)).collect()
@@ -277,7 +277,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         }
         y = if mode == "nearest" {
             let last = s.from as i64 - 1;
-            // Opset 10 has no such attribute; its tests round up where they shrink, and down where they do not.
+            // Opset 10 lacks the attribute; its tests round up when shrinking, and down otherwise.
             let nearest = match (old, s.scale < 1.0) {
                 (false, _) => nearest,
                 (true, true) => "ceil",
@@ -311,7 +311,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     Ok(one(narrowed(on, &y, x.dtype())?))
 }
 
-/// Makes each axis as often as large as `times` says, with straight lines between the elements.
+/// Enlarges each axis by its factor in `times`, by linear interpolation.
 pub fn stretched<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -389,7 +389,7 @@ pub fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result
     Ok(y)
 }
 
-/// The type in which weighted sums of elements of `dtype` are formed.
+/// The type that weighted sums of elements of `dtype` are computed in.
 fn wide(dtype: DataType) -> DataType {
     match dtype {
         DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64 => DataType::F64,
@@ -406,13 +406,13 @@ fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B
         _ if dtype.is_unsigned_integer() => (0.0, 2f64.powi(bits)),
         _ => return math::to(on, y, dtype),
     };
-    // The greatest of 64 bits is no float: the one below it is.
+    // The greatest 64-bit integer is not a float, so the next lower float is used.
     let high = if bits < 64 { high - 1.0 } else { high.next_down() };
     let within = on.clip(&on.round(y)?, Some(&on.scalar_like(y, low)?), Some(&on.scalar_like(y, high)?))?;
     math::to(on, &within, dtype)
 }
 
-/// An extent that the platform may not have, which is then the largest: what is made of it is refused for its size.
+/// Converts an extent to `usize`; one that the platform cannot represent becomes the largest, so that its tensor is refused for its size.
 fn extent(size: i64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

@@ -62,7 +62,7 @@ pub(crate) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
             .wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank()))
             .into());
     }
-    // Each dimension beside one of extent 1, which grows.
+    // Before each dimension, insert one of extent 1 and expand it to the number of repeats.
     let from = on.extents(x);
     let pairs = || from.iter().zip(&repeats);
     if pairs().any(|(d, r)| d.present().checked_mul(r.present()).is_none()) {
@@ -75,7 +75,7 @@ pub(crate) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.reshape_to(&y, &tiled)?))
 }
 
-/// `Trilu`: what lies above a diagonal, or below, and 0 elsewhere.
+/// `Trilu`: the elements above a diagonal, or below, and 0 elsewhere.
 pub fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let extents = on.extents(x);
@@ -103,7 +103,7 @@ pub(crate) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
-/// `GatherND`: what is indexed, for each index.
+/// `GatherND`: for each index, the indexed part.
 pub fn gather_nd_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);

@@ -1,4 +1,4 @@
-//! Operators about extents, and those that make tensors of extents alone.
+//! Operators about extents, and operators that build tensors only from extents.
 
 pub(crate) mod elements;
 
@@ -113,7 +113,7 @@ pub(crate) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
         Some(value) => value.reshaped(&[]).map_err(Error::from)?,
         None => TensorData::scalar(0f32),
     };
-    // The filling body makes small ones on the host; what it cannot say in a float is repeated.
+    // `full_to` makes small tensors on the host. Values that a float cannot express are repeated instead.
     let number = cast(&value, DataType::F64, Rounding::default())
         .ok()
         .and_then(|v| v.as_slice().ok()?.first().copied());
@@ -135,7 +135,7 @@ pub(crate) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
     }
 }
 
-/// `Range`: as many numbers as the operands tell, if they are known.
+/// `Range`: the count of numbers follows from the operands, if they are known.
 pub fn range_types(at: At<'_>) -> Option<Types> {
     let number = |input| at.contents(input)?.only()?.formula();
     let count = || infer::range_count(number(0)?, number(1)?, at.scalar(2)?);

@@ -1,4 +1,4 @@
-//! What the attributes of windows say: as a node has them, and in full.
+//! The attributes of windows: as given by a node, and with all defaults filled in.
 
 use crate::attributes::Attributes;
 use bb_core::ext::Extent;
@@ -8,7 +8,7 @@ use bb_core::{Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, Padding, Step};
 
-/// How windows move and what is around the operand, as a node says it.
+/// The movement and the padding of windows, as given by a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Movement<'a> {
     pub(crate) strides: Option<&'a [i64]>,
@@ -28,7 +28,7 @@ impl<'a> Movement<'a> {
         })
     }
 
-    /// Returns who says how much padding there is; `None` if the word is unknown.
+    /// Returns the source of the padding; `None` if the word is unknown.
     pub(crate) fn padding(&self) -> Option<Padding> {
         Padding::of(self.auto_pad)
     }
@@ -39,7 +39,7 @@ impl<'a> Movement<'a> {
         Some(Step::of(kernel, list(self.strides), list(self.pads), list(self.dilations))?.collect())
     }
 
-    /// Returns how many windows there are in each of these extents, if that can be told.
+    /// Returns the number of windows along each of these extents, if it can be determined.
     pub(super) fn counts(&self, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
         let (steps, padding) = (self.steps(kernel)?, self.padding()?);
         infer::windows(spatial, &steps, padding, ceil).map(infer::Extents::into_vec)
@@ -79,7 +79,7 @@ pub(super) fn filled<T>(
     Ok(list)
 }
 
-/// Returns the steps of windows and those of the kernels in them, which go forwards.
+/// Returns the strides of windows and the dilations of the kernels in them, which must be positive.
 pub(super) fn steps<T>(
     call: &Call<'_, T>,
     movement: &Movement<'_>,
@@ -95,7 +95,7 @@ pub(super) fn steps<T>(
     Ok((forwards("strides", movement.strides)?, forwards("dilations", movement.dilations)?))
 }
 
-/// Returns who says how much padding there is.
+/// Returns the source of the padding.
 pub(super) fn padding<T>(call: &Call<'_, T>, movement: &Movement<'_>) -> Result<Padding, Error> {
     movement.padding().ok_or_else(|| {
         let word = movement.auto_pad;
@@ -147,9 +147,9 @@ pub(super) fn sliding<T>(
     let lists = x.iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
     for ((extent, &kernel), (&stride, &dilation)) in lists {
         let step = Step { kernel, stride, dilation, before: 0, after: 0 };
-        // Without strides the paddings are what the window adds, whatever the extent is.
+        // With a stride of 1, the paddings depend only on the window and not on the extent.
         let extent = if stride == 1 { 1 } else { extent.number() };
-        // What is in reach has a sum in 64 bits.
+        // Extents within reach have a sum in 64 bits.
         let (start, end) = step.same_pads(&extent, lower).unwrap_or_default();
         before.push(start);
         after.push(end);

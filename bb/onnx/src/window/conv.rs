@@ -110,7 +110,7 @@ pub fn plain_conv<B: Ops + ?Sized>(
     with_conv_options(on, call, x, w, |options| on.conv(x, w, bias, options))
 }
 
-/// Calls a convolution with what the call's attributes say of these operands.
+/// Calls a convolution with the options that the call's attributes give for these operands.
 pub(crate) fn with_conv_options<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -151,7 +151,7 @@ impl<'a> Transposed<'a> {
         Ok(Transposed { movement, output_padding, output_shape })
     }
 
-    /// What a transposed convolution makes of the spatial extents, if `output_shape` does not say it.
+    /// Returns the spatial extents of the result of a transposed convolution, if `output_shape` does not give them.
     fn grown(&self, spatial: &[Dim], kernel: &[Dim]) -> Option<Vec<Dim>> {
         let (steps, padding) = (self.movement.steps(kernel)?, self.movement.padding()?);
         let more = self.output_padding.filter(|v| !v.is_empty());
@@ -164,7 +164,7 @@ impl<'a> Transposed<'a> {
     }
 }
 
-/// The result's extents of a transposed convolution of operand 0, of which `spatial` tells the spatial ones.
+/// The extents of the result of a transposed convolution of operand 0; `spatial` computes the spatial extents.
 fn transposed(at: At<'_>, spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
     let [n, _, extents @ ..] = at.dims(0)? else { return None };
     let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
@@ -250,7 +250,7 @@ pub fn plain_conv_transpose<B: Ops + ?Sized>(
                 .zip(strides.iter().zip(&extra));
             for (((&extent, &wanted), (&kernel, &dilation)), (&stride, &extra)) in lists {
                 let step = Step { kernel, stride, dilation, before: 0, after: 0 };
-                // What is in reach has a sum in 64 bits.
+                // Extents within reach have a sum in 64 bits.
                 let total = step.grown(&(extent as i64), Padding::None, extra).unwrap_or_default() - wanted;
                 let less = total.div_euclid(2);
                 // Where the halves differ, the larger one is at the start unless `SAME_UPPER`.

@@ -44,7 +44,7 @@ impl<'a> Pooling<'a> {
         Some(self.kernel?.iter().map(|&k| rule::extent(k)).collect())
     }
 
-    /// Resolves what is left out.
+    /// Fills in omitted attributes.
     fn sliding<T>(&self, call: &Call<'_, T>, x: &[Extent]) -> Result<Sliding, Error> {
         let missing = || call.wrong("kernel_shape", "is missing; the operator needs it");
         sliding(call, &self.movement, x, self.kernel.ok_or_else(missing)?.to_vec())
@@ -59,7 +59,7 @@ impl Sliding {
     }
 }
 
-/// What pooling makes of these extents, the channels second.
+/// Returns the extents after pooling; the channels are the second dimension.
 pub fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     let pooling = Pooling::of(&at).ok()?;
@@ -73,7 +73,7 @@ pub fn pool_types(at: At<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
 
-/// `MaxPool`, with the positions of the maxima where they are wanted.
+/// `MaxPool`, with the positions of the maxima if requested.
 pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let y = plain_max_pool(on, call, x)?;
@@ -129,7 +129,7 @@ pub(crate) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
     let mean = on.average_pool(&powers, &s.kernel, s.averaging(pooling.ceil, false))?;
-    // The mean counts what lies in the operand; that count times the mean is the sum.
+    // The mean counts the elements inside the operand; that count times the mean is the sum.
     let (counts, filled) = window_counts(on, x, &resolved(call, x, &s, pooling.ceil)?)?;
     let mut sum = on.mul(&mean, &counts)?;
     if !filled {
@@ -139,7 +139,7 @@ pub(crate) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(on.pow(&sum, &on.scalar_like(x, 1.0 / p)?)?))
 }
 
-/// How many places of each window lie in the operand, and whether all have one there.
+/// Returns how many elements of each window are inside the operand, and whether every window has at least one.
 fn window_counts<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

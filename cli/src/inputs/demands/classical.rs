@@ -1,4 +1,4 @@
-//! What the operators of `ai.onnx.ml` demand: their attributes say the number of features.
+//! The demands of the operators of `ai.onnx.ml`, whose attributes contain the number of features.
 
 use super::Node;
 

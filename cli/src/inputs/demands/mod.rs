@@ -1,7 +1,7 @@
-//! What the operators of a graph demand of the extents of their operands, as relations between dim expressions.
+//! The demands of a graph's operators on the extents of their operands, as relations between dim expressions.
 //!
-//! Each operator says what it demands in one arm of [`Node::demand`]. Weights have known extents, so that a demand often
-//! determines an extent of an input. The result only helps to choose extents: an operator without an arm demands nothing.
+//! Each operator has its demands in one arm of [`Node::demand`]. Weights have known extents, so that a demand often determines an extent of
+//! an input. The result only helps to choose extents: an operator without an arm demands nothing.
 
 mod classical;
 
@@ -10,7 +10,7 @@ use bb_ir::graph::{self, Attribute, Dim, DimExpr, Graph, ValueType};
 use bb_ir::{DataType, TensorData};
 use std::collections::{HashMap, HashSet};
 
-/// What a node demands.
+/// A demand of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Demand {
     /// Both are equal.
@@ -265,7 +265,7 @@ impl Node<'_> {
         let all: Vec<Operand> = operands.iter().filter_map(|i| self.operand(*i)).collect();
         let mut seen = HashSet::new();
         let all: Vec<Operand> = all.into_iter().filter(|operand| seen.insert(operand.clone())).collect();
-        // Of many, each is compared with those behind it.
+        // If there are many, each is compared only with the next ones.
         for (i, a) in all.iter().enumerate() {
             for b in all.iter().skip(i + 1).take(MOST_COMPARED) {
                 self.aligned(a, b);

@@ -1,4 +1,4 @@
-//! What a library says of itself, and the functions of its backend.
+//! The description of a library, and the functions of its backend.
 
 use super::primitives::Primitives;
 use super::values::{

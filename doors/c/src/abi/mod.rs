@@ -1,7 +1,7 @@
 //! The C interface: its structures, and the declarations of them that make the header.
 //!
 //! A structure is written once. The macro expands it to a `#[repr(C)]` struct and to its text in C; a test compiles the header and compares
-//! sizes and offsets with those of Rust.
+//! its sizes and offsets with the Rust ones.
 
 #[macro_use]
 mod declare;
@@ -30,7 +30,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"bb_lib\0\0");
 /// [`Library::flags`]: nothing of the library runs or is referred to after the last `close`, so that it may be unloaded.
 pub const UNLOADS: u32 = 1;
 
-/// What a structure looks like in C.
+/// The layout of a structure in C.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// The name in C.

@@ -29,8 +29,8 @@ macro_rules! table {
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// The primitives of a backend, in the order of the op table; those that are added later come at the end.
         ///
-        /// Each computes what its documentation says, of operands and parameters that the host has checked by the rules of ONNX. It
-        /// writes the results to `results`, of which there are `count`.
+        /// Each computes its documented result, of operands and parameters that the host has checked by the rules of ONNX. It writes
+        /// `count` results to `results`.
         #[repr(C)]
         #[derive(Debug, Clone, Copy)]
         pub struct Primitives {
@@ -61,7 +61,7 @@ macro_rules! table {
 
 bb_ir::for_each_primitive!(table);
 
-/// What the table looks like in C.
+/// Returns the layout of the table in C.
 pub(super) fn layout() -> super::Layout {
     super::Layout { name: "bb_primitives", size: size_of::<Primitives>(), fields: FIELDS, text }
 }
@@ -74,7 +74,7 @@ fn operand((name, arity): &(&str, Arity)) -> String {
     }
 }
 
-/// The argument in C of a parameter. The table of the primitives compiles for these kinds alone.
+/// Returns the argument in C of a parameter. The table of the primitives compiles for these kinds only.
 fn param(name: &str, kind: ParamKind) -> String {
     match kind {
         ParamKind::Int => format!("int64_t {name}"),

@@ -1,4 +1,4 @@
-//! What functions take and return: texts, lists, host tensors, results, errors.
+//! The arguments and results of functions: texts, lists, host tensors, results, errors.
 
 use std::ffi::{c_char, c_void};
 
@@ -16,14 +16,14 @@ pub struct RawTensor {
     _private: [u8; 0],
 }
 
-/// What a function returns: 0, or why it failed.
+/// The result of a function: 0, or the number of its error.
 pub type Status = i32;
 
 /// The values of [`Status`]. All but the first two are the kinds of errors of `bb`.
 pub mod status {
     use bb_ir::ErrorKind;
 
-    /// The function did what it promises.
+    /// The function succeeded.
     pub const OK: i32 = 0;
     /// The code of the backend panicked, or threw, and was stopped.
     pub const PANICKED: i32 = 100;

@@ -1,4 +1,4 @@
-//! What a library says of its backend.
+//! The description that a library gives of its backend.
 
 use crate::abi::{Description, Devices, Failure, Items, OptionSpec, Raw, Status, Text};
 use crate::failure::{Failed, guarded};

@@ -24,7 +24,7 @@ pub const fn library<B: Declared>() -> Library {
         size: size_of::<Library>(),
         magic: MAGIC,
         version: VERSION,
-        // Threads of a pool, and destructors of threads, would run code that is gone.
+        // The library cannot be unloaded: threads of a pool, and destructors of threads, would run unmapped code.
         flags: 0,
         fingerprint: bb_ir::op::primitives_fingerprint(usize::MAX),
         primitives: &primitives::EXPORTED,
@@ -66,7 +66,7 @@ macro_rules! export_backend {
 ///
 /// # Safety
 ///
-/// `into` is null, or lent for the call, and begins with the number of its bytes.
+/// `into` is null, or borrowed for the call, and begins with its size in bytes.
 unsafe fn fill<T>(into: *mut T, value: &T) {
     if into.is_null() {
         return;

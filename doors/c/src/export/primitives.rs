@@ -64,7 +64,7 @@ fn data(value: *const Data) -> Result<bb_core::TensorData, Failed> {
     }
 }
 
-/// Puts results into their places, if there are as many.
+/// Moves results to their places. Their number must be `count`.
 fn deliver(
     op: Primitive,
     outputs: Outputs<ErasedTensor>,

@@ -6,10 +6,10 @@ use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{Backend, DataType, Erased, ErrorKind, Tensor, TensorData};
 use smallvec::SmallVec;
 
-/// Operands, of which some are not given.
+/// Operands. An absent one is `None`.
 pub(super) type Operands<'a> = SmallVec<[Option<&'a ErasedTensor>; 4]>;
 
-/// Returns a failure of the backend. Its kind is that of the error of `bb` in it, if the backend tells it.
+/// Returns a failure of the backend. If the error wraps an error of `bb`, it has the same kind.
 pub(super) fn failed(error: &ErasedError) -> Failed {
     let kind = <Erased as Backend>::wrapped(error).map_or(ErrorKind::Device, bb_core::Error::kind);
     Failed::caused(kind, error)
@@ -25,7 +25,7 @@ pub(super) unsafe fn operand<'a>(x: *const RawTensor) -> Option<&'a ErasedTensor
     unsafe { x.cast::<ErasedTensor>().as_ref() }
 }
 
-/// Puts a result into its place. The shape is that of the tensor, which stays where it is until it is released.
+/// Moves a result to its place. The shape points into the tensor, which stays at its address until it is released.
 pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
     let tensor = Box::new(x);
     into.dtype = tensor.dtype().to_onnx();
@@ -40,15 +40,15 @@ pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
     DataType::from_onnx(number).ok_or_else(unknown)
 }
 
-/// Reads a host tensor that the host lends, by copying it.
+/// Reads a host tensor borrowed from the host, by copying it.
 ///
 /// # Safety
 ///
-/// The pointers of `data` are what the structure says.
+/// The pointers of `data` fulfil the documentation of the structure.
 ///
 /// # Errors
 ///
-/// A number that is no element type; bytes that are no elements.
+/// A number that is not an element type; bytes that are not elements of the type.
 pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
     let wrong = |e: bb_ir::Error| Failed::of(&e.into());
     let dtype = dtype(data.dtype)?;

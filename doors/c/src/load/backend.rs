@@ -91,7 +91,7 @@ impl std::fmt::Debug for LoadedBackend {
 }
 
 impl LoadedTensor {
-    /// Returns the pointer by which the library knows the tensor.
+    /// Returns the library's pointer to the tensor.
     pub(super) fn raw(&self) -> *const RawTensor {
         self.0.raw
     }
@@ -179,7 +179,7 @@ impl LoadedBackend {
         }
     }
 
-    /// Compares results with what they must be, and returns their types and shapes.
+    /// Compares results with the expected types and shapes, and returns their types and shapes.
     fn checked(
         &self,
         op: &'static str,
@@ -209,7 +209,7 @@ impl LoadedBackend {
         Ok(kinds)
     }
 
-    /// Refuses a result whose type or shape is another than the rules say.
+    /// Refuses a result whose type or shape differs from the inferred one.
     fn promised(
         &self,
         op: &'static str,
@@ -299,7 +299,7 @@ impl LoadedBackend {
         self.take(spec.method, results, &pointers, None)
     }
 
-    /// Copies a tensor to memory that has as many bytes as it.
+    /// Copies a tensor to memory of the same size in bytes.
     fn copy(&self, x: &LoadedTensor, into: &mut [u8]) -> Result<(), LoadedError> {
         let length = self.to_host_length(x, into.as_mut_ptr(), into.len())?;
         match length == into.len() {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// The pointers of a list of operands.
 type Pointers = SmallVec<[*const RawTensor; 8]>;
 
-/// What is made of an operand of each kind, for the length of the call.
+/// Converts an operand of each kind for the length of the call.
 macro_rules! taken_operand {
     (Tensor, $operands:ident) => {
         $operands.required()?.raw()
@@ -116,7 +116,8 @@ macro_rules! calls {
                 $( let $input = taken_operand!($kind, operands); )*
                 let mut params = params.iter();
                 $($( let $param = given::$pkind(take::$pkind(method, params.next())?)?; )+)?
-                // SAFETY: the library is of this version of the interface, with these primitives. What is lent lives until the call returns.
+                // SAFETY: the library has this version of the interface, with these primitives. Borrowed arguments live until the call
+                // returns.
                 let status = unsafe {
                     function(
                         backend,

@@ -22,7 +22,7 @@ pub enum LoadError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: libloading::Error,
     },
@@ -31,11 +31,11 @@ pub enum LoadError {
     Mismatch {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// The part that differs.
         what: &'static str,
-        /// What this version takes.
+        /// The part that this version expects.
         expected: String,
-        /// What came.
+        /// The part that the library has.
         got: String,
     },
     /// The library lacks functions that every backend has.
@@ -65,9 +65,9 @@ pub enum LoadError {
         path: PathBuf,
         /// The function.
         function: &'static str,
-        /// What a caller can do about it.
+        /// The kind of the error, which tells a caller how to react.
         kind: ErrorKind,
-        /// What the library says.
+        /// The message of the library.
         message: String,
     },
     /// The name of the backend cannot be made known.
@@ -82,7 +82,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns what a caller can do about the error.
+    /// Returns the kind of the error, which tells a caller how to react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             LoadError::Read { .. }
@@ -100,7 +100,7 @@ impl LoadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadedError {
-    /// What `bb` finds wrong with a call, or what the backend says of one ([`Error::Loaded`]).
+    /// An error that `bb` finds in a call, or that the backend reports ([`Error::Loaded`]).
     #[error(transparent)]
     Bb(#[from] Error),
     /// The code of the backend panicked. Its library caught that.
@@ -124,9 +124,9 @@ pub enum LoadedError {
         op: &'static str,
         /// What is wrong.
         what: &'static str,
-        /// What the interface promises.
+        /// The expected value.
         expected: String,
-        /// What came.
+        /// The value that the library returned.
         got: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a file must be before the system's loader maps it.
+//! Checks of a file before the system's loader maps it.
 //!
 //! The loader of Linux maps the segments that a file promises without comparing them with its length, and the program ends with a bus error
 //! at the first byte that is not there. Loaders of other systems check this themselves.
@@ -42,7 +42,7 @@ pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     }
 }
 
-/// Refuses what is no library of the system.
+/// Refuses files that are not libraries of the system.
 fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     if !cfg!(target_os = "linux") {
         return Ok(());

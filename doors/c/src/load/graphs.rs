@@ -1,4 +1,4 @@
-//! Whole graphs on a backend of a library.
+//! Whole graphs on a backend from a library.
 
 use super::LoadedError;
 use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
@@ -69,7 +69,7 @@ static PENDING: Mutex<Option<HashMap<u64, Pending>>> = Mutex::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl LoadedBackend {
-    /// Returns the compiled form of a graph, and has it compiled if there is none.
+    /// Returns the compiled form of a graph, and compiles it if it is not cached.
     fn program(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Arc<Program>, LoadedError> {
         let lock = || self.0.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = attrs.identity.and_then(|identity| lock().get(&identity).cloned()) {
@@ -177,7 +177,7 @@ impl LoadedBackend {
     }
 }
 
-/// Takes a run out of those that have begun.
+/// Removes a run from the pending ones.
 fn ended(number: u64) -> Option<Pending> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&number)
 }

@@ -1,4 +1,4 @@
-//! An open backend of a library, and what it made.
+//! An open backend of a library, and its tensors and graphs.
 
 use super::library::{BackendLibrary, Said, types_of, wrong_instance};
 use super::{LoadError, LoadedError};
@@ -75,7 +75,7 @@ impl Instance {
         self.library.0.name
     }
 
-    /// Says that the backend broke a promise.
+    /// Returns the error of a backend that violates the interface.
     #[cold]
     pub(super) fn broken(
         &self,
@@ -172,7 +172,7 @@ impl Instance {
         Ok((dtype, Shape::from_slice(shape)))
     }
 
-    /// Tells which row of a family is native.
+    /// Returns whether a row of a family is native.
     pub(super) fn is_native(&self, spec: &OpSpec) -> bool {
         self.natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
     }

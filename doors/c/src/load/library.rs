@@ -16,18 +16,18 @@ use std::sync::Arc;
 
 /// A library with a backend, loaded and compared with this version, whose backend may be opened any number of times.
 ///
-/// Clones share the library. It is unloaded with the last of what it made, if it says that it may be.
+/// Clones share the library. It is unloaded with the last of its backends, tensors and graphs, if it allows unloading.
 #[derive(Clone)]
 pub struct BackendLibrary(pub(super) Arc<Inner>);
 
-/// What is known of a library.
+/// The checked description of a library.
 pub(super) struct Inner {
     pub(super) table: Library,
     pub(super) primitives: Primitives,
     pub(super) path: PathBuf,
     pub(super) name: &'static str,
     pub(super) version: String,
-    /// What tells it from others of its name, with its fingerprint.
+    /// The identity that, with its fingerprint, distinguishes it from other libraries with its name.
     pub(super) identity: String,
     pub(super) types: Option<DataTypes>,
     pub(super) options: Vec<OwnedOption>,
@@ -75,7 +75,7 @@ const LONGEST: usize = 1 << 12;
 const MOST: usize = 1 << 16;
 
 impl BackendLibrary {
-    /// Loads a library, and compares what it says of itself.
+    /// Loads a library, and checks its description.
     ///
     /// Loading runs code of the file: load only what you would link.
     ///
@@ -95,7 +95,7 @@ impl BackendLibrary {
         let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }.map_err(open)?;
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
-        // Until the table is found to be good, the library stays as it is: it may not be one that can go.
+        // The library stays loaded until its table is checked, because it may not allow unloading.
         let mut loaded = Loaded { library: ManuallyDrop::new(library), unloads: false };
         // SAFETY: the symbol of this name is a constant of the library.
         let table = unsafe { read_table(table, &path) }?;
@@ -269,7 +269,7 @@ impl Said {
         &mut self.failure
     }
 
-    /// Returns what a function wrote; a text that is longer than the place counts as one that fills it.
+    /// Returns the text that a function wrote, cut to the size of the buffer.
     pub(super) fn message(&self) -> String {
         let text = self.bytes.get(..self.failure.length).unwrap_or(&self.bytes);
         match String::from_utf8_lossy(text).trim_end_matches('\0') {
@@ -279,11 +279,11 @@ impl Said {
     }
 }
 
-/// Copies a structure that begins with its size; what it lacks is null.
+/// Copies a structure that begins with its size. Fields beyond that size are null.
 ///
 /// # Safety
 ///
-/// `from` is null, or points to a constant that has as many bytes as its first field says, and `T` is valid if it is all zeros.
+/// `from` is null, or points to a constant whose size in bytes is its first field, and `T` is valid if it is all zeros.
 unsafe fn copied<T>(
     from: *const usize,
     least: usize,
@@ -322,7 +322,7 @@ unsafe fn read_table(from: *const usize, path: &Path) -> Result<Library, LoadErr
     unsafe { copied(from, offset_of!(Library, types), path, "size of `bb_library`") }
 }
 
-/// Reads the table of the primitives, once the fingerprint says that they are those of this version.
+/// Reads the table of the primitives, after comparing its fingerprint with the primitives of this version.
 ///
 /// # Safety
 ///
@@ -433,7 +433,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads the name of the backend, which other names are made of.
+    /// Reads the name of the backend. Other names are built from it.
     unsafe fn name(&self, text: Text) -> Result<String, LoadError> {
         // SAFETY: what the caller promises.
         let name = unsafe { self.text("name", text) }?;
@@ -444,7 +444,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a set of types; `None` if an open backend tells them.
+    /// Reads a set of types; `None` if an open backend reports them.
     fn types(&self, bits: u64) -> Result<Option<DataTypes>, LoadError> {
         if bits == 0 {
             return Ok(None);
@@ -520,14 +520,14 @@ impl Reading<'_> {
     }
 }
 
-/// Returns the types of a set of bits; `None` if one is no type.
+/// Returns the types of a set of bits; `None` if a bit is not a type.
 pub(super) fn types_of(bits: u64) -> Option<DataTypes> {
     let known = DataType::ALL.iter().fold(0u64, |all, dtype| all | 1 << dtype.to_onnx());
     let has = |dtype: &&DataType| bits >> dtype.to_onnx() & 1 == 1;
     (bits & !known == 0 && bits != 0).then(|| DataType::ALL.iter().filter(has).copied().collect())
 }
 
-/// Says that a function that makes a backend returned null, or that an open backend has no types.
+/// Returns the error of a function that gave null instead of a backend, or of an open backend without types.
 pub(super) fn wrong_instance(
     library: &BackendLibrary,
     what: &'static str,

@@ -1,8 +1,8 @@
-//! Backends out of libraries.
+//! Backends from libraries.
 //!
-//! A library is compared with this version before anything of it is called, and what its functions return is compared with what they
-//! promise. What a library does within a call is its own: an access to memory that is not its own, an `abort` or an endless loop end or
-//! stop the program, as they would in code that is linked.
+//! A library is checked against this version before any of its functions is called, and the results of its functions are checked against
+//! the interface. Nothing protects the program within a call: an access to foreign memory, an `abort` or an endless loop ends or stops the
+//! program, as in linked code.
 
 mod backend;
 mod calls;
@@ -24,14 +24,14 @@ use std::path::Path;
 
 /// Opens the backend of a library, without options.
 ///
-/// The library stays loaded as long as the backend, one of its tensors or one of its graphs is there. [`BackendLibrary`] opens with options,
-/// and makes the name of the backend known to all that opens backends by name.
+/// The library stays loaded as long as the backend, one of its tensors or one of its graphs exists. [`BackendLibrary`] opens with
+/// options, and registers the backend by its name.
 ///
 /// Loading runs code of the file: load only what you would link.
 ///
 /// # Errors
 ///
-/// [`LoadError`]: the file is no library of a backend, or of another version; the backend cannot be opened.
+/// [`LoadError`]: the file is not a library of a backend, or is of another version; the backend cannot be opened.
 pub fn load_backend(path: impl AsRef<Path>) -> Result<LoadedBackend, LoadError> {
     BackendLibrary::load(path)?.open(&OpenOptions::default())
 }

@@ -4,11 +4,11 @@ use super::{BackendLibrary, LoadError};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// The environment variable that the command line and the Python package obey: folders and files, separated as those of `PATH` are.
+/// The environment variable that the command line and the Python package obey: folders and files, with the separator of `PATH`.
 pub const PATH_VARIABLE: &str = "BB_BACKEND_PATH";
 
-/// Loads and registers all libraries of a list of folders and files, separated as those of `PATH` are. In a folder, all files with the
-/// system's ending of libraries count, sorted by name.
+/// Loads and registers all libraries of a list of folders and files, with the separator of `PATH`. In a folder, all files with the system's
+/// extension of libraries count, sorted by name.
 ///
 /// # Errors
 ///

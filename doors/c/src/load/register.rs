@@ -9,10 +9,10 @@ use bb_core::{
 use std::sync::{Mutex, PoisonError};
 
 impl BackendLibrary {
-    /// Makes the backend known to everything in the process that opens backends by name: `bb::backend("mine")`,
-    /// `first_of(mine, cpu)`, `metrics+mine`. The library then stays loaded.
+    /// Registers the backend in the process, so that it can be opened by name: `bb::backend("mine")`, `first_of(mine, cpu)`,
+    /// `metrics+mine`. The library then stays loaded.
     ///
-    /// [`Registry::remove`](bb_core::Registry::remove) ends that; what was opened goes on.
+    /// [`Registry::remove`](bb_core::Registry::remove) undoes this; open backends stay usable.
     ///
     /// Registering the same version of a library again changes nothing.
     ///
@@ -63,7 +63,7 @@ fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     new
 }
 
-/// Returns an option as a record has it, whose texts live as long as the program; `None` if it is none.
+/// Returns an option as a record, whose texts live as long as the program; `None` if the option is invalid.
 pub(super) fn open_option(option: &OwnedOption) -> Option<OpenOption> {
     let OwnedOption { name, kind, initial, about } = option;
     let default = match kind.as_str() {

@@ -62,7 +62,7 @@ pub(crate) fn load(
     }
 }
 
-/// Tells the program where the nodes of a model run, and what the model says that is not so.
+/// Logs the placement of the nodes of a model, and the model's false claims.
 fn tell(env: &OrtEnv, settings: &Settings, shared: &SessionModel) {
     let Some(logger) = settings.logger.or(env.logger) else { return };
     let least = settings.severity.unwrap_or_else(|| env.severity.load(Ordering::Relaxed));
@@ -171,7 +171,7 @@ fn module(settings: &Settings, source: &Source<'_>, limits: &Limits) -> Result<(
     Ok((Module::new(graph), facts))
 }
 
-/// Writes what the settings say into a model.
+/// Applies the settings to a model.
 fn fix(model: &mut ModelProto, settings: &Settings) -> Result<()> {
     for dim in &settings.dims {
         // As in ONNX Runtime, a name that the model does not have changes nothing.

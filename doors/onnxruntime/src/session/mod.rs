@@ -14,7 +14,7 @@ use bb::ir::graph::ValueType;
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Port};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// For how many lists of outputs a session keeps what it compiled.
+/// The greatest number of compiled models in the cache of a session, each for its own list of outputs.
 const KEPT: usize = 16;
 
 /// `OrtSession`. Threads may share it.
@@ -22,14 +22,14 @@ pub(crate) struct OrtSession {
     pub(crate) shared: Arc<SessionModel>,
 }
 
-/// A model on a backend. Nothing of it changes but what it keeps to be quicker.
+/// A model on a backend. Only its cache of compiled models changes.
 pub(crate) struct SessionModel {
     pub(crate) on: BackendHandle,
     pub(crate) facts: Arc<Facts>,
     module: Module,
     options: CompileOptions,
     all: Arc<CompiledModel>,
-    /// What was compiled for some of the outputs, the latest last.
+    /// The models compiled for some of the outputs, the last used last.
     others: Mutex<Vec<(Vec<String>, Arc<CompiledModel>)>>,
     /// The inputs that a run needs.
     inputs: Vec<Port>,
@@ -98,7 +98,7 @@ impl SessionModel {
         self.all.executable.outputs()
     }
 
-    /// Returns what is compiled for outputs of these names: for all if the names are all, in any order.
+    /// Returns the model compiled for outputs of these names; for all outputs, in any order, it is the session's own.
     ///
     /// # Errors
     ///

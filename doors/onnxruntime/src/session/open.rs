@@ -19,7 +19,7 @@ pub(crate) struct OrtPrepackedWeightsContainer(());
 ///
 /// # Safety
 ///
-/// The pointers are null or what the header says.
+/// The pointers are null or conform to the header.
 unsafe fn of_file(
     env: *const OrtEnv,
     file: *const PathChar,
@@ -40,7 +40,7 @@ unsafe fn of_file(
 ///
 /// # Safety
 ///
-/// The pointers are null or what the header says.
+/// The pointers are null or conform to the header.
 unsafe fn of_bytes(
     env: *const OrtEnv,
     first: *const c_void,

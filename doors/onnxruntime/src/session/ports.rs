@@ -1,4 +1,4 @@
-//! The functions that tell about sessions: inputs, outputs, memory, and what the model says of itself.
+//! The functions that describe sessions: inputs, outputs, memory, and the metadata of the model.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::{OrtSession, SessionModel};
@@ -169,14 +169,14 @@ functions! {
         Ok(())
     }
 
-    /// Returns what the model says of itself.
+    /// Returns the metadata of the model.
     SessionGetModelMetadata(session: *const OrtSession, out: *mut *mut OrtModelMetadata) {
         let facts = object(session, "a session")?.shared.facts.clone();
         OutPlace::at(out, "a place for metadata")?.give(OrtModelMetadata(facts));
         Ok(())
     }
 
-    /// Returns an allocator of a session: that of this library.
+    /// Returns an allocator of a session: always the library's own.
     CreateAllocator(session: *const OrtSession, info: *const OrtMemoryInfo, out: *mut *mut OrtAllocator) {
         object(session, "a session")?;
         object(info, "a kind of memory")?.check_host()?;

@@ -16,7 +16,7 @@ use bb_ort_plugin::lending::Lending;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// An output that a run is asked for, and the value for it, if the program has one.
+/// A requested output of a run, and the value for it, if the program has one.
 pub(crate) type Wanted<'a> = (&'a str, Option<Arc<HeldValue>>);
 
 impl SessionModel {
@@ -39,7 +39,7 @@ impl SessionModel {
         options.within(|| self.run_lending(inputs, outputs, &lending))
     }
 
-    /// Runs with operands that are lent. The caller drops `lending` before it drops the operands.
+    /// Runs with borrowed operands. The caller drops `lending` before it drops the operands.
     fn run_lending(
         &self,
         inputs: &[(&str, Arc<HeldValue>)],
@@ -90,9 +90,9 @@ impl SessionModel {
                 return Err(run(bb::Error::RepeatedInput { name: (*name).to_owned() }));
             }
         }
-        // Other backends may keep what they are given for longer than a run.
+        // Other backends may keep operands for longer than a run.
         let lends = self.on.typed::<Cpu>().is_some();
-        // What is written while results are copied must not be read by them.
+        // A value that is written while results are copied must not be read by them.
         let written = |value: &HeldValue| {
             let tensors = outputs.iter().filter_map(|(_, into)| into.as_ref()?.tensor().ok());
             tensors.into_iter().any(|tensor| value.overlaps(tensor))
@@ -108,7 +108,7 @@ impl SessionModel {
         ports.iter().map(operand).collect()
     }
 
-    /// Makes values of results, or writes them into those of the program.
+    /// Makes values from results, or writes the results into the program's values.
     fn give(
         &self,
         ports: &[bb::Port],
@@ -152,7 +152,7 @@ impl SessionModel {
 }
 
 /// Returns an operand without its dimensions, if it has one element and the model declares a scalar: ONNX Runtime does not compare the rank
-/// of such an input, and programs rely on it.
+/// of this input, and programs rely on it.
 fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<TensorData>> {
     let is_declared = matches!(&port.ty, ValueType::Tensor { shape: Some(dims), .. } if dims.is_empty());
     match value {
@@ -167,7 +167,7 @@ fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<Ten
 ///
 /// # Safety
 ///
-/// The pointers are null or what the header says.
+/// The pointers are null or conform to the header.
 unsafe fn run(call: &Call) -> Result<()> {
     // SAFETY: the caller says so.
     let (session, options, names, inputs) = unsafe {
@@ -224,7 +224,7 @@ struct Call {
 /// `RunAsyncCallbackFn`.
 type Callback = unsafe extern "system" fn(*mut c_void, *mut *mut OrtValue, usize, *mut OrtStatus);
 
-/// A run in another thread, and what is called when it has ended.
+/// A run in another thread, and the callback for its end.
 struct LaterCall {
     call: Call,
     callback: Callback,
@@ -235,7 +235,7 @@ struct LaterCall {
 unsafe impl Send for LaterCall {}
 
 impl LaterCall {
-    /// Runs, and tells the program.
+    /// Runs, and calls the program's callback.
     fn run(self) {
         // SAFETY: the header says so of the arguments.
         let status: RawStatus = guarded(|| unsafe { run(&self.call) });
@@ -255,7 +255,7 @@ functions! {
         run(&Call { session, options, input_names, inputs, input_count, output_names, output_count, outputs })
     }
 
-    /// Runs a model in a thread of its own, which then calls the program.
+    /// Runs a model in a separate thread, which then calls the program.
     RunAsync(
         session: *mut OrtSession, options: *const OrtRunOptions, input_names: *const *const c_char,
         inputs: *const *const OrtValue, input_count: usize, output_names: *const *const c_char, output_count: usize,

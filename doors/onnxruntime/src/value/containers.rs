@@ -84,7 +84,7 @@ functions! {
         Ok(())
     }
 
-    /// Tells that no value is a sparse tensor: bb's are dense.
+    /// Returns 0, because bb has no sparse tensors.
     IsSparseTensor(value: *const OrtValue, out: *mut c_int) {
         held(value)?;
         OutPlace::at(out, "a place for the answer")?.put(0);

@@ -1,6 +1,6 @@
 //! Values: tensors, and sequences, maps and optionals of them.
 //!
-//! An `OrtValue` is a handle: what is bound to a run, part of a sequence or a result shares the tensor with it.
+//! An `OrtValue` is a handle: bound values, parts of a sequence and results share the tensor with it.
 
 pub(crate) mod containers;
 pub(crate) mod result;
@@ -84,7 +84,7 @@ impl HeldValue {
         }
     }
 
-    /// Returns the value as bb takes it, whose elements are copied or lent.
+    /// Returns the value in bb's form, with copied or borrowed elements.
     ///
     /// # Errors
     ///

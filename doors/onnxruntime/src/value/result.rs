@@ -15,7 +15,7 @@ pub(crate) fn failed(on: &BackendHandle) -> impl Fn(bb::Error) -> CallError + '_
     |source| CallError::Run { kind: on.error_kind(&source), source }
 }
 
-/// Makes a value of a result, of which the type is known. The elements of the CPU backend are used where they lie.
+/// Makes a value from a result of the given type. The elements of the CPU backend are used in place.
 ///
 /// # Errors
 ///

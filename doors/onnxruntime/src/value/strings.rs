@@ -16,7 +16,7 @@ use std::ffi::{c_char, c_void};
 ///
 /// # Safety
 ///
-/// The memory is null or has room for as many bytes.
+/// The memory is null or has room for `room` bytes.
 unsafe fn copy(text: &[u8], to: *mut u8, room: usize) -> Result<()> {
     if room < text.len() {
         return Err(CallError::Room { what: "the text", needed: text.len(), got: room });
@@ -64,7 +64,7 @@ functions! {
         Ok(())
     }
 
-    /// Copies all strings, one behind the other, and writes where each begins.
+    /// Copies all strings, concatenated, and writes where each begins.
     GetStringTensorContent(value: *const OrtValue, to: *mut c_void, room: usize, offsets: *mut usize, count: usize) {
         let texts = tensor(value)?.strings()?;
         if count < texts.len() {
@@ -89,7 +89,7 @@ functions! {
         Ok(())
     }
 
-    /// Copies a string, without a zero behind it.
+    /// Copies a string, without a terminating zero.
     GetStringTensorElement(value: *const OrtValue, room: usize, index: usize, to: *mut c_void) {
         copy(at(&mut tensor(value)?.strings()?, index)?, to.cast(), room)
     }

@@ -18,11 +18,11 @@ const SMALL: usize = 4096;
 pub(crate) enum OperandElements<'a> {
     /// They are copied.
     Copied,
-    /// They are read where they lie.
+    /// They are borrowed.
     Lent(&'a Lending),
 }
 
-/// Who the elements of a tensor belong to.
+/// The owner of the elements of a tensor.
 #[derive(Debug)]
 enum Owner {
     /// The program.
@@ -42,13 +42,12 @@ enum Memory {
     Strings(Mutex<Vec<Vec<u8>>>),
 }
 
-/// A tensor. What a program writes to its elements is the program's affair, as in ONNX Runtime: no call reads them while another
-/// thread writes.
+/// A tensor. As in ONNX Runtime, a program must not write elements while a call in another thread reads them.
 #[derive(Debug)]
 pub(crate) struct ValueTensor {
     dtype: DataType,
     shape: Vec<usize>,
-    /// The shape as ONNX Runtime has it.
+    /// The shape in ONNX Runtime's form.
     extents: Vec<i64>,
     memory: Memory,
 }
@@ -95,7 +94,7 @@ impl ValueTensor {
     ///
     /// [`bb::ir::Error::TooLarge`].
     pub(crate) fn empty_strings(shape: Vec<usize>) -> Result<ValueTensor> {
-        // A string takes more memory than a number, so that what is too large for numbers is too large for strings.
+        // A string takes more memory than a number, so a shape that is too large for numbers is too large for strings.
         let count = ValueTensor::size(DataType::U64, &shape)? / 8;
         Ok(ValueTensor::new(DataType::String, shape, Memory::Strings(Mutex::new(vec![Vec::new(); count]))))
     }
@@ -140,7 +139,7 @@ impl ValueTensor {
     ///
     /// # Safety
     ///
-    /// The memory has as many bytes and lives as long as the tensor, and so does the allocator.
+    /// The memory has `room` bytes and lives at least as long as the tensor, and so does the allocator.
     pub(crate) unsafe fn over(
         dtype: DataType,
         shape: Vec<usize>,
@@ -181,7 +180,7 @@ impl ValueTensor {
         &self.shape
     }
 
-    /// Returns the shape as ONNX Runtime has it.
+    /// Returns the shape in ONNX Runtime's form.
     pub(crate) fn extents(&self) -> &[i64] {
         &self.extents
     }
@@ -233,7 +232,7 @@ impl ValueTensor {
         Ok(TensorData::adopt(self.dtype, &self.shape, bytes)?)
     }
 
-    /// Returns the tensor as bb takes it, with elements of its own.
+    /// Returns the tensor in bb's form, with copied elements.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a graph, its nodes and its values are.
+//! Reads graphs, their nodes and their values.
 
 use super::{Api, Elements, Result, text};
 use crate::raw::{
@@ -17,7 +17,7 @@ const LAST_TYPE: c_int = 23;
 ///
 /// # Safety
 ///
-/// Of all of them: the pointers are those that ONNX Runtime passed to the running call, or got from these functions during it.
+/// For all functions: the pointers are those that ONNX Runtime passed to the running call, or got from these functions during it.
 impl Api {
     pub(crate) unsafe fn nodes(&self, graph: *const OrtGraph) -> Result<Vec<*const OrtNode>> {
         // SAFETY: the caller says so.
@@ -115,7 +115,7 @@ impl Api {
         self.text(|to| unsafe { self.table.node_domain(node, to) })
     }
 
-    /// Returns the operands of a node; null for one that is left out.
+    /// Returns the operands of a node; null for an omitted one.
     pub(crate) unsafe fn inputs(&self, node: *const OrtNode) -> Result<Vec<*const OrtValueInfo>> {
         // SAFETY: the caller says so.
         unsafe {
@@ -123,7 +123,7 @@ impl Api {
         }
     }
 
-    /// Returns the results of a node; null for one that is left out.
+    /// Returns the results of a node; null for an omitted one.
     pub(crate) unsafe fn outputs(&self, node: *const OrtNode) -> Result<Vec<*const OrtValueInfo>> {
         // SAFETY: the caller says so.
         unsafe {
@@ -131,7 +131,7 @@ impl Api {
         }
     }
 
-    /// Returns what the graphs of a node read from outside.
+    /// Returns the values that the graphs of a node read from outside.
     pub(crate) unsafe fn implicit_inputs(&self, node: *const OrtNode) -> Result<Vec<*const OrtValueInfo>> {
         // SAFETY: the caller says so.
         unsafe {
@@ -268,7 +268,7 @@ impl Api {
         Ok((known.ok_or(number), extents))
     }
 
-    /// Returns the elements of a value that is a constant of the model; `None` if it is none.
+    /// Returns the elements of a value that is a constant of the model; `None` if it is not a constant.
     pub(crate) unsafe fn constant(
         &self,
         value: *const OrtValueInfo,
@@ -318,9 +318,9 @@ impl Api {
 /// The type of a value of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TensorType {
-    /// A tensor with these extents. Without extents it is a scalar, or its rank is unknown: the oldest interface tells no difference.
+    /// A tensor with these extents. Without extents it is a scalar, or its rank is unknown: the oldest interface does not distinguish them.
     Tensor(DataType, Vec<Extent>),
-    /// No tensor, or one of an element type that is not known here.
+    /// Not a tensor, or one of an unknown element type.
     Other,
 }
 

@@ -71,7 +71,7 @@ impl Api {
         self.table
     }
 
-    /// Returns the table of what a provider calls.
+    /// Returns the table of the functions for providers.
     pub(crate) fn ep(&self) -> &'static OrtEpApi {
         self.ep
     }
@@ -97,7 +97,7 @@ impl Api {
         Err(PluginError::Runtime { message })
     }
 
-    /// Returns what a function writes to a place.
+    /// Returns the value that a function writes to its out pointer.
     fn got<T>(&self, empty: T, call: impl FnOnce(*mut T) -> Status) -> Result<T> {
         let mut place = empty;
         self.checked(call(&raw mut place))?;

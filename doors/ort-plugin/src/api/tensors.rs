@@ -13,12 +13,12 @@ use std::ptr::{null, null_mut};
 /// `ONNX_TYPE_TENSOR`.
 const TENSOR: c_int = 1;
 
-/// What is to happen with the elements of a tensor of ONNX Runtime.
+/// The handling of the elements of a tensor of ONNX Runtime.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Elements<'a> {
     /// They are copied.
     Copied,
-    /// They are read where they lie if they are more than this number of bytes.
+    /// They are borrowed if they are larger than this number of bytes.
     Lent(&'a Lending, usize),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Elements<'a> {
 ///
 /// # Safety
 ///
-/// Of all of them: the value is one that ONNX Runtime passed to the running call, and its elements are not written meanwhile.
+/// For all functions: the value is one that ONNX Runtime passed to the running call, and its elements are not written meanwhile.
 impl Api {
     /// Returns the element type and the shape of a tensor.
     unsafe fn front(&self, value: *const OrtValue) -> Result<(DataType, Vec<usize>)> {
@@ -46,7 +46,7 @@ impl Api {
         Ok((dtype, extents.into_iter().map(|extent| usize::try_from(extent).unwrap_or(0)).collect()))
     }
 
-    /// Returns a tensor, whose elements are copied or lent.
+    /// Returns a tensor, whose elements are copied or borrowed.
     pub(crate) unsafe fn tensor(&self, value: *const OrtValue, elements: Elements<'_>) -> Result<TensorData> {
         // SAFETY: the caller says so.
         let (dtype, shape) = unsafe { self.front(value)? };

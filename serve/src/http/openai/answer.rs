@@ -27,7 +27,7 @@ struct Usage {
     answer: usize,
 }
 
-/// What all parts of an answer have in common, and what there was so far.
+/// The fields that all parts of an answer share, and the state of the answer.
 pub(super) struct Writer {
     pub(super) form: Form,
     pub(super) model: Arc<Language>,
@@ -161,7 +161,7 @@ impl Writer {
         refusal.into()
     }
 
-    /// Notes that all of it was answered.
+    /// Records the complete answer.
     fn done(&mut self) {
         if let Some(mut counted) = self.counted.take() {
             counted.end(None);
@@ -289,7 +289,7 @@ impl Probabilities {
     }
 }
 
-/// JSON has no infinity; what is never drawn has the probability that OpenAI writes for it.
+/// JSON has no infinity. A token of probability 0 gets the log-probability that OpenAI writes for it.
 fn finite(x: f64) -> f64 {
     x.max(-9999.0)
 }

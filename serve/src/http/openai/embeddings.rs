@@ -42,7 +42,7 @@ async fn embedded(asked: Asked<Embeddings>) -> Result<Response> {
     let used: usize = texts.iter().map(Vec::len).sum();
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {
-        // One after another: the engine joins each with what others ask.
+        // One after another: the engine runs each together with the requests of other clients.
         let state = state(&model, text, &lease);
         let state = tokio::time::timeout_at(deadline.into(), state).await;
         let state = normalized(state.map_err(|_| Refusal::Deadline)??);
@@ -89,7 +89,7 @@ fn normalized(mut state: Vec<f32>) -> Vec<f32> {
     state
 }
 
-/// Writes floats as little-endian bytes, and these as text.
+/// Encodes the little-endian bytes of floats in Base64.
 ///
 /// Source: RFC 4648, section 4.
 fn base64(floats: &[f32]) -> String {

@@ -1,4 +1,4 @@
-//! What an engine tells of a request, on its way to the client.
+//! The events of an engine's request, on their way to the client.
 
 use crate::connections::Computing;
 use crate::held_bytes::Lease;
@@ -30,7 +30,7 @@ pub(super) struct Told {
     pub(super) held: usize,
 }
 
-/// Hands the events of an engine to the request.
+/// Sends the events of an engine to the request.
 pub(super) struct Telling {
     number: usize,
     to: UnboundedSender<Told>,
@@ -74,7 +74,7 @@ impl Listener for Telling {
     }
 }
 
-/// What writes events as parts of an answer. `None` is the end of all events. Returns whether that was the last part.
+/// Writes events as parts of an answer. `None` is the end of all events. Returns whether that was the last part.
 pub(super) trait Writing: Send + Unpin + 'static {
     fn write(&mut self, told: Option<Told>, to: &mut VecDeque<Bytes>) -> bool;
 }

@@ -74,12 +74,12 @@ pub(super) struct Fields<'a> {
     #[serde(borrow)]
     suffix: Option<&'a RawValue>,
     echo: Option<bool>,
-    /// Of chats.
+    /// Only in chats.
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
     top_logprobs: Option<&'a RawValue>,
-    /// Of completions.
+    /// Only in completions.
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
     /// A truth value in chats, a number in completions.
@@ -166,7 +166,7 @@ impl Fields<'_> {
         Ok(asking)
     }
 
-    /// Reads the fields that chats and completions have in common.
+    /// Reads the fields that chats and completions share.
     fn asking<P>(&self, most: usize, prompts: P) -> Result<Asking<P>, Refusal> {
         let given = |json: Option<&RawValue>| json.is_some_and(|json| !is_empty(json));
         if given(self.tools) {

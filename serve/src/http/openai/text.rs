@@ -65,8 +65,8 @@ fn completion_of(json: &[u8], shared: &Shared) -> Parsed<Asking<Vec<Prompt>>> {
     Ok((model, read))
 }
 
-/// Returns the tokens of prompts, with the token that the model begins a text with. The names of control tokens are plain text in `content`,
-/// and tokens in prompts.
+/// Returns the tokens of prompts, with the token that the model begins a text with. The names of control tokens are plain text in
+/// `content`, and tokens in prompts.
 pub(super) async fn prompts(
     model: &Arc<Language>,
     prompts: Vec<Prompt>,
@@ -162,7 +162,7 @@ async fn answered<P>(
         return held(&answer, &lease);
     }
     let first = match first {
-        // What fails before it begins has a status of its own.
+        // An error before the first token has a status of its own.
         Some(Told { event: Err(_) | Ok(bb_generate::Event::Failed(_)), .. }) | None => {
             return Err(writer.whole(events, first).await.err().unwrap_or_else(|| Refusal::Cancelled.into()));
         }

@@ -1,4 +1,4 @@
-//! Programs whose first tensor is the result of a convolution, and which go over its elements while these are in a cache.
+//! Programs whose first tensor is the result of a convolution. They read its elements while these are in a cache.
 
 use super::program::{Program, Room};
 use super::{BLOCK, PART, TENSORS};
@@ -18,26 +18,26 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The number of results that no second-level cache holds. Fewer are as fast to read again.
+/// The least number of results that no second-level cache holds. Fewer are as fast to read again.
 const DISTANT: usize = 1 << 18;
 
 /// The number of places below which a program goes over several planes at once.
 const SMALL: usize = 256;
 
-/// What follows a convolution: a program of its result and of other tensors.
+/// The program that follows a convolution: it reads the result of the convolution and other tensors.
 #[derive(Debug)]
 pub(crate) struct Then<'a> {
     pub(crate) program: &'a Program,
-    /// The tensors of the program but the first.
+    /// The tensors of the program except the first.
     pub(crate) xs: SmallVec<[&'a Array; TENSORS]>,
 }
 
 impl Then<'_> {
-    /// Computes the program of a result that is there.
+    /// Runs the program on a result that is already computed.
     ///
     /// # Errors
     ///
-    /// Those of the operation `fused`.
+    /// Errors of the operation `fused`.
     pub(crate) fn apart(&self, pool: &Arc<Pool>, first: Array) -> Result<Array> {
         let others = self.xs.iter().map(|&x| KernelOperand::Shared(x));
         let mut operands = std::iter::once(KernelOperand::Owned(first)).chain(others).collect();
@@ -45,7 +45,7 @@ impl Then<'_> {
     }
 }
 
-/// Where a convolution writes its sums, one after another, and what is done with them there.
+/// Where a convolution writes its sums, one after another, and the program that runs over them there.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
     /// The sums, for all samples, planes and places.
@@ -60,11 +60,11 @@ unsafe impl Sync for Results<'_> {}
 
 /// Makes an array of the results of a convolution with elements of type `dtype`, whose sums `f` writes.
 ///
-/// `f` says of all results, once, that they are [`done`](Results::done).
+/// `f` reports all results, once, as [`done`](Results::done).
 ///
 /// # Errors
 ///
-/// Those of `f`, and those of [`Then`].
+/// Errors of `f` and of [`Then`].
 pub(crate) fn written(
     pool: &Arc<Pool>,
     dtype: DataType,
@@ -135,7 +135,8 @@ impl Other {
     ///
     /// # Safety
     ///
-    /// The tensor has these elements, and the copy room for them if they are copied: 16-bit floats, and those of several planes.
+    /// The tensor has these elements, and `copy` has room for them if they are copied: 16-bit floats, and elements of several
+    /// planes.
     #[inline(always)]
     unsafe fn place(&self, index: [usize; 3], [count, n]: [usize; 2], copy: *mut f32) -> Place {
         let &Other { pointer, half, strides } = self;
@@ -219,8 +220,8 @@ impl<'a> Epilogue<'a> {
         Some(epilogue)
     }
 
-    /// Recognizes the addition of a tensor that lies as the results do, and then bounds or a hard swish; one of the two may be
-    /// missing.
+    /// Recognizes the addition of a tensor with the layout of the results, followed by bounds or a hard swish; one of the two
+    /// may be missing.
     fn bounded(&self, shape: &[usize]) -> Option<End<f32>> {
         let (&Line { code: Code::Load, place: 0 }, lines) = self.program.chain()?.split_first()? else {
             return None;
@@ -247,7 +248,7 @@ impl<'a> Epilogue<'a> {
             }
             _ => (std::ptr::null(), lines),
         };
-        // What a swish multiplies is kept, or read again if it is the sums themselves.
+        // The operand of a swish is kept in a register, or read again if it is the sums themselves.
         let (lines, again) = match *lines {
             [Line { code: Code::Keep, place: HELD }, ref rest @ ..] => (rest, HELD),
             _ if beside.is_null() => (lines, 0),
@@ -275,7 +276,7 @@ impl<'a> Epilogue<'a> {
     ///
     /// # Safety
     ///
-    /// There are these sums, at most a block, and room for their results. Nobody else reads or writes them.
+    /// These sums exist, at most a block, and there is room for their results. No other thread reads or writes them.
     unsafe fn run(
         &self,
         room: &mut Room,
@@ -316,7 +317,7 @@ impl<'a> Epilogue<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`Results::done`], of which these are the `sums` and the `out`.
+    /// As for [`Results::done`]; `ends` are the `sums` and the `out` of the results.
     unsafe fn over(&self, ends: [*mut u8; 2], sample: usize, planes: Range<usize>, places: Range<usize>) {
         let mut room = Room::new();
         // SAFETY: this function's contract.
@@ -339,16 +340,17 @@ impl<'a> Epilogue<'a> {
 }
 
 impl Results<'_> {
-    /// Returns a place for sums that nothing follows.
+    /// Returns results without an epilogue.
     pub(crate) const fn plain(sums: *mut f32) -> Self {
         Results { sums, out: std::ptr::null_mut(), epilogue: None }
     }
 
-    /// Says that the sums of some planes and places of a sample are written: the thread that wrote them runs the program over them.
+    /// Reports that the sums of some planes and places of a sample are written. The thread that wrote them runs the program
+    /// over them.
     ///
     /// # Safety
     ///
-    /// The sums are there. Nobody else reads or writes them or their results.
+    /// The sums exist. No other thread reads or writes them or their results.
     #[inline]
     pub(crate) unsafe fn done(&self, sample: usize, planes: Range<usize>, places: Range<usize>) {
         if let Some(epilogue) = self.epilogue {
@@ -357,7 +359,7 @@ impl Results<'_> {
         }
     }
 
-    /// Says that all sums of a sample are written; threads share the planes.
+    /// Reports that all sums of a sample are written; threads share the planes.
     ///
     /// # Safety
     ///
@@ -371,12 +373,12 @@ impl Results<'_> {
         }
     }
 
-    /// Returns whether something follows the sums.
+    /// Returns whether an epilogue follows the sums.
     pub(crate) fn has_epilogue(&self) -> bool {
         self.epilogue.is_some()
     }
 
-    /// Returns what products can do with their sums instead of saying that these are [`done`](Self::done).
+    /// Returns the end that products can apply to their sums, instead of reporting them as [`done`](Self::done).
     pub(crate) fn end(&self) -> Option<&End<f32>> {
         self.epilogue?.end.as_ref()
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// The most tensors of a program that is computed here.
 const TENSORS: usize = 8;
-/// The most lines of a program that is computed here: readers are looked for line by line.
+/// The most lines of a program that is computed here: the search for readers goes line by line.
 const LINES: usize = 256;
 /// The number of elements that go through a program at once. All registers take 16 KiB.
 const BLOCK: usize = 512;
@@ -58,12 +58,12 @@ pub(crate) fn prepared(types: &[DataType], program: &[i64]) -> Result<Option<Pro
 }
 
 impl Program {
-    /// Computes the program of a step of a plan. The result takes the place of an operand that the step is the last to hold, if
-    /// one has its type and extents.
+    /// Computes the program of a step of a plan. The result replaces an operand that only this step holds, if one has its type
+    /// and extents.
     ///
     /// # Errors
     ///
-    /// Those of the operation.
+    /// Errors of the operation.
     pub(crate) fn compute(
         &self,
         pool: &Arc<Pool>,
@@ -93,7 +93,7 @@ impl Program {
         }
     }
 
-    /// Writes all results, which may take the place of the operand `replaced`.
+    /// Writes all results, which may replace the operand `replaced`.
     fn fill(&self, operands: &Operands, dims: &[Dim<TENSORS>], out: *mut u8, replaced: Option<usize>) {
         if let Some(lines) = self.chain()
             && let Some(rows) = operands.rows(dims)
@@ -106,8 +106,8 @@ impl Program {
         walk::split(total.div_ceil(BLOCK), BLOCK.min(total) * self.len(), GRAIN, |from, to| {
             let (out, operands) = shared.get();
             let mut room = Room::new();
-            // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each;
-            // nobody else writes those of these blocks, or reads them if they take the place of an operand.
+            // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each; no
+            // other thread writes the results of these blocks, or reads them if they replace an operand.
             unsafe {
                 let mut cursors = operands.begin(&mut room.tensors, from * BLOCK);
                 for first in (from * BLOCK..to * BLOCK).step_by(BLOCK) {
@@ -128,8 +128,8 @@ impl Program {
             for unit in from..to {
                 let (row, first) = (unit / parts, unit % parts * PART);
                 let n = PART.min(rows.length - first);
-                // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each;
-                // nobody else writes those of this part, or reads them if they take the place of an operand.
+                // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at
+                // each; no other thread writes the results of this part, or reads them if they replace an operand.
                 unsafe {
                     let places = rows.places(row, first);
                     chain::run(lines, &places, out.add(row * rows.length + first), n);
@@ -144,7 +144,7 @@ fn total(dims: &[Dim<TENSORS>]) -> usize {
     dims.iter().map(|dim| dim.extent).product()
 }
 
-/// Returns the operands of a step, of which one is taken.
+/// Returns the operands of a step. `taken` replaces the operand at its position.
 fn read<'a>(
     operands: &'a KernelOperands<'_, Array>,
     taken: Option<(usize, &'a Array)>,
@@ -156,7 +156,7 @@ fn read<'a>(
     Ok((0..operands.len()).map(one).collect::<std::result::Result<_, bb::Error>>()?)
 }
 
-/// Returns the extents of the result, and the dimensions in which all tensors are walked together.
+/// Returns the extents of the result, and the dimensions for walking all tensors together.
 fn extents(xs: &[&Array]) -> Result<(Shape, Dims<TENSORS>)> {
     if let Some(extents) = alike(xs) {
         return Ok(extents);
@@ -189,7 +189,7 @@ fn alike(xs: &[&Array]) -> Option<(Shape, Dims<TENSORS>)> {
     Some((Shape::from_slice(most.shape()), std::iter::once(Dim { extent: most.len(), strides }).collect()))
 }
 
-/// Returns the dimensions in which all tensors are walked together, merged.
+/// Returns the merged dimensions for walking all tensors together.
 fn joint(xs: &[&Array], shape: &[usize]) -> Dims<TENSORS> {
     let strides: SmallVec<[_; TENSORS]> =
         xs.iter().map(|x| broadcast_strides(x.shape(), &x.strides(), shape)).collect();

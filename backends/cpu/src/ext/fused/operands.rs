@@ -10,7 +10,7 @@ use bb::Tensor;
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
-/// How a tensor's elements lie, compared with the results.
+/// The layout of a tensor's elements, compared with the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// One after another, as the results.
@@ -28,7 +28,7 @@ struct Operand {
     order: Order,
     /// The conversion of 16-bit floats.
     half: Option<&'static Half>,
-    /// The dimensions in which the tensor is walked, merged as far as it alone allows.
+    /// The dimensions for walking the tensor, merged as far as this tensor allows.
     dims: layout::Dims<1>,
 }
 
@@ -36,8 +36,8 @@ struct Operand {
 #[derive(Debug)]
 pub(super) struct Operands(SmallVec<[Operand; TENSORS]>);
 
-// SAFETY: elements are only read through this, by threads that the arrays outlive. Where results take the place of a tensor, each
-// thread reads the elements of its own blocks alone, before it writes there.
+// SAFETY: elements are only read through this, by threads that the arrays outlive. Where results replace a tensor, each thread
+// reads only the elements of its own blocks, before it writes there.
 unsafe impl Sync for Operands {}
 
 impl Operands {
@@ -83,8 +83,8 @@ impl Operands {
     ///
     /// # Safety
     ///
-    /// There is such a tensor, which has these elements, at most [`BLOCK`]; the blocks are read in order since
-    /// [`begin`](Self::begin), which wrote `copy`.
+    /// The tensor exists and has these elements, at most [`BLOCK`]; the blocks are read in order since [`begin`](Self::begin),
+    /// which wrote `copy`.
     pub(super) unsafe fn block(
         &self,
         tensor: usize,
@@ -135,7 +135,7 @@ const ROW: usize = 256;
 
 impl Operands {
     /// Returns the rows of the tensors, which are walked in these dimensions; `None` if rows are short, or if elements must be
-    /// copied to lie one after another as `f32`.
+    /// copied to be contiguous `f32`.
     pub(super) fn rows<'a>(&'a self, dims: &'a [Dim<TENSORS>]) -> Option<RowWise<'a>> {
         let (inner, outer) = dims.split_last()?;
         let there = |(tensor, operand): (usize, &Operand)| {
@@ -152,7 +152,7 @@ impl RowWise<'_> {
     ///
     /// # Safety
     ///
-    /// There is such a row, and such a place in it.
+    /// The row exists and has the place.
     pub(super) unsafe fn places(&self, row: usize, first: usize) -> [Place; PLACES] {
         let mut offsets = [0isize; TENSORS];
         let mut left = row;
@@ -205,7 +205,7 @@ impl Cursor {
         cursor
     }
 
-    /// Goes to the begin of the next row; the one after the last is the first.
+    /// Moves to the beginning of the next row; the one after the last is the first.
     #[inline(always)]
     fn next_row(&mut self, outer: &[Dim<1>]) {
         self.column = 0;
@@ -220,7 +220,7 @@ impl Cursor {
         }
     }
 
-    /// Goes behind the next `n` elements, which are in one row.
+    /// Moves behind the next `n` elements, which are in one row.
     fn advance(&mut self, outer: &[Dim<1>], extent: usize, n: usize) {
         self.column += n;
         if self.column == extent {
@@ -228,8 +228,8 @@ impl Cursor {
         }
     }
 
-    /// Returns where the next `n` elements lie one after another: in the tensor itself, if they are of one row and contiguous
-    /// there, or at `to`, where they are written; or the single one that all of them are. The cursor goes behind them.
+    /// Returns where the next `n` elements are contiguous: in the tensor itself, if they are in one row and contiguous there,
+    /// or at `to`, where they are written; or where the single element is that all of them are. The cursor moves behind them.
     ///
     /// # Safety
     ///
@@ -260,7 +260,7 @@ impl Cursor {
     }
 }
 
-/// Writes `n` elements of a row that is repeated, from a column on: one row, and then as many elements again as there are.
+/// Writes `n` elements of a repeated row, from a column on: first one row, and then copies of the elements written so far.
 ///
 /// # Safety
 ///

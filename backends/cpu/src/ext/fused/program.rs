@@ -14,14 +14,15 @@ use std::mem::MaybeUninit;
 /// The most intermediate results that are held at the same time.
 const REGISTERS: usize = PLACES - TENSORS;
 
-/// What a line computes of its operands, as `f32`.
+/// The computation of a line from its operands, as `f32`.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// A function that has a loop of its own.
     Alone(Unary),
     /// A function of one operand, in registers.
     One(Code),
-    /// A function of two operands, in registers: the code where the first is there already, and where the second is.
+    /// A function of two operands, in registers: the code if the first one is in the registers, and the code if the second one
+    /// is.
     Two(Code, Code),
     /// The operand itself, which is rounded or is the result.
     Same,
@@ -41,7 +42,7 @@ type Chain = SmallVec<[chain::Line; 8]>;
 /// The place of the program's results.
 const OUT: usize = PLACES;
 
-/// A program in steps. Places are first those of tensors, then those of blocks for what is read later.
+/// A program in steps. The first places are tensors; the others are blocks for intermediate results.
 #[derive(Debug)]
 pub(crate) struct Program {
     steps: SmallVec<[Step; 4]>,
@@ -52,11 +53,11 @@ pub(crate) struct Program {
     narrowed: Option<(usize, &'static Half)>,
 }
 
-/// A value of a program: a tensor, or what a line computes.
+/// A value of a program: a tensor, or the result of a line.
 #[derive(Debug, Clone, Copy)]
 struct Value {
     dtype: DataType,
-    /// The value that has the same elements as `f32`: itself, or what a conversion without rounding reads.
+    /// The value that has the same elements as `f32`: itself, or the operand of a conversion without rounding.
     same: usize,
 }
 
@@ -70,7 +71,7 @@ struct Computed {
     value: usize,
 }
 
-/// Makes steps of lines.
+/// Builds steps from lines.
 struct Steps<'a> {
     lines: &'a [Computed],
     place_of: SmallVec<[Option<usize>; 32]>,
@@ -86,7 +87,7 @@ impl Steps<'_> {
         self.place_of.get(value).copied().flatten()
     }
 
-    /// Returns the block of a value, and gives it one if it has none; `None` if there are too few.
+    /// Returns the block of a value, and assigns one if it has none; `None` if there are too few.
     fn block(&mut self, value: usize) -> Option<usize> {
         if let Some(place) = self.place(value) {
             return Some(place);
@@ -171,7 +172,7 @@ impl Steps<'_> {
 }
 
 impl Program {
-    /// Makes steps of the lines; `None` for other types, for types of operands that differ, and if there are too few blocks.
+    /// Builds steps from the lines; `None` for other types, for types of operands that differ, and if there are too few blocks.
     pub(super) fn new(lines: &[Line], types: &[DataType]) -> Option<Program> {
         let (computed, result) = computed(lines, types)?;
         let tensor = |value| Some(value).filter(|&value| value < types.len());
@@ -244,8 +245,8 @@ impl Program {
         }
     }
 
-    /// Computes `n` results of the elements at the places: tensors, and blocks for what is read later. Copies are made in the
-    /// blocks of the tensors.
+    /// Computes `n` results of the elements at the places: tensors, and blocks for intermediate results. Copies are written to
+    /// the blocks of the tensors.
     ///
     /// # Safety
     ///
@@ -275,7 +276,7 @@ impl Program {
                 let place = |at: usize| places.get(at).map_or(out.cast(), |place| place.ptr);
                 match *step {
                     Step::Chain { ref lines, to } => chain::run(lines, places, place(to), n),
-                    // A loop must not write what it reads.
+                    // A loop must not overwrite its operand.
                     Step::Loop { run, from, to: OUT } if replaced == Some(from) => {
                         let apart = place(TENSORS);
                         run(apart.cast(), [place(from).cast()], n);
@@ -379,13 +380,13 @@ fn rounding(dtype: DataType) -> Option<Code> {
     }
 }
 
-/// The memory of blocks. What is read of it was written for the same block, but for tensors of a single element.
+/// The memory of blocks. All elements that are read were written for the same block, except for tensors of a single element.
 #[repr(align(64))]
 pub(super) struct Room {
     pub(super) registers: [Block; REGISTERS],
     /// Copies of tensors that are not contiguous, or have other types.
     pub(super) tensors: [Block; TENSORS],
-    /// 16-bit floats on the way.
+    /// 16-bit floats during their conversion.
     bits: Bits,
 }
 
@@ -399,7 +400,7 @@ impl Room {
     }
 }
 
-/// Returns how a function is computed, if it is.
+/// Returns how a function is computed; `None` if it is not.
 fn kind(function: Function) -> Option<Kind> {
     Some(match function {
         Function::Add => Kind::Two(Code::Add, Code::Add),

@@ -28,7 +28,7 @@ const WIDEST: usize = 1 << 24;
 /// The greatest number of rows of all windows along a plane.
 const TALLEST: usize = 1 << 24;
 
-/// What windows are reduced to.
+/// The reduction of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pooling {
     /// The greatest element.
@@ -125,8 +125,8 @@ pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     short && !tall && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
-/// Returns whether the kernels find the greatest elements of windows of an operand: of floats, and of bytes, which are exact as floats. A
-/// window that has padding alone has minus infinity, which no byte is.
+/// Returns whether the kernels compute the greatest elements of windows of an operand: of floats, and of bytes, which are exact
+/// as floats. A window with only padding has minus infinity, which is not a byte.
 pub(super) fn takes_greatest(plane: &Plane, x: &Array) -> bool {
     let meets = |line: &Line| (0..line.out).all(|o| (0..line.kernel).any(|k| line.position(k, o).is_some()));
     computed(x) || is_byte(x.dtype()) && meets(&plane.rows) && meets(&plane.cols)

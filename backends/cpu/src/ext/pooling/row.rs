@@ -1,4 +1,4 @@
-//! The inner kernel of pooling: planes of which each row of results is reduced along columns first and then along rows.
+//! The inner kernel of pooling: each row of results of a plane is reduced along columns first and then along rows.
 
 use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
@@ -15,7 +15,7 @@ use crate::pace::Pace;
 pub(super) struct Planes<'a, const SUM: bool> {
     pub(super) plane: &'a Plane,
     pub(super) layout: &'a Layout,
-    /// A padded row, a row as it is, and what results are divided by.
+    /// A padded row, an unpadded row, and the divisors of the results.
     pub(super) buffer: *mut f32,
     pub(super) x: *const f32,
     pub(super) out: *mut f32,

@@ -32,7 +32,7 @@ pub(crate) struct Operands<'a> {
     pub(crate) w_zero: Option<&'a Array>,
 }
 
-/// The rows or columns of the copy in which windows are read.
+/// The rows or columns of the copy that windows are read from.
 #[derive(Debug)]
 struct Axis {
     line: Line,
@@ -83,7 +83,7 @@ pub(super) struct Plan {
 
 /// The greatest size of a copy, as a multiple of the operand's.
 const GROWTH: usize = 64;
-/// The number of elements up to which an operand counts as one of so many.
+/// Operands with fewer elements count as operands with this number of elements.
 const SMALL: usize = 1 << 12;
 
 impl Plan {
@@ -234,7 +234,7 @@ pub(super) struct Rows<'a> {
     pub(super) segments: &'a [Segment],
 }
 
-/// Where the sums of windows go.
+/// The destination of the sums of windows.
 pub(super) trait Finish: Sync {
     /// Takes rows of sums.
     ///
@@ -281,8 +281,8 @@ struct Corrections {
     rows: Ints,
 }
 
-/// Computes a convolution. `finish` gets all sums; `filters` is what was made of the weights, if that is known. The result tells
-/// whether the zero points are such that kernels take them.
+/// Computes a convolution. `finish` gets all sums; `filters` are the packed weights, if they are known. Returns whether the
+/// kernels take the zero points.
 fn convolve(
     pool: &Arc<Pool>,
     plan: &Plan,
@@ -414,8 +414,8 @@ impl Finish for Requantized<'_> {
     }
 }
 
-/// Computes a convolution of bytes. `None` for other operands. `filters` is what [`Cpu::byte_filters`] made of the weights, if
-/// that is known.
+/// Computes a convolution of bytes. `None` for other operands. `filters` is the result of [`Cpu::byte_filters`] for the
+/// weights, if that is known.
 pub(crate) fn conv_integer(
     cpu: &Cpu,
     operands: &Operands<'_>,

@@ -2,14 +2,14 @@
 
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 
-/// Copies bytes, which are so few that a call of the C library would take longer than the copy itself.
+/// Copies a few bytes, where a call of the C library would take longer than the copy itself.
 ///
 /// # Safety
 ///
 /// `from` has `n` bytes, and `to` room for them. They do not overlap.
 #[inline(always)]
 pub(super) unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
-    /// Copies parts of the same length, the last of which may overlap the one before it.
+    /// Copies parts of the same length; the last one may overlap the one before it.
     macro_rules! parts {
         ($length:literal) => {{
             for at in (0..n - $length).step_by($length) {
@@ -28,7 +28,7 @@ pub(super) unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Fills bytes, of which there is often one.
+/// Fills bytes, often only one.
 ///
 /// # Safety
 ///
@@ -57,7 +57,7 @@ impl VectorLoop for Alternate<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Alternate { from, to } = self;
-        // What follows the last byte may not be there.
+        // There may be no byte behind the last one.
         let (pairs, last) = from.as_chunks::<2>();
         to.iter_mut().zip(pairs).for_each(|(to, &[byte, _])| *to = byte);
         if let ([last], Some(to)) = (last, to.last_mut()) {

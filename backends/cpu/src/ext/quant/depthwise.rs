@@ -16,11 +16,11 @@ use crate::pool::Pool;
 use bb::Tensor;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most weights of a filter. Differences of two bytes are at most 255, and so many products of two of them are less than
-/// 2^24.
+/// The greatest number of weights of a filter. Differences of two bytes are at most 255, so the sum of this number of products
+/// of two differences is less than 2^24.
 const MOST: usize = (1 << 24) / (255 * 255);
 
-/// Computes a convolution; `finish` gets all sums. The result is false for others.
+/// Computes a convolution; `finish` gets all sums. Returns false for other convolutions.
 pub(super) fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish) -> Result<bool> {
     let &Plan { n, groups, depth, filters, ref plane, .. } = plan;
     let taps = plane.rows.kernel * plane.cols.kernel;

@@ -44,7 +44,7 @@ impl Repeats {
     }
 }
 
-/// Calls `f` for parts of the elements of `x` and the room of as many results.
+/// Calls `f` for parts of the elements of `x` and the room for their results.
 ///
 /// # Safety
 ///
@@ -120,8 +120,8 @@ impl Cpu {
         .map(Some)
     }
 
-    /// Returns how a scale and a zero point repeat, and both contiguous. `None` for others than kernels take: those of
-    /// many rows of few elements.
+    /// Returns how a scale and a zero point repeat, and both as contiguous arrays. `None` for operands that the kernels do not
+    /// take, including many rows of few elements.
     fn steps(
         &self,
         x: &Array,
@@ -144,7 +144,7 @@ impl Cpu {
         Ok(Some((repeats, scales, zeros)))
     }
 
-    /// Writes the numbers that bytes stand for. `None` for other operands.
+    /// Writes the numbers that bytes represent. `None` for other operands.
     pub(super) fn dequantized(
         &self,
         x: &Array,
@@ -213,7 +213,7 @@ impl Cpu {
         let target = Target::new(is_signed, zero);
         let (scales, len) = (numbers(&scales), x.len());
         made(self.pool(), to, Shape::from_slice(x.shape()), |out| {
-            // SAFETY: the operand has so many elements of this type, and `out` room for as many bytes.
+            // SAFETY: the operand has `len` elements of this type, and `out` has room for `len` bytes.
             unsafe {
                 if x.dtype() == DataType::I32 {
                     let x = std::slice::from_raw_parts(x.ptr().cast::<i32>(), len);

@@ -1,4 +1,4 @@
-//! Filters of bytes in the form that products read, made once for many convolutions.
+//! Filters of bytes in the form that products read, built once for many convolutions.
 
 use super::conv::Plan;
 use super::signed;
@@ -27,8 +27,8 @@ unsafe impl Send for Filters {}
 unsafe impl Sync for Filters {}
 
 impl Filters {
-    /// Reads filters, `[groups * filters, …]` with `k` weights each. `None` if they are not bytes. `summed` asks for the sums of
-    /// their weights.
+    /// Reads filters, `[groups * filters, …]` with `k` weights each. `None` if they are not bytes. If `summed`, computes the
+    /// sums of their weights.
     pub(super) fn new(
         pool: &Arc<Pool>,
         w: &Array,
@@ -52,25 +52,26 @@ impl Filters {
         Some(Bytes { signed: true, flipped: !signed(w.dtype())? })
     }
 
-    /// Returns the filters of each group, if they are those of a plan.
+    /// Returns the filters of each group, if they have the extents of a plan.
     pub(super) fn of(&self, plan: &Plan) -> Option<&[Left]> {
         let alike = self.groups.len() == plan.groups && self.extents == [plan.filters, plan.terms()];
         alike.then_some(self.groups.as_slice())
     }
 
-    /// Returns the size in bytes of what was made of the filters.
+    /// Returns the size in bytes of the packed filters.
     pub(crate) fn bytes(&self) -> usize {
         self.groups.iter().map(Left::bytes).sum()
     }
 }
 
 impl Cpu {
-    /// Reads filters in so many groups for convolutions of bytes. `None` for those that products do not compute.
+    /// Reads filters in `groups` groups for convolutions of bytes. `None` for filters whose convolutions products do not
+    /// compute.
     pub(crate) fn byte_filters(&self, w: &Array, groups: i64) -> Result<Option<Filters>> {
         let (&[m, depth, ref kernel @ ..], Ok(groups)) = (w.shape(), usize::try_from(groups)) else {
             return Ok(None);
         };
-        // Those of one channel are widened, which takes little beside the products.
+        // Filters of one channel are widened, which takes little time compared with the products.
         if w.is_empty() || depth == 1 || groups == 0 || !m.is_multiple_of(groups) {
             return Ok(None);
         }

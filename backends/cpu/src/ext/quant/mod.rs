@@ -1,4 +1,4 @@
-//! `Quant`: integers of eight bits, for which there are kernels; other types run the bodies.
+//! `Quant`: 8-bit integers have kernels; other types run the bodies.
 
 mod conv;
 mod copies;
@@ -80,8 +80,8 @@ enum Zeros {
 }
 
 impl Zeros {
-    /// Reads zero points, `moved` further; no operand stands for 0. `n` is the length of a list. The outer `None` stands
-    /// for others.
+    /// Reads zero points and adds `moved` to each. A missing operand means 0. `n` is the length of a list. Returns `Ok(None)`
+    /// for other operands.
     fn read(pool: &Arc<Pool>, x: Option<&Array>, n: usize, moved: i32) -> Result<Option<Zeros>> {
         let Some(x) = x else { return Ok(Some(Zeros::One(moved))) };
         if let Some(zero) = zero_scalar(x) {

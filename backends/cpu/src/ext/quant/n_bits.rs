@@ -18,7 +18,7 @@ use bb::{DataType, Shape, Tensor};
 
 const OP: &str = "matmul_n_bits";
 
-/// The number of rows up to which each is multiplied on its own.
+/// The greatest number of rows that are multiplied one by one.
 const FEW: usize = 2;
 /// The number of widened numbers that stay in the cache.
 const CACHE: usize = 1 << 18;
@@ -33,7 +33,8 @@ enum Zeros {
     Floats(Array),
 }
 
-/// Reads the scales and the zero points of so many blocks of each column; `None` for operands that the operation's body handles.
+/// Reads the scales and the zero points of `count` blocks of each column; `None` for operands that the operation's body
+/// handles.
 fn steps(
     cpu: &Cpu,
     scales: &Array,
@@ -72,7 +73,7 @@ fn steps(
     Ok(Some((scales, zeros)))
 }
 
-/// What is known of a matrix in blocks beside its integers.
+/// The parameters of a matrix in blocks, without its integers.
 pub(crate) struct Blocks {
     format: Format,
     columns: usize,
@@ -148,7 +149,8 @@ impl Blocks {
             if m <= FEW {
                 columns.each(0..self.columns, |at, column| {
                     for (i, row) in arranged.chunks_exact(wide).enumerate() {
-                        // SAFETY: the result has `m` rows of so many columns, and no other call writes this element.
+                        // SAFETY: the result has `m` rows with an element for each column, and no other call writes this
+                        // element.
                         unsafe {
                             out.get().add(i * self.columns + at).write(product(self.format, row, column))
                         };

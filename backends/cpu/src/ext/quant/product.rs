@@ -21,7 +21,7 @@ const DEEPEST: usize = 1 << 30;
 /// Integer matrices, one or many pairs.
 struct Matrices {
     dims: Dims,
-    /// The rows of one left operand, of which `dims` may have several.
+    /// The rows of one left operand. `dims` may have the rows of several.
     rows: usize,
     a: Strided<u8>,
     b: Strided<u8>,
@@ -31,7 +31,7 @@ struct Matrices {
 }
 
 impl Matrices {
-    /// Resolves a product. `None` for operands that are no matrices, and for invalid ones, of which the body tells.
+    /// Resolves a product. `None` for operands that are no matrices, and for invalid ones, which the operation's body reports.
     fn of(a: &Array, b: &Array) -> Option<Matrices> {
         let mm = infer::matmul(a.shape(), b.shape()).ok()?;
         let (left, right) = (a.strides(), b.strides());
@@ -74,7 +74,7 @@ impl Matrices {
     }
 }
 
-/// What the zero points of both operands are to a product.
+/// The contributions of the zero points of both operands to a product.
 pub(in crate::ext) struct Corrections {
     added: Ints,
     rows: Ints,
@@ -82,7 +82,8 @@ pub(in crate::ext) struct Corrections {
 }
 
 impl Corrections {
-    /// Prepares the corrections for the rows of `left`. `a` has the zero points of the rows, `b` those of the columns.
+    /// Prepares the corrections for the rows of `left`. `a` has the zero points of the rows, `b` the zero points of the
+    /// columns.
     pub(in crate::ext) fn new(
         pool: &Arc<Pool>,
         Dims { m, k, n }: Dims,
@@ -108,7 +109,7 @@ impl Corrections {
     }
 }
 
-/// Where the sums of a product go.
+/// The destination of the sums of a product.
 trait Finish: Sync {
     /// Takes a tile of product `pair`.
     fn tile(&self, pair: usize, sums: &Sums<'_>);
@@ -207,8 +208,8 @@ impl Cpu {
         self.pool().run(|| unsafe { Packed::new(self.pool(), [k, n], &right) })?.map(Some)
     }
 
-    /// Multiplies matrices of bytes. `None` for other operands. `packed` is what [`packed_bytes`](Self::packed_bytes) made of
-    /// `b`, if it is given.
+    /// Multiplies matrices of bytes. `None` for other operands. `packed` is the result of [`packed_bytes`](Self::packed_bytes)
+    /// for `b`, if it is given.
     pub(crate) fn integer_product(
         &self,
         a: &Array,
@@ -233,8 +234,8 @@ impl Cpu {
         Ok((done? || known).then_some(y))
     }
 
-    /// Multiplies floats, quantised by their range, with a matrix of bytes. `None` for other operands. `packed` is what
-    /// [`packed_bytes`](Self::packed_bytes) made of `b`, if it is given.
+    /// Multiplies floats, quantised by their range, with a matrix of bytes. `None` for other operands. `packed` is the result
+    /// of [`packed_bytes`](Self::packed_bytes) for `b`, if it is given.
     pub(crate) fn dynamic_product(
         &self,
         x: &Array,

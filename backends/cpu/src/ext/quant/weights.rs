@@ -1,4 +1,4 @@
-//! Weights of eight bits, packed once for many products with what is quantised by its range.
+//! 8-bit weights, packed once for many products with operands that are quantised by their range.
 
 use super::product::Corrections;
 use super::{Zeros, dense_f32, numbers, scalar, signed};
@@ -22,20 +22,20 @@ pub(crate) struct Weights {
     scales: Option<Array>,
 }
 
-/// What products with weights need again and again.
+/// Memory that is reused by products with the same weights.
 pub(in crate::ext) struct Room {
     bytes: Vec<u8>,
     zeros: Zeros,
     few: Option<FewRows>,
 }
 
-/// What products of few rows need besides.
+/// Additional memory for products of few rows.
 struct FewRows {
     left: Left,
     sums: Vec<i32>,
-    /// For each column, what is subtracted for each unit of a row's zero point.
+    /// For each column, the number that is subtracted for each unit of a row's zero point.
     below: Vec<i32>,
-    /// For each row, its zero point, and what is added to its sums.
+    /// For each row, its zero point, and the number that is added to its sums.
     rows: Vec<i32>,
     added: Vec<i32>,
 }
@@ -81,7 +81,7 @@ impl Weights {
         let few = if m <= Few::most() {
             let depth = i32::try_from(k).unwrap_or(i32::MAX);
             let below = self.packed.sums().iter().enumerate().map(|(j, &sum)| match &zeros {
-                // A single zero point is part of what is added to all sums of a row.
+                // A single zero point is part of the number that is added to all sums of a row.
                 Zeros::One(_) => sum,
                 list @ Zeros::List(_) => sum.wrapping_sub(depth.wrapping_mul(list.at(j))),
             });
@@ -102,8 +102,8 @@ impl Weights {
         Ok(Room { bytes, zeros, few })
     }
 
-    /// Multiplies the rows of `x`, of which the room was made for as many, quantised by their range, and scales the products. The
-    /// result is false if an element is not finite; nothing is computed then.
+    /// Multiplies the rows of `x`, quantised by their range, and scales the products. The room was made for this number of
+    /// rows. The result is false if an element is not finite; nothing is computed then.
     pub(in crate::ext) fn multiply(
         &self,
         cpu: &Cpu,

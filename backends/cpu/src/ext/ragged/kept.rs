@@ -1,4 +1,4 @@
-//! Keys and values: those of new positions, and those in blocks, whose elements may be of another type.
+//! Keys and values of new positions and of blocks. The elements in blocks may be of another type.
 
 use super::super::floats;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::{DataType, Tensor};
 /// How elements become `f32`.
 #[derive(Debug, Clone, Copy)]
 enum Form<'a> {
-    /// They are.
+    /// They are `f32`.
     Single,
     Half(&'static Half),
     /// They are integers, and each position and group has a scale: `[positions, groups]`, contiguous.
@@ -37,7 +37,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Keys or values at equal distances. The elements of each lie side by side.
+/// Keys or values at equal distances. The elements of each are contiguous.
 #[derive(Debug, Clone, Copy)]
 struct Part<'a> {
     x: &'a Array,
@@ -55,7 +55,7 @@ pub(super) struct Kept<'a> {
     groups: usize,
 }
 
-/// Keys or values of one group that lie one behind another.
+/// Consecutive keys or values of one group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows<'a> {
     form: Form<'a>,
@@ -83,11 +83,11 @@ impl<'a> Kept<'a> {
         !matches!((self.new.form, self.past.form), (Form::Single, Form::Single))
     }
 
-    /// Returns those of a group from a position on: of all positions in blocks, or of all new ones.
+    /// Returns the keys or values of a group from a position on: of all positions in blocks, or of all new ones.
     ///
     /// # Safety
     ///
-    /// There are such a position and such a group.
+    /// The position and the group exist.
     pub(super) unsafe fn rows(&self, in_blocks: bool, position: usize, group: usize) -> Rows<'a> {
         let Part { x, form, strides: [stride, by_group] } = if in_blocks { self.past } else { self.new };
         let at = position * stride + group * by_group;
@@ -112,7 +112,7 @@ impl Rows<'_> {
     ///
     /// # Safety
     ///
-    /// There are such rows, and room for them.
+    /// The rows exist, and there is room for them.
     pub(super) unsafe fn copy(&self, count: usize, size: usize, to: *mut f32) {
         let &Rows { form, from, stride, scale, groups } = self;
         // SAFETY: this function's contract; each row has a scale where rows have scales.

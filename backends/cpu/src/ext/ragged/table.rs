@@ -1,4 +1,4 @@
-//! Sequences: where their new positions are, and where their pasts lie.
+//! Sequences: where their new positions and their pasts are stored.
 
 use super::OP;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::ir::memory;
 use bb::{DataType, Tensor};
 use std::ops::Range;
 
-/// Keys and values that lie one behind another.
+/// Consecutive keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     /// The first position in the sequence, and how many there are.
@@ -30,13 +30,13 @@ pub(super) struct Sequence {
     pub(super) runs: Range<usize>,
 }
 
-/// Reads integers; `None` for other types. A negative one becomes the greatest number, which fits nowhere.
+/// Reads integers; `None` for other types. A negative one becomes the greatest number, which is out of range everywhere.
 pub(super) fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     let x = dense(cpu.pool(), x)?;
     if x.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    // Entries of a table behind the length of a sequence may be negative: they are not looked at.
+    // Entries of a table behind the length of a sequence may be negative; they are not read.
     let read = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     // SAFETY: the elements are contiguous, have this type, and are not written while the array exists.
     let numbers = unsafe {
@@ -55,7 +55,7 @@ pub(super) fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     Ok(Some(numbers?))
 }
 
-/// Where the pasts of sequences lie.
+/// The block table: where the pasts of sequences are stored.
 pub(super) struct Table {
     pub(super) rows: usize,
     pub(super) width: usize,

@@ -172,7 +172,7 @@ impl<T: Multiply> Layer<T> {
             return Ok(packed.map(|packed| Matrix::Packed(Arc::new(packed))));
         }
         let Some(weights) = alike(o.weights)? else { return Ok(None) };
-        // Packing costs as much as a few steps of several sequences.
+        // Packing takes the time of a few steps of several sequences.
         if let &[steps, batch, _] = o.x.shape()
             && steps >= 4
             && batch > 1
@@ -238,7 +238,7 @@ impl<T: Multiply> Layer<T> {
     ///
     /// # Safety
     ///
-    /// The operands are contiguous and have the layer's extents, and so has the memory in `at`, of which the states are
+    /// The operands are contiguous and have the layer's extents, and so has the memory in `at`. The states in it are
     /// initialised.
     unsafe fn step(&self, cpu: &Cpu, at: At<T>, step: usize, room: &mut Option<Room>) -> Result<bool> {
         let (h, gates) = (self.h, self.kind.gates());
@@ -250,7 +250,7 @@ impl<T: Multiply> Layer<T> {
         unsafe {
             match (self.packed(), room) {
                 (Some(Packed::Bytes(weights)), Some(room)) => {
-                    // Layers with such weights compute in `f32`.
+                    // Layers with weights of bytes compute in `f32`.
                     let state = std::slice::from_raw_parts(at.hidden.cast_const().cast(), self.batch * h);
                     let products = std::slice::from_raw_parts_mut(at.products.cast(), self.batch * wide);
                     if !weights.multiply(cpu, state, products, room)? {
@@ -350,7 +350,7 @@ impl<T: Multiply> Layer<T> {
     }
 }
 
-/// Where the results and what is computed on the way are.
+/// Pointers to the results and the intermediate results.
 #[derive(Debug, Clone, Copy)]
 struct At<T> {
     outputs: *mut T,

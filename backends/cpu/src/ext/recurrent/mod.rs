@@ -23,7 +23,7 @@ pub(crate) enum CellKind {
     Gru {
         linear: bool,
     },
-    /// Whether the forget gate is what the input gate leaves.
+    /// Whether the forget gate is one minus the input gate.
     Lstm {
         coupled: bool,
     },
@@ -51,7 +51,7 @@ impl CellKind {
     ///
     /// # Errors
     ///
-    /// [`bb::Error::Operator`] if a cell of this kind has no such lists.
+    /// [`bb::Error::Operator`] if a cell of this kind does not allow these lists.
     pub(crate) fn functions(self, numbers: &[i64], parameters: &[f64]) -> Result<Functions> {
         let usual = Functions::USUAL;
         if numbers.is_empty() {
@@ -72,7 +72,7 @@ impl CellKind {
     }
 }
 
-/// What a direction is run over.
+/// The operands of a direction.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<'a> {
     pub(crate) kind: CellKind,

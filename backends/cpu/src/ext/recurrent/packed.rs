@@ -18,7 +18,7 @@ pub(crate) enum Packed {
 }
 
 impl Packed {
-    /// Packs weights. `None` if that makes products no faster, and for weights that the operation's body handles.
+    /// Packs weights. `None` if packing does not make products faster, and for weights that the operation's body handles.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ const SEQUENTIAL: usize = 512;
 /// The number of elements of padded rows that are computed at once. They stay in the first-level cache.
 const BUFFER: usize = 4096;
 
-/// The least number of elements of small planes that are said to be done at once.
+/// The least number of elements of small planes that are reported as done together.
 const TOGETHER: usize = 2048;
 
 /// The greatest number of elements of a buffer, for windows that have many rows or much padding.
@@ -37,7 +37,7 @@ const LARGEST: usize = 1 << 18;
 pub(super) struct Sliding<'a> {
     plan: &'a Plan,
     padded: Padded<'a>,
-    /// The rows of results of which the windows are in the buffer.
+    /// The number of rows of results whose windows are in the buffer.
     band: usize,
     runs: SmallVec<[Run; 8]>,
     cols: SmallVec<[usize; 16]>,
@@ -102,7 +102,7 @@ impl<'a> Sliding<'a> {
             // SAFETY: the buffer has this length.
             unsafe { buffer.write_bytes(0, length) };
             let mut pace = Pace::new();
-            // The groups of whose planes nobody was told that they are done.
+            // The number of groups whose planes have not been reported as done.
             let mut undone = 0;
             for i in from..to {
                 // Divisions take as long as small planes.
@@ -198,7 +198,8 @@ impl<'a> Sliding<'a> {
     }
 }
 
-/// Lists the rows of weights. Those whose rows of the operand are as far apart as the rows of two results are listed as one.
+/// Lists the rows of weights. If the rows of the operand that they read are as far apart as the windows of two rows of results,
+/// they form one run.
 fn runs(rows: &Line, width: usize, row: usize) -> SmallVec<[Run; 8]> {
     let shared = gcd(rows.stride, rows.dilation);
     let step = if rows.dilation == shared { rows.stride / shared } else { rows.kernel };

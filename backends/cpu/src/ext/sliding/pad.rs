@@ -4,7 +4,7 @@ use super::tile::Fill;
 use crate::ext::window::{Line, Plane};
 use smallvec::SmallVec;
 
-/// The greatest distance between windows of which columns are put in another order.
+/// The greatest distance between windows whose columns are reordered.
 const FARTHEST: usize = 64;
 
 /// How planes are laid out in a buffer. If windows are more than a column apart, columns of the same remainder follow each
@@ -14,7 +14,7 @@ pub(in crate::ext) struct Padded<'a> {
     pub(in crate::ext) plane: &'a Plane,
     /// The number of planes.
     pub(in crate::ext) depth: usize,
-    /// The elements of the columns of one remainder, those of a row, and the rows of a plane.
+    /// The elements of the columns of one remainder, the elements of a row, and the rows of a plane.
     pub(in crate::ext) pitch: usize,
     pub(in crate::ext) row: usize,
     pub(in crate::ext) rows: usize,

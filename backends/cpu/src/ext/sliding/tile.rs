@@ -12,7 +12,7 @@ pub(super) const ROWS: usize = 8;
 /// The greatest number of rows of weights that are applied to a row of the operand while it is in a register.
 pub(super) const RUN: usize = 5;
 
-/// Rows of weights whose rows of the operand are as far from each other as those of two rows of results.
+/// Rows of weights whose rows of the operand are at the same distance as the windows of neighbouring rows of results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Run {
     /// The number of rows of weights, from 1 to [`RUN`].
@@ -29,7 +29,7 @@ pub(super) struct Run {
 pub(super) struct Args<'a> {
     /// The first element of the first window, in padded planes.
     pub(super) x: *const f32,
-    /// From the windows of a row of results to those of the next row.
+    /// From the windows of a row of results to the windows of the next row.
     pub(super) x_row: usize,
     /// The number of channels.
     pub(super) depth: usize,
@@ -40,7 +40,7 @@ pub(super) struct Args<'a> {
     pub(super) cols: &'a [usize],
     pub(super) w: *const f32,
     pub(super) w_plane: usize,
-    /// What the sums start with.
+    /// The initial value of the sums.
     pub(super) start: *const f32,
     pub(super) out: *mut f32,
     pub(super) out_row: usize,
@@ -59,7 +59,7 @@ pub(in crate::ext) struct Fill {
     pub(in crate::ext) from: *const f32,
     pub(in crate::ext) from_row: usize,
     pub(in crate::ext) rows: usize,
-    /// Every which element of a row is copied, and how many are.
+    /// The distance between copied elements of a row, and their number.
     pub(in crate::ext) step: usize,
     pub(in crate::ext) n: usize,
 }
@@ -130,7 +130,8 @@ unsafe fn tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Arg
             }
         }
         let mask = V::mask(args.last);
-        // If rows of results are shorter than a vector, what a whole one writes beyond its row is written again by the next rows.
+        // If rows of results are shorter than a vector, the elements that a whole vector writes beyond its row are overwritten
+        // by the next rows.
         let row_is_short = V::BRANCHES && N == 1 && args.out_row == args.last;
         let end = (R - 1) * args.out_row + args.last;
         for (i, sums) in sums.into_iter().enumerate() {

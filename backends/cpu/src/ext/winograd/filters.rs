@@ -23,7 +23,7 @@ impl Filters {
         groups > 0 && m.is_multiple_of(groups) && m / groups >= CHANNELS && depth >= CHANNELS
     }
 
-    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit), or have too great numbers.
+    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit), or if a number is too great.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Filters {
         Ok(Some(Filters { points, groups, filters, depth }))
     }
 
-    /// Writes the filters, `[m, depth, 3, 3]`, of which the points were made. The corners of a window are the same; its other
-    /// weights differ by the rounding of points, which is at most 2^-22 of the window's greatest weight. What is computed by
-    /// points has that error too.
+    /// Writes the filters, `[m, depth, 3, 3]`, that the points were computed from. The corners of a window are the same; its
+    /// other weights differ by the rounding of points, which is at most 2^-22 of the window's greatest weight. Results that are
+    /// computed from points have that error too.
     pub(crate) fn restore(&self, w: &mut [f32]) {
         let &Filters { ref points, filters, depth, .. } = self;
         for (at, window) in w.chunks_exact_mut(9).enumerate() {

@@ -1,4 +1,4 @@
-//! What is computed before the products of points, and after them.
+//! Transforms before and after the products of points.
 
 use super::{Plan, Segment, Winograd};
 use crate::kernels::lanes::{Baseline, Lanes};
@@ -68,8 +68,9 @@ unsafe fn inward<V: Lanes>(args: &Inward<'_>) {
     for channel in channels.clone() {
         for &Segment { n, to: at, row, column } in segments {
             for i in (0..n).step_by(V::LANES) {
-                // What is written beyond the tiles belongs to the next segment or the next channel, which follow, because a panel is at
-                // least as wide as a vector. Not so for the last channel: what lies behind it may be another thread's.
+                // Elements that are written beyond the tiles belong to the next segment or the next channel, which follow,
+                // because a panel is at least as wide as a vector. This does not hold for the last channel: the memory behind
+                // it may belong to another thread.
                 let room = if channel + 1 < channels.end { V::LANES } else { width - at - i };
                 // SAFETY: this function's contract, and the above.
                 unsafe {

@@ -11,19 +11,20 @@ use crate::kernels::walk;
 use crate::pool::{Block, Pool};
 use std::sync::Arc;
 
-/// What is known of a block beside its integers.
+/// The per-block numbers of a row, stored apart from its integers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Step {
     /// The scale.
     pub(super) scale: f32,
-    /// What sums of products start from: the sum of the integers times what all numbers of the columns lack.
+    /// The initial value of sums of products: the sum of the integers times the offset that was subtracted from
+    /// all numbers of the columns.
     pub(super) start: i32,
     /// The sum of the integers, negated, because zero points are multiplied by it; or times the scale.
     pub(super) sum: f32,
 }
 
-/// What [`Step::sum`] is.
+/// The meaning of [`Step::sum`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sums {
     /// The sum of the integers, negated.
@@ -39,7 +40,7 @@ pub(super) struct Row<'a> {
     /// The number of numbers of a block, and of bytes that it is filled up to.
     block: usize,
     padded: usize,
-    /// What the sum is multiplied by to be [`Step::start`].
+    /// The factor that turns the sum into [`Step::start`].
     lack: i32,
     sums: Sums,
     /// Room for the integers and the steps of all blocks.
@@ -51,7 +52,7 @@ pub(super) struct Row<'a> {
 ///
 /// # Safety
 ///
-/// The row has room for what it is rounded to.
+/// The row has room for its integers and steps.
 pub(super) type Round = unsafe fn(Row<'_>);
 
 /// Rounds a row.
@@ -157,7 +158,7 @@ impl Left {
         self.memory.ptr().wrapping_add(row * self.stride).cast_const()
     }
 
-    /// Returns what is known of the blocks of a row.
+    /// Returns the steps of the blocks of a row.
     #[expect(
         clippy::cast_ptr_alignment,
         reason = "rows have a multiple of 16 bytes, and the memory is aligned"

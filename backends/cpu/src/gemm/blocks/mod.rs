@@ -5,8 +5,8 @@
 //! point meets only the sum. Sums of blocks are added in `f32`, in the order of the blocks, so that a result depends on neither the
 //! number of threads nor the other rows.
 //!
-//! Columns are packed once ([`Weights`]): in panels of as many columns as a vector has sums, block after block, so that a product
-//! reads one stream of memory and each load feeds all columns of the panel. A panel is the same for one row and for many.
+//! Columns are packed once ([`Weights`]): in panels with one column per sum of a vector, block after block, so that a product reads one
+//! stream of memory and each load feeds all columns of the panel. A panel is the same for one row and for many.
 
 mod left;
 #[cfg(target_arch = "aarch64")]
@@ -35,13 +35,13 @@ use std::sync::Arc;
 pub(crate) use self::left::Left;
 use self::tile::{Args, Kernels, Points};
 
-/// The numbers of a block are filled up to a multiple of this: what a vector has for each column if a number takes 2 bits.
+/// Blocks are padded to a multiple of this: the number of 2-bit numbers that a vector holds for each column.
 const UNIT: usize = 16;
 /// The greatest number of numbers in a block. A sum of products of two bytes stays within 32 bits.
 const LONGEST: usize = 1 << 15;
 /// The number of products below which a second thread costs more than it saves, if there is one row.
 const GRAIN: usize = 1 << 16;
-/// The number of bytes of rounded rows that stay in the cache beside a panel.
+/// The number of bytes of rounded rows that stay in the cache together with a panel.
 const CACHE: usize = 1 << 18;
 
 /// How the columns of a matrix are quantised.
@@ -181,8 +181,8 @@ impl Weights {
                     let mut row = top;
                     while row < below {
                         let tile = kernels.tile(format.bits, stored.points, below - row);
-                        // SAFETY: the panel and the rows have what the format says, for which the kernel is, and the result has
-                        // room for so many rows and columns, which no other call writes.
+                        // SAFETY: the panel and the rows match the format, which the kernel was chosen for, and the result has room for
+                        // these rows and columns, which no other call writes.
                         unsafe {
                             (tile.run)(&Args {
                                 panel: from.get().add(panel * size),

@@ -1,13 +1,13 @@
-//! Units of 64-bit ARM: with dot products, which add four products of bytes to 32 bits, and with the products that NEON alone has.
+//! Units of 64-bit ARM: one with dot products, which add four products of bytes to 32 bits, and one with the products of plain NEON.
 //!
-//! A panel has 16 columns. With eight, what a block costs beside its products would weigh more if there is one row. Products of matrices would
-//! halve the multiplications of many rows, but their operands would have to be rearranged, which takes most of the gain.
+//! A panel has 16 columns. With eight, the cost of a block besides its products would weigh more if there is one row. Matrix products
+//! would halve the multiplications of many rows, but their operands would have to be rearranged, which takes most of the gain.
 
 use super::tile::{Unit, kernels, tiles};
 use crate::gemm::integer::quads::neon::dot;
 use std::arch::aarch64::*;
 
-/// The number of fours of columns, each of which has a register.
+/// The number of groups of four columns, each with one register.
 const FOURS: usize = 4;
 
 /// The functions that both units have in common.
@@ -92,7 +92,7 @@ macro_rules! common {
     };
 }
 
-/// Makes an array of what a function returns for the number of each element.
+/// Builds an array by calling a function with each index.
 #[inline(always)]
 fn numbered<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
     let mut out = [f(0); N];
@@ -102,7 +102,7 @@ fn numbered<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
     out
 }
 
-/// Makes an array of what a function returns for each element.
+/// Applies a function to each element of an array.
 #[inline(always)]
 fn mapped<T: Copy, const N: usize>(mut x: [T; N], f: impl Fn(T) -> T) -> [T; N] {
     for x in &mut x {
@@ -111,7 +111,7 @@ fn mapped<T: Copy, const N: usize>(mut x: [T; N], f: impl Fn(T) -> T) -> [T; N] 
     x
 }
 
-/// Makes an array of what a function returns for the elements of two.
+/// Applies a function to the pairs of elements of two arrays.
 #[inline(always)]
 fn zipped<T: Copy, U: Copy, const N: usize>(mut a: [T; N], b: [U; N], f: impl Fn(T, U) -> T) -> [T; N] {
     for (a, b) in a.iter_mut().zip(b) {
@@ -179,13 +179,13 @@ impl Unit for Dots {
     }
 }
 
-/// A unit without dot products. Each product of two bytes has a sum of 16 bits, and each pair of columns a register of them.
+/// A unit without dot products. Each product of two bytes has a sum of 16 bits, and each pair of columns has a register of these sums.
 ///
-/// Products of numbers of up to 4 bits are at most `15 * 127`, and 16 of them stay within 16 bits. Those of 8 bits are at most `128 * 127`; sums
-/// of two are widened.
+/// Products of numbers of up to 4 bits are at most `15 * 127`, and 16 of them stay within 16 bits. Products of 8-bit numbers are at most
+/// `128 * 127`; sums of two are widened.
 struct Long;
 
-/// Sums of 16 bits, and those of 32 bits that sums of numbers of 8 bits are added to.
+/// Sums of 16 bits, and the sums of 32 bits that the sums of 8-bit numbers are added to.
 type Sums = [([int16x8_t; 2], [int32x4_t; 2]); FOURS];
 
 impl Unit for Long {

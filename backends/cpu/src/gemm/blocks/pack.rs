@@ -9,7 +9,7 @@ use super::{Format, Zeros};
 use bb::ir::convert::f16_from_f64;
 use half::f16;
 
-/// In which types a panel has what belongs to blocks.
+/// The types that a panel stores the per-block numbers in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
     /// Whether scales have 16 bits.
@@ -27,9 +27,9 @@ fn half(x: f32) -> Option<f16> {
     (short.to_f32().to_bits() == x.to_bits()).then_some(short)
 }
 
-/// Returns what a zero point adds to a block's scaled sums, if it is a float of 16 bits but for the rounding of the zero point.
+/// Returns the number that a zero point adds to a block's scaled sums, if it is a 16-bit float up to the rounding of the zero point.
 ///
-/// Quantisation with a least value stores that value in 16 bits, and a model says it as a zero point, the quotient by the scale.
+/// Quantisation with a minimum stores that minimum in 16 bits; a model stores it as a zero point, which is its quotient by the scale.
 fn offset(zero: f32, scale: f32) -> Option<f16> {
     let exact = -f64::from(zero) * f64::from(scale);
     let short = f16_from_f64(exact);

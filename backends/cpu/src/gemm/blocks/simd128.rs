@@ -5,7 +5,7 @@
 use super::tile::{Unit, kernels, tiles};
 use std::arch::wasm32::*;
 
-/// The number of fours of columns, each of which has a register. Processors that run WebAssembly may have as few as 16 registers.
+/// The number of groups of four columns, each with one register. Processors that run WebAssembly may have only 16 registers.
 const FOURS: usize = 2;
 
 /// Bytes at even places, widened to 16 bits.
@@ -20,7 +20,7 @@ fn odd(bytes: v128) -> v128 {
     i16x8_shr(bytes, 8)
 }
 
-/// Makes an array of what a function returns for the number of each element.
+/// Builds an array by calling a function with each index.
 #[inline(always)]
 fn numbered(f: impl Fn(usize) -> v128) -> [v128; FOURS] {
     let mut out = [f(0); FOURS];
@@ -116,8 +116,8 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn halves(from: *const u8) -> [v128; FOURS] {
-        // Without the sign, the bits are shifted to those of a float whose exponent is 112 too small, which a product corrects also where
-        // the number is subnormal. The greatest exponent stands for infinity and NaN.
+        // Without the sign, the bits are shifted to the bits of a float whose exponent is 112 too small. A product corrects the exponent,
+        // also for subnormal numbers. The greatest exponent encodes infinity and NaN.
         let power = f32x4_splat(f32::from_bits((127 + 112) << 23));
         numbered(|i| {
             // SAFETY: the caller promises the floats.

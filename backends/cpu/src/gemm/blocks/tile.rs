@@ -3,12 +3,12 @@
 use super::UNIT;
 use super::left::{Round, Step};
 
-/// A vector that has a sum for each column of a panel, and what belongs to it.
+/// A vector that has a sum for each column of a panel, with its operations.
 ///
 /// # Safety
 ///
-/// Every function needs the instruction set, and must be inlined into code that is compiled for it. Pointers refer to what a vector
-/// reads or writes, of any alignment.
+/// Every function needs the instruction set, and must be inlined into code that is compiled for it. Pointers refer to the memory that a
+/// vector reads or writes, of any alignment.
 pub(super) trait Unit {
     /// The number of columns.
     const LANES: usize;
@@ -18,7 +18,7 @@ pub(super) trait Unit {
     type Bytes: Copy;
     /// Four numbers for each column.
     type Numbers: Copy;
-    /// Bytes of a row of the left operand, as many as [`UNIT`], or where they are.
+    /// [`UNIT`] bytes of a row of the left operand, or their address.
     type Left: Copy;
     /// Sums that are not in [`Ints`](Self::Ints) yet.
     type Open: Copy;
@@ -29,16 +29,16 @@ pub(super) trait Unit {
 
     /// Reads bytes.
     unsafe fn load(from: *const u8) -> Self::Bytes;
-    /// Asks for memory that is read soon, or never.
+    /// Prefetches memory that is read soon, or never.
     unsafe fn prefetch(_from: *const u8) {}
-    /// Returns the numbers of `BITS` bits that stand above so many others in their bytes.
+    /// Returns the numbers of `BITS` bits that are stored above `above` other numbers in their bytes.
     unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Numbers;
     /// Reads [`UNIT`] bytes of a row of the left operand.
     unsafe fn left(from: *const u8) -> Self::Left;
-    /// Returns what the products of up to [`TOGETHER`] vectors are added to, so that `close` can add them to `total`.
+    /// Returns the initial sums for the products of up to [`TOGETHER`] vectors. `close` adds the sums to `total`.
     unsafe fn open<const BITS: usize>(total: Self::Ints) -> Self::Open;
-    /// Adds the products of four bytes of the left operand with those of each column. They are number `AT` since `open`, and so number
-    /// `AT % 4` of `left`.
+    /// Adds the products of four bytes of the left operand with the numbers of each column. They are group `AT` since `open`, and so
+    /// group `AT % 4` of `left`.
     unsafe fn add<const BITS: usize, const AT: usize>(
         sums: Self::Open,
         right: Self::Numbers,
@@ -70,18 +70,18 @@ pub(super) trait Unit {
 /// The number of vectors whose products are added before a unit widens their sums. In 16 bits, four vectors of numbers of 4 bits
 /// make at most `4 * 2 * 2 * 15 * 127 = 30480`.
 const TOGETHER: usize = 4;
-/// How far ahead of its loads a tile asks for memory.
+/// The distance in bytes between a tile's loads and its prefetches.
 const AHEAD: usize = 4096;
 
-/// What the blocks of a panel have beside scales.
+/// The per-block numbers of a panel besides scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Points {
     /// Nothing: their zero points are the same.
     None = 0,
-    /// Zero points.
+    /// The number that is added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
     Zeros = 1,
-    /// What is added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
+    /// The number added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
     Offsets = 2,
 }
 
@@ -116,11 +116,11 @@ pub(super) struct Args {
     pub(super) columns: usize,
 }
 
-/// Adds the products of `N` vectors, and returns what follows them.
+/// Adds the products of `N` vectors, and returns the pointers behind the numbers and bytes that were read.
 ///
 /// # Safety
 ///
-/// There are so many vectors, which have a multiple of [`UNIT`] numbers for each column, and as many bytes of each row.
+/// `from` has `N` vectors, which have a multiple of [`UNIT`] numbers for each column, and each row has the same number of bytes.
 #[inline(always)]
 unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
     sums: &mut [U::Open; ROWS],
@@ -168,11 +168,11 @@ unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
     [from, left]
 }
 
-/// Computes a tile of so many rows and a panel.
+/// Computes a tile of `ROWS` rows and a panel.
 ///
 /// # Safety
 ///
-/// The operands have what `args` says, and the result has room for the rows and columns.
+/// The operands are as `args` describes them, and the result has room for the rows and columns.
 #[inline(always)]
 pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const ROWS: usize>(args: &Args) {
     let &Args { mut panel, blocks, vectors, mut left, left_row, mut steps, .. } = args;
@@ -252,7 +252,7 @@ pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const RO
 /// The greatest number of columns of a panel.
 pub(super) const WIDEST: usize = 16;
 
-/// A tile of so many rows.
+/// A tile of a fixed number of rows.
 #[derive(Debug)]
 pub(super) struct Tile {
     pub(super) rows: usize,
@@ -268,14 +268,14 @@ pub(super) struct Kernels {
     pub(super) signed: bool,
     /// The greatest number of rows of a tile.
     pub(super) rows: usize,
-    /// For numbers of 2, 4 and 8 bits, and for each kind of points: the tiles, those of most rows first. The last has one row.
+    /// For numbers of 2, 4 and 8 bits, and for each kind of points: the tiles, by descending number of rows. The last has one row.
     pub(super) tiles: [[&'static [Tile]; 3]; 3],
     /// Rounds a row.
     pub(super) round: Round,
 }
 
 impl Kernels {
-    /// Returns the tile of most rows that so many rows have.
+    /// Returns the tile with the most rows, at most `rows`.
     #[expect(clippy::indexing_slicing, reason = "each list ends with a tile of one row")]
     pub(super) fn tile(&self, bits: usize, points: Points, rows: usize) -> &'static Tile {
         let [two, four, eight] = &self.tiles;

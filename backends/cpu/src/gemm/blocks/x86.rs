@@ -3,8 +3,8 @@
 use super::tile::{Unit, kernels, tiles};
 use std::arch::x86_64::*;
 
-/// Declares a unit with an instruction for products of four bytes, which adds them to 32 bits. It takes any byte as the number of a
-/// column, and signed ones of the left operand.
+/// Declares a unit with an instruction for products of four bytes, which adds them to 32 bits. The instruction multiplies unsigned bytes
+/// of a column by signed bytes of the left operand.
 macro_rules! vnni {
     ($name:ident, $lanes:literal, $int:ty, $float:ty, $load:ident, $and:ident, $shift:ident, $byte:ident, $add:ident, $ints:ident,
      $converted:ident, $floats:ident, $singles:ident, $halves:ident, $read_half:ident, $widened:ident, $read_bytes:ident, $mul:ident,
@@ -28,7 +28,7 @@ macro_rules! vnni {
             }
             #[inline(always)]
             unsafe fn prefetch(from: *const u8) {
-                // SAFETY: this reads nothing.
+                // SAFETY: a prefetch never faults, so that any address is valid.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
             }
             #[inline(always)]
@@ -77,7 +77,7 @@ macro_rules! vnni {
     };
 }
 
-/// Takes numbers of some bits out of their bytes.
+/// Extracts numbers of some bits from their bytes.
 macro_rules! part {
     ($bits:ident, $bytes:ident, $above:ident, $and:ident, $shift:ident, $byte:ident) => {
         match ($bits, $above) {
@@ -189,7 +189,7 @@ vnni!(
     _mm256_storeu_ps
 );
 
-/// A unit without such an instruction. The one for products of two bytes has sums of 16 bits, which saturate.
+/// A unit without the dot-product instruction. The instruction for products of two bytes has sums of 16 bits, which saturate.
 ///
 /// Products of numbers of up to 4 bits stay below, so that some of them are added in 16 bits before they are widened. Numbers of 8 bits are
 /// stored less 128: two products of an absolute value and a signed byte from -127 to 127 are at most `2 * 128 * 127`.
@@ -212,7 +212,7 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn prefetch(from: *const u8) {
-        // SAFETY: this reads nothing.
+        // SAFETY: a prefetch never faults, so that any address is valid.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Products of few rows with a right operand that is read where it is, because packing it would take longer than the product.
+//! Products of few rows with a right operand that is read in place, because packing it would take longer than the product.
 
 use super::left::{Bytes, Left};
 use super::quads::MOST;
@@ -14,7 +14,7 @@ use crate::level::{Level, level};
 /// The greatest number of rows of a product.
 const ROWS: usize = 4;
 
-/// The rows of a tile: those of a product, and one of ones, whose sums are those of the columns.
+/// The rows of a tile: the rows of a product, and a row of ones, whose sums are the sums of the columns.
 const WITH_ONES: usize = ROWS + 1;
 
 /// The greatest number of columns of a tile.
@@ -22,7 +22,7 @@ const COLUMNS: usize = 64;
 
 const _: () = assert!(WITH_ONES * COLUMNS <= MOST);
 
-/// The operands of a tile; distances are in bytes, and that of `sums` in elements.
+/// The operands of a tile; distances are in bytes, except that the distance of `sums` is in elements.
 #[derive(Debug)]
 struct Args {
     k: usize,
@@ -30,7 +30,7 @@ struct Args {
     left: [*const u8; WITH_ONES],
     right: *const u8,
     right_row: isize,
-    /// What the bytes of the right operand are combined with, so that they have the other sign.
+    /// The mask that changes the bytes of the right operand to the other sign by exclusive or.
     mask: u8,
     sums: *mut i32,
     sums_row: usize,
@@ -93,7 +93,7 @@ pub(super) unsafe fn product(
         let (rows, left, b, zeros) = shared.get();
         let mut room = Room([0; MOST]);
         for col in (from * stride..n.min(to * stride)).step_by(stride) {
-            // The last columns are those of a whole tile, of which the first ones may have been computed before.
+            // The last columns fill a whole tile. Its first columns may have been computed before.
             let first = col.min(n - stride);
             // SAFETY: these columns are in the operand, and the room holds the largest tile.
             unsafe {
@@ -125,7 +125,8 @@ pub(super) unsafe fn product(
 }
 
 impl Args {
-    /// Returns row `p` of the right operand. The last one stands for those after it, which meet zeros of the left operand.
+    /// Returns row `p` of the right operand. The last row also serves for the rows after it, because zeros of the left operand multiply
+    /// them.
     #[inline(always)]
     fn row(&self, p: usize) -> *const u8 {
         self.right.wrapping_offset(p.min(self.k - 1).cast_signed() * self.right_row)
@@ -192,8 +193,8 @@ mod x86 {
         ],
     ]);
 
-    /// Declares the tile of an instruction set: a function of its name, whose columns are four vectors, with the intrinsics that it is made
-    /// of. `$part` takes out a quarter of a vector of sums, or a half, which has four columns in a row, and `$place` is where it goes.
+    /// Declares the tile of an instruction set: a function with this name, whose columns are four vectors, and the intrinsics that it
+    /// uses. `$part` extracts a quarter of a vector of sums, or a half, which has four columns in a row, and `$place` is its position.
     macro_rules! tile {
         ($name:ident, $columns:literal, $features:literal, $splat:ident, $zero:ident, $load:ident, $xor:ident,
          [$low8:ident, $high8:ident, $low16:ident, $high16:ident], $left:ident, $products:ident, [$($part:expr => $place:literal),*]) => {
@@ -315,7 +316,7 @@ mod x86 {
     /// # Safety
     ///
     /// The processor has the instructions. The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of
-    /// bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for as many sums of
+    /// bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in
     /// each row.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
     unsafe fn avx2<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {

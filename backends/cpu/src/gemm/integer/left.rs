@@ -14,7 +14,7 @@ use crate::pool::{Block, Pool};
 pub(crate) struct Ints(pub(super) Option<(Block, usize)>);
 
 impl Ints {
-    /// Makes a list of `n` numbers.
+    /// Creates a list of `n` numbers.
     ///
     /// # Errors
     ///
@@ -31,11 +31,11 @@ impl Ints {
     fn rewrite(&mut self, f: impl FnMut(usize) -> i32) {
         let Some((block, n)) = &self.0 else { return };
         let to = block.ptr().cast::<i32>();
-        // SAFETY: the block has room for `n` aligned numbers, and nothing else refers to it.
+        // SAFETY: the block has room for `n` aligned numbers, and this is the only reference to it.
         (0..*n).map(f).enumerate().for_each(|(i, v)| unsafe { to.add(i).write(v) });
     }
 
-    /// Makes a list without numbers.
+    /// Creates an empty list.
     pub(crate) const fn none() -> Ints {
         Ints(None)
     }
@@ -53,8 +53,8 @@ impl std::ops::Deref for Ints {
     }
 }
 
-/// The left operand: rows of bytes, whose number is a multiple of what kernels read at once. Zeros follow the bytes of the matrix. If the
-/// kernels read widened bytes, each takes 16 bits.
+/// The left operand: rows of bytes, padded with zeros to a multiple of the bytes that kernels read at once. If the kernels read widened
+/// bytes, each byte is stored in 16 bits.
 #[derive(Debug)]
 pub(crate) struct Left {
     ptr: *const u8,
@@ -62,21 +62,21 @@ pub(crate) struct Left {
     /// The numbers of rows and columns.
     extents: [usize; 2],
     bytes: Bytes,
-    /// The sums of the rows, if they were asked for.
+    /// The sums of the rows, if they were requested.
     sums: Ints,
     ones: Block,
     /// Room for a row whose bytes are not contiguous.
     line: Option<Block>,
-    /// What owns the rows, unless they are read in place.
+    /// The memory of the rows, unless they are read in place.
     rows: Option<Block>,
 }
 
-/// What is done to the bytes of an operand.
+/// The conversion of an operand's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes {
     /// Whether they are signed.
     pub(crate) signed: bool,
-    /// Whether they are moved by 128, from signed to unsigned or back. `signed` is what they are afterwards.
+    /// Whether they are moved by 128, from signed to unsigned or back. `signed` is their sign afterwards.
     pub(crate) flipped: bool,
 }
 
@@ -85,7 +85,7 @@ impl Bytes {
         if self.flipped { 0x80 } else { 0 }
     }
 
-    /// Returns how much more the zero point is because of the move.
+    /// Returns the amount that the move adds to the zero point.
     pub(crate) const fn shift(self) -> i32 {
         match (self.flipped, self.signed) {
             (false, _) => 0,
@@ -96,8 +96,7 @@ impl Bytes {
 }
 
 impl Left {
-    /// Prepares a matrix of `m` rows and `k` columns. `summed` asks for the sums of rows, which zero points of columns
-    /// need.
+    /// Prepares a matrix of `m` rows and `k` columns. If `summed`, also computes the sums of rows, which zero points of columns need.
     ///
     /// # Errors
     ///
@@ -190,7 +189,7 @@ impl Left {
         });
     }
 
-    /// Returns the size in bytes of what was made of the operand.
+    /// Returns the size in bytes of the copied rows and the sums.
     pub(crate) fn bytes(&self) -> usize {
         let rows =
             if self.rows.is_some() { self.extents.into_iter().next().unwrap_or(0) * self.stride } else { 0 };
@@ -220,7 +219,7 @@ impl Left {
     }
 }
 
-/// Writes ones in place of the `k` bytes of a row, and zeros after them.
+/// Fills a row with ones for its `k` bytes, followed by zeros.
 fn fill_with_ones<T: Copy + From<bool>>(k: usize, to: &mut [T]) {
     to.iter_mut().enumerate().for_each(|(p, to)| *to = T::from(p < k));
 }

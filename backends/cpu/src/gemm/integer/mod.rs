@@ -26,7 +26,7 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::{Shared, walk};
 use crate::threads;
 
-/// Returns how the right operand is read, whose bytes are `signed` or not, beside a left one that is read as signed bytes or not.
+/// Returns how the right operand, with `signed` bytes or not, is read with a left one that is read as signed bytes or not.
 pub(crate) fn right_bytes(left_signed: bool, signed: bool) -> Bytes {
     let wanted = left_signed == kernels().alike;
     Bytes { signed: wanted, flipped: signed != wanted }
@@ -59,10 +59,10 @@ impl Sums<'_> {
     }
 }
 
-/// What is subtracted from sums because of zero points. A list is empty if all its numbers are 0.
+/// The corrections of sums for zero points. A list is empty if all its numbers are 0.
 #[derive(Debug, Default)]
 pub(crate) struct Zeros<'a> {
-    /// What is added to all sums of a row.
+    /// The numbers that are added to all sums of a row.
     pub(crate) added: &'a [i32],
     /// The zero point of each row of the left operand.
     pub(crate) rows: &'a [i32],
@@ -78,7 +78,7 @@ struct Correct<'a> {
     zeros: &'a Zeros<'a>,
     /// The sums of the left operand's rows.
     sums: &'a [i32],
-    /// For each column of the tile, what is subtracted for each unit of a row's zero point.
+    /// For each column of the tile, the number subtracted for each unit of a row's zero point.
     below: &'a [i32],
     /// The zero points of the tile's columns.
     cols: &'a [i32],
@@ -135,7 +135,7 @@ pub(crate) unsafe fn product(
     let panels = n.div_ceil(width);
     let size = pack::distance(kernels, k);
     let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
-    // The sums of narrow panels are finished together, because each call takes its time, and few sums do not fill vectors.
+    // The sums of narrow panels are finished together, because each call has a fixed cost, and few sums do not fill vectors.
     let together = (PANEL / width).clamp(1, shares);
     let wide = together * width;
     // Some panels are packed together, because their rows follow each other.
@@ -186,7 +186,7 @@ impl Few<'_> {
         kernels().rows
     }
 
-    /// Returns the distance between rows of sums of so many columns.
+    /// Returns the distance between rows of sums of `cols` columns.
     pub(crate) fn stride(cols: usize) -> usize {
         cols.next_multiple_of(kernels().panel())
     }
@@ -223,7 +223,7 @@ impl Few<'_> {
         });
     }
 
-    /// Corrects sums by the zero points. For each column, `below` has what is subtracted for each unit of a row's zero point.
+    /// Corrects sums by the zero points. For each column, `below` has the number subtracted for each unit of a row's zero point.
     pub(crate) fn correct(&self, sums: &mut [i32], zeros: &Zeros<'_>, below: &[i32]) {
         if !(zeros.added.is_empty() && zeros.rows.is_empty() && zeros.cols.is_empty()) {
             dispatch(Correct {
@@ -274,7 +274,7 @@ impl Unit<'_> {
     ///
     /// # Safety
     ///
-    /// The left operand has these rows, which are at most those of a tile, and the panels their columns.
+    /// The left operand has these rows, at most the rows of a tile, and the panels have their columns.
     unsafe fn tile(&self, left: *const u8, rows: usize, room: &mut Room) {
         let width = self.kernels.panel();
         for (i, first) in (0..self.cols).step_by(width).enumerate() {
@@ -320,7 +320,7 @@ impl Unit<'_> {
             }
         };
         let plain = self.zeros.added.is_empty() && self.zeros.rows.is_empty() && cols.is_empty();
-        // Where tiles of one or two rows take nearly as long as those of four, heights are nearly equal.
+        // Where tiles of one or two rows take nearly as long as tiles of four, heights are nearly equal.
         let tiles = rows.len().div_ceil(self.kernels.rows).max(1);
         let height =
             if cfg!(target_arch = "aarch64") { rows.len().div_ceil(tiles).max(1) } else { self.kernels.rows };

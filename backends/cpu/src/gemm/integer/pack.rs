@@ -103,15 +103,15 @@ impl Packed {
         &self.sums
     }
 
-    /// Returns the bytes that the operand takes.
+    /// Returns the size of the packed operand in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let sums = self.sums.len();
         self.size * sums.div_ceil(self.width.max(1)) + 4 * sums
     }
 }
 
-/// Returns the number of bytes from a panel to the next one. A line of a cache lies between them, because panels at
-/// multiples of 4096 bytes would compete for the same lines while they are written together.
+/// Returns the number of bytes from a panel to the next one. A cache line of padding separates them, because panels at multiples of 4096
+/// bytes would compete for the same lines while they are written together.
 pub(super) fn distance(kernels: &QuadKernels, k: usize) -> usize {
     kernels.depth(k) * kernels.panel() + 64
 }
@@ -125,8 +125,8 @@ impl Right<'_> {
         }
     }
 
-    /// Returns the panels of some columns, the first of which is the first of a panel. If the operand is not packed, they
-    /// are written to the room.
+    /// Returns the panels of the columns `cols`, which start at the beginning of a panel. If the operand is not packed, the panels are
+    /// written to the room.
     ///
     /// # Safety
     ///
@@ -170,7 +170,7 @@ impl Right<'_> {
 
 /// The sums of the columns of a panel.
 struct Columns<'a, W, const BESIDE: usize> {
-    /// The panel, some bytes of a column in each word, and so many words of a column beside each other.
+    /// The panel: each word has some bytes of a column, and `BESIDE` words of a column are adjacent.
     words: &'a [W],
     width: usize,
     /// The number of rows. The bytes after them do not count.
@@ -210,7 +210,7 @@ impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for Columns<'_, W, BES
     }
 }
 
-/// The rows of panels, with contiguous columns. `GROUP` bytes of a column lie together.
+/// The rows of panels, with contiguous columns. `GROUP` bytes of a column are adjacent.
 struct Lines<F, const GROUP: usize> {
     k: usize,
     cols: usize,
@@ -235,7 +235,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> VectorLoop for Lines<F, GROU
 }
 
 impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
-    /// Takes so many times four rows at once.
+    /// Packs `FOURS` groups of four rows per iteration.
     #[inline(always)]
     fn taken<const FOURS: usize>(self) {
         let Lines { k, cols, width, distance, mask, line, to } = self;
@@ -248,7 +248,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
                 }
             }
             let to = to.wrapping_add(p / 4 * width);
-            // Whole panels are the most, and there are many, so that their loop does nothing else.
+            // Most panels are whole, and there are many, so that they have a separate loop.
             let panels = if width.is_multiple_of(AT_ONCE) { cols / width } else { 0 };
             for panel in 0..panels {
                 let to = to.wrapping_add(panel * distance);
@@ -294,12 +294,12 @@ fn ahead<const FOURS: usize>(mut fours: [[*const u8; 4]; FOURS], columns: usize)
     fours
 }
 
-/// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight bytes lie together,
-/// `half` tells which four they are, and is 0 otherwise.
+/// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight bytes are adjacent,
+/// `half` selects which four they are; otherwise it is 0.
 ///
 /// # Safety
 ///
-/// `to` has room for `width` words, which are more than `j`, or for twice as many if eight bytes lie together.
+/// `to` has room for `width` words, which is more than `j`, or for twice as many words if eight bytes are adjacent.
 #[inline(always)]
 unsafe fn put<const GROUP: usize>(to: *mut u32, half: usize, j: usize, width: usize, word: u32) {
     // SAFETY: this function has the same contract.
@@ -438,7 +438,7 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
     }
 }
 
-/// Calls a function that is generic over the number of bytes that lie together.
+/// Calls a function that is generic over the number of adjacent bytes.
 macro_rules! by_group {
     ($kernels:expr, |$group:ident| $call:expr) => {
         match $kernels.group {

@@ -1,4 +1,4 @@
-//! Vectors of sums of products of bytes, four of which go to each sum, and the tiles made of them.
+//! Vectors of sums of products of bytes, with four products per sum, and the tiles built from them.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::level::Level;
@@ -6,7 +6,7 @@ use crate::level::Level;
 use crate::level::extras;
 use crate::level::level;
 
-/// A vector of `i32`, to each of which products of four bytes, or of two, are added at once. Sums wrap.
+/// A vector of `i32`. Products of four bytes, or of two, are added to each `i32` at once. Sums wrap.
 ///
 /// One operand has unsigned bytes and the other signed ones: if `SIGNED`, the left one has the signed bytes.
 ///
@@ -201,17 +201,17 @@ mod x86 {
     }
 }
 
-/// The operands of one tile. Distances are in bytes, those of `sums` in elements.
+/// The operands of one tile. Distances are in bytes, except that the distance of `sums` is in elements.
 #[derive(Debug)]
 pub(crate) struct QuadArgs {
     /// The number of groups of four bytes along the inner dimension.
     pub(crate) quads: usize,
-    /// The number of rows, which are those of the tile.
+    /// The number of rows, which is the tile's.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX takes it when it runs"))]
     pub(crate) rows: usize,
     pub(crate) left: *const u8,
     pub(crate) left_row: usize,
-    /// The panel, in the layout of [`QuadKernels::group`], and what four rows of it take.
+    /// The panel, in the layout of [`QuadKernels::group`], and the bytes of four of its rows.
     pub(crate) right: *const u8,
     pub(crate) right_row: usize,
     pub(crate) sums: *mut i32,
@@ -261,9 +261,9 @@ pub(crate) struct QuadKernels {
     /// The greatest number of rows and of vectors of a tile.
     pub(crate) rows: usize,
     pub(crate) vectors: usize,
-    /// How many bytes of a column lie together in a panel: those that go to a sum at once. They are 1, 2, 4 or 8.
+    /// The number of adjacent bytes of a column in a panel, which are added to a sum at once. It is 1, 2, 4 or 8.
     pub(crate) group: usize,
-    /// Whether the bytes of both operands are signed or those of both are not. Otherwise those of one of them are.
+    /// Whether the bytes of both operands have the same signedness. Otherwise one operand has signed bytes and the other unsigned ones.
     pub(crate) alike: bool,
     /// For each number of vectors, the tiles of each number of rows: with a left operand of unsigned bytes, and of
     /// signed ones.
@@ -281,12 +281,13 @@ impl QuadKernels {
         self.group < 4
     }
 
-    /// Returns the number of rows that tiles read of an operand with `k` rows: a multiple of four, and of what goes to a sum at once.
+    /// Returns the number of rows that tiles read of an operand with `k` rows: a multiple of four, and of the group that is summed at
+    /// once.
     pub(crate) const fn depth(&self, k: usize) -> usize {
         k.next_multiple_of(if self.group == 8 { 8 } else { 4 })
     }
 
-    /// Returns the tile for so many rows and columns.
+    /// Returns the tile for this number of rows and columns.
     pub(crate) fn tile(&self, signed: bool, rows: usize, cols: usize) -> Option<Tile> {
         let [unsigned, signed_left] = self.tiles;
         let all = if signed { signed_left } else { unsigned };
@@ -310,7 +311,7 @@ macro_rules! tiles {
     };
 }
 
-/// Declares the kernels of an instruction set, of which tiles are generic over sign, rows and vectors.
+/// Declares the kernels of an instruction set. Their tiles are generic over sign, rows and vectors.
 macro_rules! kernels {
     ($name:ident, $f:path, $lanes:expr, group $group:expr, alike $alike:literal, $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
         static $name: QuadKernels = QuadKernels {
@@ -360,7 +361,7 @@ kernels!(DOTPROD, neon::dots, 4, group 4, alike true, 6, 4, [1 2 3 4 5 6], [1 2 
 #[cfg(target_arch = "aarch64")]
 kernels!(I8MM, neon::matrices, 4, group 8, alike false, 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
-/// Tiles of more rows than [`AVX512`] has are those of AMX.
+/// Like [`AVX512`], with AMX tiles for larger numbers of rows.
 #[cfg(target_arch = "x86_64")]
 static AMX: QuadKernels = QuadKernels {
     lanes: AVX512.lanes,
@@ -375,7 +376,7 @@ static AMX: QuadKernels = QuadKernels {
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Products {
-    /// Sixteen rows by sixteen columns at once; few rows are those of the next.
+    /// Sixteen rows by sixteen columns at once; a few rows use the next variant's tiles.
     Amx,
     /// Four products of bytes at once, in vectors of 64 bytes.
     Avx512Vnni,
@@ -383,7 +384,7 @@ pub(super) enum Products {
     AvxVnni,
     /// Two products of widened bytes at once.
     Avx2,
-    /// What every processor has.
+    /// The instructions that every processor has.
     Portable,
 }
 

@@ -1,4 +1,4 @@
-//! The registers of WebAssembly's SIMD128. A vector is one register, because processors that run WebAssembly may have as few as 16.
+//! The registers of WebAssembly's SIMD128. A vector is one register, because processors that run WebAssembly may have only 16.
 
 use std::arch::wasm32::*;
 

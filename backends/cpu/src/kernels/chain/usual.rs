@@ -1,7 +1,7 @@
 //! Chains that follow convolutions in many networks: a scale and a shift, as normalizations have, and an activation.
 //!
-//! Each has a loop of its own, because going from line to line takes longer than such functions. The functions and their order are
-//! those of the lines, and so is every bit of the results.
+//! Each has a loop of its own, because going from line to line takes longer than these functions. The functions, their order
+//! and every bit of the results are the same as with the lines.
 
 use super::{Code, HELD, Line, NOWHERE, PLACES, Place};
 use crate::kernels::lanes::{Baseline, Lanes};
@@ -15,7 +15,7 @@ enum Activation {
     /// None.
     Same,
     Relu,
-    /// Bounds, of which the first is the lower one.
+    /// Bounds, the lower one first.
     Clip([f32; 2]),
     /// `x * clip(a * x + b)`: the numbers of the line, and its bounds.
     Swish([f32; 2], [f32; 2]),
@@ -25,7 +25,7 @@ enum Activation {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usual {
     x: *const f32,
-    /// What elements are multiplied by, and what is added then.
+    /// The factor of the elements, and the number that is added to the products.
     affine: Option<[f32; 2]>,
     activation: Activation,
 }
@@ -87,7 +87,7 @@ impl Usual {
     ///
     /// # Safety
     ///
-    /// The tensor has `n` elements, and `out` room for as many; it may be where the tensor is.
+    /// The tensor has `n` elements, and `out` has room for `n`; `out` may point to the tensor.
     pub(super) unsafe fn run(&self, out: *mut f32, n: usize) {
         // SAFETY: this function has the same contract; `level` returns only what the processor has.
         unsafe {

@@ -3,9 +3,9 @@
 use super::{Forest, LANES, ModeBits, Real};
 use crate::pace::Pace;
 
-/// What a test says of an element.
+/// The test of a node, applied to an element.
 trait Test<T>: Copy + Sync {
-    /// Returns whether the test holds; `None` if it is none.
+    /// Returns whether the test holds; `None` if the test is invalid.
     fn holds(self, x: T, threshold: T, test: i32) -> Option<bool>;
 }
 
@@ -31,7 +31,7 @@ impl<T: Real> Test<T> for Less {
     }
 }
 
-/// Another test, at nodes that say something of elements that are NaN.
+/// Another test, which also holds for NaN at nodes with the flag for it.
 #[derive(Clone, Copy)]
 struct OrMissing<C>(C);
 
@@ -39,7 +39,7 @@ impl<T: Real, C: Test<T>> Test<T> for OrMissing<C> {
     #[inline(always)]
     fn holds(self, x: T, threshold: T, test: i32) -> Option<bool> {
         let holds = self.0.holds(x, threshold, test)?;
-        // A negative test has no meaning.
+        // A negative test is invalid.
         if test < 0 { None } else { Some(holds | (x.is_nan() & (test & 8 != 0))) }
     }
 }
@@ -81,7 +81,7 @@ impl<T: Real> Test<T> for Any<'_, T> {
 }
 
 impl<T: Real> Forest<'_, T> {
-    /// Adds the weights of a block of rows to their sums; `None` if a walk got lost.
+    /// Adds the weights of a block of rows to their sums; `None` if a walk does not end at a leaf.
     pub(super) fn block(&self, x: &[T], columns: usize, sums: &mut [f64], pace: &mut Pace) -> Option<()> {
         let tests = &self.tests;
         match (tests.modes, tests.missing) {
@@ -97,7 +97,7 @@ impl<T: Real> Forest<'_, T> {
         }
     }
 
-    /// Does what [`block`](Forest::block) does, with tests of one kind.
+    /// Computes [`block`](Forest::block) with tests of one kind.
     fn walked<C: Test<T>>(
         &self,
         test: C,
@@ -138,7 +138,7 @@ impl<T: Real> Forest<'_, T> {
         Some(())
     }
 
-    /// Adds the weights of leaves, of which each has its sums.
+    /// Adds the weights of leaves, each to its own sums.
     #[inline(always)]
     fn add<'s>(&self, each: impl Iterator<Item = (&'s mut [f64], usize)>) -> Option<()> {
         for (sums, leaf) in each {
@@ -158,13 +158,13 @@ impl<T: Real> Forest<'_, T> {
         columns: usize,
     ) -> Option<[usize; LANES]> {
         let inner = self.nodes.len();
-        // Negative numbers become great ones, which no table has.
+        // Negative numbers become great ones, which are out of range in every table.
         let mut at = at.map(|at| at as u32 as usize);
         for _ in 0..self.depth.min(inner) {
             let mut under_way = false;
             for (at, row) in at.iter_mut().zip(rows) {
                 let walking = *at < inner;
-                // A walk that has ended looks at the first node, and stays.
+                // A walk that has ended reads the first node, and stays.
                 let here = if walking { *at } else { 0 };
                 let &[column, kind, yes, no] = self.nodes.get(here)?;
                 let threshold = *self.thresholds.get(here)?;

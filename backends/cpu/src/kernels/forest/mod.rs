@@ -1,13 +1,13 @@
 //! Forests of decision trees.
 //!
-//! One walk down a tree waits for memory and for comparisons at each node. So several walks go on at the same time: those
-//! of several rows down one tree, or, where there are few rows, those of one row down several trees. Nodes stay in the
-//! cache, because a block of rows walks down one tree before the next. Weights are added in `f64`, in the order of the
-//! trees, so that the sums of a row depend on nothing else.
+//! A single walk down a tree stalls at each node until memory and the comparison deliver. Therefore several walks are under way
+//! at the same time: several rows down one tree or, where there are few rows, one row down several trees. Nodes stay in the
+//! cache, because a block of rows walks down one tree before the next. Weights are added in `f64`, in the order of the trees,
+//! so that the sums of a row depend on nothing else.
 //!
-//! Tables come from strangers. Either all nodes are checked before a walk, and [`packed`] so that walks are fast, once for
-//! all runs if the tables are constants; or, if there are few walks, each checks the nodes that it meets ([`direct`]). If a
-//! number is met that no table has, the kernel ends, and the caller lets the body of the operation decide.
+//! Tables are untrusted. Either all nodes are checked before a walk, and [`packed`] so that walks are fast, once for all runs
+//! if the tables are constants; or, if there are few walks, each checks the nodes that it meets ([`direct`]). If a number is
+//! out of range, the kernel stops, and the caller runs the body of the operation.
 
 mod direct;
 mod order;
@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::pace::Pace;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many walks go on at the same time.
+/// The number of walks that are under way at the same time.
 const LANES: usize = 8;
 /// The number of rows whose keys are packed next to each other.
 const TILE: usize = 16;
@@ -33,7 +33,7 @@ const ROWS: usize = 256;
 /// The number of steps of walks below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 13;
 
-/// The most targets that the kernel serves.
+/// The greatest number of targets that the kernel supports.
 pub(crate) const MOST_TARGETS: usize = SUMS;
 
 /// The element type of features and weights.
@@ -96,7 +96,7 @@ reals! {
     f64, i64, 64;
 }
 
-/// How the weights of a row become one.
+/// How the weights of a row are aggregated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     Sum,
@@ -133,7 +133,7 @@ impl Aggregate {
     }
 }
 
-/// The tests of nodes, as the operation's parameters and its set members say.
+/// The tests of nodes, as the operation's parameters and its set members define them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tests<'a, T> {
     pub(crate) modes: &'a [i64],
@@ -157,12 +157,12 @@ pub(crate) struct Forest<'a, T> {
     pub(crate) tests: Tests<'a, T>,
 }
 
-/// When a test holds, for each mode of a node.
+/// The conditions under which a test holds, for each mode of a node.
 #[derive(Debug, Clone, Copy)]
 struct ModeBits([u8; 8]);
 
 impl ModeBits {
-    // Bits for an element that is less, equal or greater, and for one of which nothing can be said.
+    // Bits for an element that is less, equal or greater, and for one that is unordered.
     const LESS: u8 = 0b0001;
     const LESS_OR_EQUAL: u8 = 0b0011;
     const GREATER: u8 = 0b0100;
@@ -172,7 +172,7 @@ impl ModeBits {
     /// Whether it is one of a set.
     const MEMBER: u8 = 0xff;
 
-    /// Returns what the modes mean; `None` if one does not exist, or if there are no sets for it.
+    /// Returns the bits of the modes; `None` if a mode does not exist, or if it needs sets and there are none.
     fn of<T>(tests: &Tests<'_, T>) -> Option<ModeBits> {
         let bits = |mode: i64| {
             Some(match mode {
@@ -186,7 +186,7 @@ impl ModeBits {
                 _ => return None,
             })
         };
-        // A node whose mode is not named has the first.
+        // Modes that are not listed are the first one.
         let (&first, others) = tests.modes.split_first()?;
         let mut modes = [bits(first)?; 8];
         for &mode in others {
@@ -252,7 +252,7 @@ pub(crate) unsafe fn run<T: Real>(
 }
 
 impl<T: Real> Forest<'_, T> {
-    /// Packs the nodes, if so many rows pay for that and the nodes are valid.
+    /// Packs the nodes, if they are valid and the number of rows is large enough to pay for it.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl<T: Real> Forest<'_, T> {
         self.packed()
     }
 
-    /// Packs the nodes, if they are valid and all their tests are those of an order.
+    /// Packs the nodes, if they are valid and all their tests compare by order.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The order in which the nodes of a forest are packed: tree by tree, each level by level.
+//! The order of the packed nodes of a forest: tree by tree, each level by level.
 
 use super::{Forest, Real};
 use crate::error::Result;
@@ -12,7 +12,7 @@ pub(super) struct Order {
     /// The new number of each old one; [`NOWHERE`] for nodes that no walk meets.
     places: Vec<u32>,
     pub(super) trees: Vec<Tree>,
-    /// Whether each inner node is met on one way only.
+    /// Whether each inner node can be reached in only one way.
     pub(super) alone: bool,
     /// The number of inner nodes in the old order.
     inner: usize,
@@ -25,11 +25,11 @@ pub(super) struct Tree {
     pub(super) nodes: Range<usize>,
 }
 
-/// What is not the number of a node.
+/// Marks that there is no node.
 const NOWHERE: u32 = u32::MAX;
 
 impl Order {
-    /// Orders the nodes; `None` if there is a number that no table has.
+    /// Orders the nodes; `None` if a number is out of range.
     pub(super) fn new<T: Real>(forest: &Forest<'_, T>, leaves: usize) -> Result<Option<Order>> {
         let inner = forest.nodes.len();
         if inner.checked_add(leaves).is_none_or(|all| all >= NOWHERE as usize) {
@@ -70,7 +70,7 @@ impl Order {
         Ok(Some(order))
     }
 
-    /// Meets a node on the way from another; `None` if it does not exist.
+    /// Visits a node on the way from another; `None` if it does not exist.
     fn meet(&mut self, node: i32, leaves: usize) -> Option<()> {
         let node = usize::try_from(node).ok().filter(|&node| node < self.inner + leaves)?;
         match self.places.get_mut(node) {

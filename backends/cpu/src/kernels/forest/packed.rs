@@ -4,7 +4,7 @@
 //! for `>` or `>=` has its children swapped. NaN has no place in the order; its key is the greatest in one copy of the
 //! columns and the least in another, and each node reads the copy that leads where the node says.
 //!
-//! The nodes of a tree lie next to each other, level by level. The first of them are its [`top`](super::top).
+//! The nodes of a tree are next to each other, level by level. The first of them are its [`top`](super::top).
 
 use super::order::Order;
 use super::top::{Top, TopNode};
@@ -22,11 +22,11 @@ pub(crate) trait Key: Copy + Ord + Sync + Send + Default + BitAnd<Output = Self>
     /// The number of bits.
     const BITS: usize;
 
-    /// Returns the next less key.
+    /// Returns the next lower key.
     fn below(self) -> Self;
-    /// Returns all bits but those of the range, of which the last is one.
+    /// Returns all bits except the bits of the range, which does not contain the last one.
     fn without(range: Range<usize>) -> Self;
-    /// Returns all bits if a condition holds, and others if not. There is no branch, so that loops over it are vectorised.
+    /// Returns all bits if a condition holds, else `others`. There is no branch, so that loops over it are vectorised.
     fn all_if(holds: bool, others: Self) -> Self;
     /// Returns the number of the first bit.
     fn first_bit(self) -> usize;
@@ -72,7 +72,7 @@ pub(super) struct Node<K> {
     /// The key that an element is compared with; at a leaf the bits of a weight, see [`Tree::target`].
     pub(super) key: K,
     pub(super) column: u32,
-    /// The next node if the test holds, and, in the upper half, if not: one number, so that a walk selects between two
+    /// The next node if the test holds, and, in the upper half, if not. It is one number, so that a walk selects between two
     /// registers and does not wait for another load.
     pub(super) next: u64,
 }
@@ -90,7 +90,7 @@ pub(super) struct Tree {
     pub(super) target: Option<usize>,
 }
 
-/// Nodes whose distances are those of elements and nodes that exist.
+/// Nodes whose distances are valid: they lead to existing elements and nodes.
 #[derive(Debug)]
 pub(crate) struct Packed<K> {
     pub(super) nodes: Vec<Node<K>>,
@@ -102,7 +102,7 @@ pub(crate) struct Packed<K> {
     pub(super) ends: Vec<u32>,
     /// The columns that nodes test, ascending.
     pub(super) columns: Vec<u32>,
-    /// Whether nodes read the copy of the columns in which NaN is least.
+    /// Whether there are nodes that read the copy of the columns with NaN as the least.
     pub(super) both: bool,
 }
 
@@ -111,7 +111,7 @@ struct Comparison<K> {
     key: K,
     /// Whether the children are swapped.
     swapped: bool,
-    /// Whether the copy in which NaN is least is read.
+    /// Whether the copy with NaN as the least is read.
     least: bool,
 }
 
@@ -131,7 +131,7 @@ impl<K: Key> Comparison<K> {
     }
 }
 
-/// Makes one number of two nodes.
+/// Combines the numbers of two nodes into one.
 fn both_next(yes: u32, no: u32) -> u64 {
     u64::from(yes) | u64::from(no) << 32
 }
@@ -172,7 +172,7 @@ impl Targets {
 }
 
 impl<K: Key> Packed<K> {
-    /// Packs a forest; `None` if it has a test of another kind, or a number that no table has.
+    /// Packs a forest; `None` if it has a test of another kind, or a number that is out of range.
     pub(super) fn new<T: Real<Key = K>>(forest: &Forest<'_, T>) -> Result<Option<Packed<K>>> {
         let leaves = forest.weights.len() / forest.targets;
         let (Some(order), Some(bits)) = (Order::new(forest, leaves)?, ModeBits::of(&forest.tests)) else {
@@ -232,7 +232,7 @@ impl<K: Key> Packed<K> {
         Some(Node { key, column: column as u32, next: both_next(next(yes)?, next(no)?) })
     }
 
-    /// Makes the trees.
+    /// Builds the trees.
     fn plant(&mut self, order: &Order, depth: usize, targets: &[Targets]) -> Result<()> {
         let size = size_of::<Node<K>>();
         let inner = order.nodes.len();

@@ -1,10 +1,10 @@
 //! The tops of trees, which are tested without walking.
 //!
-//! A top is a tree's first nodes, of the highest levels. It has as many ends as a key has bits, or fewer. Each row has a set
-//! of ends where it may arrive, in the order of the tree from the children for true to those for false. A test that fails
-//! rules the ends out that are below the child for true. When all nodes of the top have been tested, in any order, the first
-//! end of the set is where the row arrives: an end before it is ruled out by the node where the ways to both part, and
-//! no node on the way to it rules it out. So vectors test one node for several rows, and nothing waits for memory.
+//! A top is a tree's first nodes, of the highest levels. It has at most one end for each bit of a key. Each row has a set of
+//! ends where it may arrive, in the order of the tree from the children for true to those for false. A test that fails rules
+//! the ends out that are below the child for true. When all nodes of the top have been tested, in any order, the first end of
+//! the set is where the row arrives: an end before it is ruled out by the node where the ways to both part, and no node on the
+//! way to it rules it out. So vectors test one node for several rows, without waiting for memory.
 //!
 //! Source: Lucchese and others: QuickScorer, 2015.
 
@@ -33,7 +33,7 @@ pub(super) struct Top<K> {
 }
 
 impl<K: Key> Top<K> {
-    /// Makes the top of a tree. Its inner nodes are those of the range, a node before those that it leads to.
+    /// Builds the top of a tree. The inner nodes of the tree are in the range, each before the nodes that it leads to.
     pub(super) fn of(all: &[Node<K>], tree: Range<usize>, root: u32) -> Result<Top<K>> {
         let first = tree.start;
         let nodes = all.get(tree).unwrap_or_default();
@@ -106,7 +106,7 @@ impl<K: Key> VectorLoop for Leave<'_, K> {
     }
 }
 
-/// Makes keys of the bits of elements, which tiles hold; a second copy of the columns follows the first if there is room.
+/// Converts the bits of elements in tiles to keys. If there is room, a second copy of the columns follows the first.
 pub(super) struct Keys<'a, T: super::Real> {
     pub(super) greatest: &'a mut [T::Key],
     pub(super) least: &'a mut [T::Key],

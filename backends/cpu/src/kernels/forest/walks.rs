@@ -11,16 +11,16 @@ use crate::kernels::dispatch::dispatch;
 use crate::pace::Pace;
 use bb::ir::memory;
 
-/// How many steps walks take before those that have arrived are dropped, and how many at the end.
+/// The number of steps before walks that have arrived are dropped, and the number at the end.
 const STEPS: usize = 4;
 pub(super) const LAST_STEPS: usize = 2;
 
-/// The number of rows from which on vectors test the tops of trees for all.
+/// The least number of rows for testing the tops of trees with vectors.
 const SEVERAL: usize = 6;
 
 impl<K: Key> Packed<K> {
-    /// Adds the weights of a block of up to `ROWS` rows to their sums; `None` if a walk did not end, if rows lack a column,
-    /// or without memory.
+    /// Adds the weights of a block of up to `ROWS` rows to their sums; `None` if a walk did not end, if rows lack a column, or
+    /// if there is no memory.
     pub(super) fn block<T: Real<Key = K>>(
         &self,
         forest: &Forest<'_, T>,
@@ -123,11 +123,11 @@ impl<K: Key> Packed<K> {
         Some(())
     }
 
-    /// Takes up to so many steps of each walk, and no more than walks have if the number is that of a tree.
+    /// Takes up to `steps` steps of each walk, until all walks are at a leaf.
     ///
     /// # Safety
     ///
-    /// `at` are distances of nodes. `bases` are the places of as many rows in the tiles: a row's key of column `i` is
+    /// `at` are distances of nodes. `bases` are the places of the walks' rows in the tiles: a row's key of column `i` is
     /// `TILE * i` places further.
     unsafe fn walk(&self, tiles: &[K], bases: &[usize], at: &mut [u32], steps: usize) {
         let mut under_way = [0u16; ROWS];

@@ -4,7 +4,7 @@ use super::Lanes;
 use crate::kernels::number::Number;
 use half::{bf16, f16};
 
-/// An array of lanes, for which the compiler uses the vectors that the target has.
+/// An array of lanes, which the compiler maps to the vectors of the target.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([f32; 8]);
 

@@ -48,7 +48,7 @@ pub(crate) unsafe fn store_fours(x: v128, to: *mut u32, n: usize) {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4(v128);
 
-/// Writes the functions of vectors that instructions compute.
+/// Defines the vector functions that are single instructions.
 macro_rules! instructions {
     ($($name:ident ( $($x:ident),* ) = $result:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! The functions with which the gates of recurrent cells end, for blocks of elements.
+//! The activation functions of the gates of recurrent cells, for blocks of elements.
 
 use crate::kernels::math::{double, single};
 use bb::DataType;
@@ -57,8 +57,8 @@ macro_rules! reals {
 
             #[inline(always)]
             fn near(block: &[$t; BLOCK]) -> bool {
-                // Bits of absolute values are in the order of the values, and those of NaN are greater. Vectors have a maximum of
-                // integers, but comparisons would be combined one by one.
+                // Bits of absolute values are in the order of the values, and the bits of NaN are greater. Vectors have a
+                // maximum of integers, but comparisons would be combined one by one.
                 let bits = |x: &$t| x.abs().to_bits();
                 block.iter().fold(0, |most, x| bits(x).max(most)) <= $module::NORMAL.to_bits()
             }
@@ -95,7 +95,7 @@ reals! {
 /// overlaps another, and vectorises the loops over them.
 pub(super) const BLOCK: usize = 32;
 
-/// Replaces each element by the value of a function. NaN becomes what comparisons with it give in the operation's body.
+/// Replaces each element by the value of a function. NaN gives the same results as the comparisons in the operation's body.
 #[inline(always)]
 pub(super) fn apply<const FMA: bool, T: Real>(function: Activation, block: &mut [T; BLOCK]) {
     // A closure might be compiled on its own, without the instruction set.

@@ -1,4 +1,4 @@
-//! What one step of a recurrent cell computes of the sums of its gates, for one sequence.
+//! One step of a recurrent cell for one sequence, computed from the sums of its gates.
 
 mod functions;
 
@@ -35,7 +35,7 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// The functions of cells that name none.
+    /// The functions of cells that specify none.
     pub(crate) const USUAL: Functions =
         Functions { gate: Activation::Sigmoid, candidate: Activation::Tanh, state: Activation::Tanh };
 }
@@ -45,18 +45,18 @@ impl Functions {
 pub(crate) enum Cell<'a, T> {
     /// One gate, which is the new state.
     Rnn,
-    /// Update and reset gates and the candidate; the reset gate scales the product, to which a bias is added.
+    /// Update and reset gates and the candidate. The reset gate scales the candidate's product plus a bias.
     Gru { bias: Option<&'a [T]> },
-    /// The update gate, and the state that the reset gate scaled, of which the candidate's product is still to be computed.
+    /// The update gate, and the state scaled by the reset gate. The candidate's product with that state is computed later.
     Reset { scaled: &'a mut [T] },
-    /// The candidate of a cell after [`Cell::Reset`]. The product of the update gate is that of the step; `late` is that of
-    /// the scaled state.
+    /// The candidate of a cell after [`Cell::Reset`]. The step has the product of the update gate; `late` is the product of the
+    /// scaled state.
     Candidate { late: &'a [T] },
     /// Input, output, forget and candidate gates.
     Lstm {
         /// The cell state, which becomes the next one.
         cell: &'a mut [T],
-        /// Whether the forget gate is what the input gate leaves.
+        /// Whether the forget gate is one minus the input gate.
         coupled: bool,
         /// The weights of the cell state in the input, output and forget gates, `h` elements for each.
         peepholes: Option<&'a [T]>,
@@ -110,7 +110,7 @@ fn sum<T: Real>(x: &[T], p: &[T], at: usize) -> [T; BLOCK] {
     sum
 }
 
-/// Adds to the sums of a gate what it sees of a cell state.
+/// Adds the contribution of a cell state to the sums of a gate.
 #[inline(always)]
 fn see<T: Real>(sums: &mut [T; BLOCK], weights: &[T], at: usize, state: &[T; BLOCK]) {
     let weights = take(weights, at);
@@ -138,7 +138,7 @@ impl<T: Real> VectorLoop for Loop<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // The compiler keeps blocks in registers if it knows the functions, and that nothing bounds their arguments.
+        // The compiler keeps blocks in registers if it knows the functions, and that the sums are not limited.
         if T::DTYPE == DataType::F32 && self.step.functions == Functions::USUAL && self.step.clip.is_none() {
             self.blocks::<FMA, false>(Functions::USUAL);
         } else {
@@ -154,7 +154,7 @@ impl<T: Real> Loop<'_, T> {
     fn blocks<const FMA: bool, const CLIP: bool>(self, functions: Functions) {
         let Loop { cell, step: Step { x, product, hidden, clip, .. } } = self;
         let n = hidden.len();
-        // The sums of the gates and of the candidate, which become what the functions make of them.
+        // Limits the sums of a gate or of the candidate, and applies the function.
         macro_rules! ended {
             ($function:ident, $block:expr) => {{
                 let mut block = $block;
@@ -228,11 +228,11 @@ impl<T: Real> Loop<'_, T> {
                         c[i] = forget[i] * c[i] + input[i] * candidate[i];
                     }
                     if let Some([_, of_output, _]) = seen {
-                        // The output gate sees the new cell state.
+                        // The output gate uses the new cell state.
                         see(&mut output, of_output, at, &c);
                     }
                     output = ended!(gate, output);
-                    // The bound is not that of the cell state.
+                    // The bound does not apply to the cell state.
                     let mut h = c;
                     apply::<FMA, T>(functions.state, &mut h);
                     h.iter_mut().zip(&output).for_each(|(h, &output)| *h = *h * output);

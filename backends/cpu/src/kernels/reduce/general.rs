@@ -26,7 +26,7 @@ const RUN: usize = 4096;
 /// The number of columns that are reduced side by side if neighbours in memory belong to different results.
 const COLUMNS: usize = 64;
 
-/// The length up to which rows are short.
+/// The greatest length of short rows.
 const SHORT: usize = 32;
 
 /// The number of short rows that are reduced side by side.
@@ -35,8 +35,8 @@ const TOGETHER: usize = 8;
 /// The number of states that are joined sequentially before [`Pairs`] joins them with others.
 const JOINED: usize = 64;
 
-/// Joins states in pairs: each of the kept states is that of twice as many parts as the next one, or more. The number
-/// of joins between a part and the result therefore grows with the logarithm of the number of parts.
+/// Joins states in pairs: each of the kept states covers at least twice the number of parts of the next one. The number of
+/// joins between a part and the result therefore grows with the logarithm of the number of parts.
 struct Pairs<S> {
     kept: Vec<S>,
     count: usize,

@@ -1,8 +1,8 @@
 //! Reductions of many elements to one.
 //!
-//! If there are many floats along one dimension, they are reduced with vectors: along rows, or side by side across
-//! rows. All other cases are reduced by [`general`]. The order in which floats are added depends only on extents and
-//! strides, never on the number of threads. The error of a sum grows with the logarithm of its length.
+//! If there are many floats along one dimension, they are reduced with vectors: along rows, or side by side across rows. All
+//! other cases are reduced by [`general`]. The order of additions of floats depends only on extents and strides, never on the
+//! number of threads. The error of a sum grows with the logarithm of its length.
 
 mod columns;
 mod general;
@@ -136,7 +136,7 @@ impl Vector {
         let size = self.size;
         let bytes = |elements: isize| elements * size.cast_signed();
         if inner > 1 && si == 1 && len > 0 {
-            // Each thread gets at least one block. The width of a block is one with which memory is read fast.
+            // Each thread gets at least one block. A block is wide enough that memory is read fast.
             let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
             let blocks = inner.div_ceil(width);
             return walk::split(outer * blocks, len.saturating_mul(width), GRAIN, |from, to| {

@@ -44,8 +44,7 @@ impl<T: Copy, F: Fn(T, T) -> T> VectorLoop for Fold<'_, T, F> {
     }
 }
 
-/// Prefetches the memory `ahead` bytes after a block. Where memory is the limit, the processor alone would fetch it too
-/// late.
+/// Prefetches the memory `ahead` bytes after a block. Where memory is the limit, the prefetching of the processor is too late.
 #[inline(always)]
 pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
     let _ = (block, ahead);
@@ -183,7 +182,7 @@ impl<T: Number> Start<T> {
     }
 }
 
-/// Contiguous rows, each of which is folded into one element.
+/// Contiguous rows that are folded into one element each.
 struct Rows<T, F> {
     rows: usize,
     len: usize,

@@ -86,7 +86,7 @@ fn luminance<B: Ops + ?Sized>(
 pub fn threshold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B::Tensor, B::Error> {
     const OP: &str = "threshold";
     types::take::<B>(OP, x, PIXELS)?;
-    // Halves are compared as `f32`, because the value may lie between two of them.
+    // Halves are compared as `f32`, because the value may be between two of them.
     let wide = if x.dtype() == F64 { x.clone() } else { math::to(on, x, F32)? };
     let above = on.greater(&wide, &on.scalar_like(&wide, value)?)?;
     on.r#where(&above, &on.scalar_like(x, greatest(x.dtype()))?, &on.scalar_like(x, 0.0)?)

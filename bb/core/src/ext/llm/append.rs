@@ -1,4 +1,4 @@
-//! Caches of keys and values, to which positions are appended.
+//! Caches of keys and values that grow by appending positions.
 
 use crate::ext::{Extent, Ops, fail, math, product, types};
 use crate::{DataType, Error, Tensor};
@@ -11,7 +11,7 @@ fn wrong<B: Ops + ?Sized, T>(part: &'static str, problem: String) -> Result<T, B
 
 /// The body of [`Llm::kv_append`](crate::ext::Llm::kv_append).
 ///
-/// The cache and what is new lie side by side, and rows are selected of both.
+/// The cache and the new positions are concatenated, and rows are selected from both.
 pub fn kv_append<B: Ops + ?Sized>(
     on: &B,
     cache: &B::Tensor,

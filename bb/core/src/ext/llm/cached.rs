@@ -22,8 +22,7 @@ pub(super) fn reach<B: Ops + ?Sized>(
     }
 }
 
-/// Returns the bias of attention that excludes what is not allowed: `bias`, or 0, where a query may attend to a key, and else minus
-/// infinity.
+/// Returns the bias of attention: `bias`, or 0, where a query may attend to a key, and minus infinity elsewhere.
 ///
 /// # Errors
 ///

@@ -1,9 +1,10 @@
-//! Keys of a cache whose heads lie in groups of 16 bytes, position by position, as `com.microsoft` has them where memory is shared.
+//! Keys of a cache whose heads are stored in groups of 16 bytes, position by position, as `com.microsoft` stores them
+//! where memory is shared.
 
 use crate::{Backend, DataType, Error, Tensor};
 
-/// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16 bytes, or back.
-/// The extents stay those of the first.
+/// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16
+/// bytes, or back. The result keeps the extents of the first form.
 ///
 /// # Errors
 ///

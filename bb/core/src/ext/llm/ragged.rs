@@ -1,4 +1,4 @@
-//! Attention of new positions of several sequences, whose pasts lie in blocks.
+//! Attention of new positions of several sequences, whose pasts are stored in blocks.
 
 use super::cached::{excluding, reach};
 use crate::ext::{AttentionOptions, Extent, Ops, RaggedAttentionOptions, fail, math, types};
@@ -18,7 +18,7 @@ pub struct Sequences<T> {
 
 /// The body of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention).
 ///
-/// It gathers the pasts of all sequences, computes all products with them, and masks those of other sequences.
+/// It gathers the pasts of all sequences, computes all products with them, and masks the products with other sequences.
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 pub fn ragged_attention<B: Ops + ?Sized>(
     on: &B,
@@ -162,7 +162,7 @@ pub fn sequences<B: Ops + ?Sized>(
     Ok(Sequences { places: on.add(&index, &offsets)?, of, pasts })
 }
 
-/// Tells which new positions attend to which: `[n, n]`.
+/// Returns the mask of attention among the new positions, queries by keys: `[n, n]`.
 fn among<B: Ops + ?Sized>(
     on: &B,
     Sequences { of, places, .. }: &Sequences<B::Tensor>,
@@ -192,7 +192,8 @@ struct Past<'a, T> {
 }
 
 impl<T: Tensor> Past<'_, T> {
-    /// Returns which new positions attend to which of the pasts, `[n, b * room]`, and keys and values of these, `[b * room, g, d]` each.
+    /// Returns the mask of attention from the new positions to the pasts, `[n, b * room]`, and the keys and values of
+    /// the pasts, `[b * room, g, d]` each.
     fn found<B: Ops<Tensor = T> + ?Sized>(
         &self,
         on: &B,

@@ -77,11 +77,11 @@ pub fn sample_token<B: Ops + ?Sized>(
 struct Sampling {
     temperature: f64,
     top_p: f64,
-    /// What divides or multiplies the logits of tokens that were there.
+    /// The factor that divides or multiplies the logits of tokens that have occurred.
     repetition: f64,
-    /// What is subtracted from them for each time that they were there.
+    /// The number that is subtracted from them for each occurrence.
     frequency: f64,
-    /// What is subtracted from them once.
+    /// The number that is subtracted from them once.
     presence: f64,
     top_k: usize,
 }

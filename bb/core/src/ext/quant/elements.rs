@@ -5,7 +5,7 @@ use crate::ext::{Ops, math, types};
 use crate::{DataType, Error, Tensor};
 use DataType::{I8, I32, U8};
 
-/// The numbers that a tensor stands for, by one scale and zero point.
+/// Returns the dequantized numbers of a tensor, by one scale and zero point.
 pub fn numbers<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

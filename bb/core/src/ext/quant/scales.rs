@@ -9,13 +9,13 @@ use DataType::{
     U16,
 };
 
-/// What numbers are quantised to.
+/// The types of quantised tensors.
 const QUANTIZED: &[DataType] = &[
     I2, I4, I8, I16, I32, U2, U4, U8, U16, F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F16,
     BF16,
 ];
 
-/// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
+/// Reshapes a scale or zero point to the dimensions of `x`: along `axis`, or by blocks along it.
 pub fn along<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -34,7 +34,7 @@ pub fn along<B: Ops + ?Sized>(
     if block <= 0 {
         return Ok(scale.clone());
     }
-    // One block of all elements broadcasts, for which kernels are faster.
+    // If one block holds all elements, the scale broadcasts, because kernels for that are faster.
     if on.extent(scale, axis).is(1) && Extent::from(block).at_least(&on.extent(x, axis)) {
         return on.identity(scale);
     }
@@ -127,7 +127,7 @@ pub fn dequantize<B: Ops + ?Sized>(
     on.dequantize_linear(x, &scale, zero.as_ref(), to)
 }
 
-/// Gives a scale and a zero point the dimensions of `x`.
+/// Reshapes a scale and a zero point to the dimensions of `x`.
 fn placed<B: Ops + ?Sized>(
     on: &B,
     op: &'static str,

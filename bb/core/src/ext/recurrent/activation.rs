@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::ext::Ops;
 
-/// A function of single elements, with which a recurrent cell ends a gate.
+/// An element-wise function that a recurrent cell applies at the end of a gate.
 ///
 /// The options of [`Nn::lstm`](crate::ext::Nn::lstm) and of the other cells list functions by their numbers, and their
 /// parameters: [`decode`](Activation::decode) reads both.
@@ -176,7 +176,7 @@ impl Activation {
     }
 }
 
-/// Parameters that an attribute lists; each function takes as many as it has.
+/// Parameters that an attribute lists, in the order of the functions. Each function takes its own number of parameters.
 pub struct Parameters<'a>(pub std::slice::Iter<'a, f32>);
 
 impl Parameters<'_> {

@@ -1,4 +1,4 @@
-//! What one step of each kind of recurrent cell computes.
+//! One step of each kind of recurrent cell.
 
 use super::activation::Activation;
 use crate::Tensor;
@@ -14,9 +14,9 @@ pub enum Kind {
         /// Whether the reset gate scales the product with the state rather than the state.
         linear_before_reset: bool,
     },
-    /// Input, output, forget and cell gates, and a cell state beside the hidden one.
+    /// Input, output, forget and cell gates, and a cell state in addition to the hidden state.
     Lstm {
-        /// Whether the forget gate is what the input gate leaves.
+        /// Whether the forget gate is one minus the input gate.
         input_forget: bool,
     },
 }
@@ -41,12 +41,12 @@ impl Kind {
     }
 }
 
-/// What a step hands to the next, each `[n, h]`.
+/// The state that a step passes to the next, each `[n, h]`.
 #[derive(Debug, Clone)]
 pub struct State<T> {
     /// The hidden state.
     pub hidden: T,
-    /// The cell state, of an LSTM alone.
+    /// The cell state; only an LSTM has one.
     pub cell: Option<T>,
 }
 
@@ -58,7 +58,7 @@ pub struct Cell<'a, T, E> {
     pub(crate) kind: Kind,
     /// The number of elements of a state.
     pub(crate) hidden: usize,
-    /// The product with the recurrence weights, `[h, gates * h]`, but for those that come apart.
+    /// The product with the recurrence weights, `[h, gates * h]`, without the weights that are multiplied separately.
     pub(crate) project: Project<'a, T, E>,
     /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
     pub(crate) late_weights: Option<T>,

@@ -13,7 +13,7 @@ pub use cell::{Cell, Kind, State, parts};
 /// The most steps that are unrolled.
 pub const MOST_STEPS: usize = 1 << 16;
 
-/// What the steps of one direction yield.
+/// The results of the steps of one direction.
 pub struct Run<T> {
     /// The hidden states of all steps, `[s, n, h]`.
     pub outputs: T,
@@ -21,7 +21,7 @@ pub struct Run<T> {
     pub last: State<T>,
 }
 
-/// What a cell is run over.
+/// The inputs of a cell, step by step.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps<'a, T> {
     /// The projected inputs of all steps, `[s, n, gates * h]`.
@@ -180,7 +180,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         }
     }
 
-    /// The results of the row: those of the steps, or stand-ins while only their types are asked for.
+    /// Returns the results of the steps, or placeholders if the trace is shape-only.
     fn run(
         self,
         kind: Kind,

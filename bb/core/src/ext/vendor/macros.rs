@@ -2,22 +2,22 @@
 
 /// Declares operations of an author's own, which models reach by domain and name.
 ///
-/// A row has the grammar of `bb`'s own tables: documentation, the name in models, the first opset of the domain that has it,
-/// the method, operands before the `;`, parameters after it with their defaults, and the result. Behind `=>` follows what the
-/// operation is made of:
+/// A row has the grammar of `bb`'s own tables: documentation, the name in models, the first opset of the domain that
+/// has it, the method, operands before the `;`, parameters after it with their defaults, and the result. The definition
+/// of the operation follows `=>`:
 ///
-/// - `body: function`: a function of other operations, generic over [`B: Ops`](crate::ext::Ops) as those of `bb` are. The
-///   operation then runs on every backend, and is fast where a backend has a kernel.
-/// - `types: function`: there is no body. The [function](crate::ext::TypesOf) tells the types of the results, and a backend
-///   without a kernel refuses the operation before anything runs.
-/// - `pattern: function`, as often as there are patterns: a function like a body. Where a plan for a backend with a kernel of
-///   the operation has the steps that the function records, the operation replaces them. Commutative operands may come in
-///   either order, and a float parameter of the row may be any number. A pattern has one result, and it is looked for on
-///   operands of the element type and the rank of that result; the ones that are found may have others, if the function then
-///   records the same. `pattern: function where condition` replaces only steps whose operands the
+/// - `body: function`: a function of other operations, generic over [`B: Ops`](crate::ext::Ops) as the bodies of `bb`
+///   are. The operation then runs on every backend, and is fast where a backend has a kernel.
+/// - `types: function`: there is no body. The [function](crate::ext::TypesOf) returns the types of the results, and a
+///   backend without a kernel refuses the operation before anything runs.
+/// - `pattern: function`, once for each pattern: a function like a body. Where a plan for a backend with a kernel of
+///   the operation has the steps that the function records, the operation replaces them. Commutative operands may come
+///   in either order, and a float parameter of the row may be any number. A pattern has one result, and it is looked
+///   for on operands of the element type and the rank of that result; the ones that are found may have others, if the
+///   function then records the same. `pattern: function where condition` replaces only steps whose operands the
 ///   [condition](crate::ext::Accepts) accepts, for a kernel that does not take all.
 ///
-/// The names in parentheses are the enum of the operations and the trait by which component code calls them.
+/// The names in parentheses are the enum of the operations and the trait that component code calls them through.
 ///
 /// # Examples
 ///
@@ -230,7 +230,7 @@ macro_rules! __vendor_on {
     };
 }
 
-/// What a row says that an operation is made of.
+/// Expands the definition of an operation in a row: its body, or the function that returns its types.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_made_of {

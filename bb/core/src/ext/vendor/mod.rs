@@ -1,8 +1,9 @@
 //! Operations of a vendor: rows of an author's own, which models reach by domain and name.
 //!
-//! [`bb::vendor!`](crate::vendor) writes a family like those of `bb` in the author's crate, and one record by which plans
-//! and models find it. An operation is made of a body of other operations, which then runs on every backend, or only its
-//! types are known, and it runs where a backend has a kernel. Patterns say which steps of a plan the operation replaces.
+//! [`bb::vendor!`](crate::vendor) writes a family like the families of `bb` in the author's crate, and one record that
+//! plans and models find it by. An operation either has a body, built from other operations, and then runs on every
+//! backend. Or only its types are known, and it runs only where a backend has a kernel. Patterns say which steps of a
+//! plan the operation replaces.
 
 mod macros;
 
@@ -23,10 +24,11 @@ pub struct VendorType {
     pub extents: Extents,
 }
 
-/// Tells the types of the results of an operation without a body, by those of its operands and by its parameters.
+/// Computes the types of the results of an operation without a body, from the types of its operands and from its
+/// parameters.
 pub type TypesOf = fn(&[Option<VendorType>], &[Param<'_>]) -> Result<Vec<VendorType>, Error>;
 
-/// A body, or a pattern, that records what it calls.
+/// A body, or a pattern, that records its calls.
 #[doc(hidden)]
 pub type TracedBody =
     fn(&Tracer, &[Option<&TracedTensor>], &[Param<'_>]) -> Result<Outputs<TracedTensor>, TraceStop>;
@@ -57,11 +59,11 @@ pub type Accepts = fn(&[Option<PatternOperand>], &[Param<'_>]) -> bool;
 pub struct VendorPattern {
     /// Records the steps.
     pub traced: TracedBody,
-    /// What must hold; nothing, or one function.
+    /// The condition on the operands: at most one function.
     pub accepts: &'static [Accepts],
 }
 
-/// What an operation is made of.
+/// The definition of an operation.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub enum MadeOf {
@@ -101,7 +103,7 @@ impl VendorOperation {
         matches!(self.made_of, MadeOf::Body { .. })
     }
 
-    /// Returns what the operation is made of.
+    /// Returns the definition of the operation.
     pub(crate) fn made_of(&self) -> MadeOf {
         self.made_of
     }
@@ -268,7 +270,7 @@ pub(crate) fn no_body(spec: &'static OpSpec) -> Error {
 ///
 /// # Errors
 ///
-/// [`Error::NoBody`]; those of the body.
+/// [`Error::NoBody`]; the errors of the body.
 pub(super) fn erased_body(
     on: &ErasedBackend<'_>,
     op: &'static OpSpec,

@@ -1,6 +1,6 @@
-//! Removes steps that return their operand: the readers of the result read the operand.
+//! Removes steps whose result equals their operand: the readers of the result read the operand.
 //!
-//! Besides `identity` these are casts to the operand's own element type, and transposes that leave every dimension where it
+//! Besides `identity`, these are casts to the operand's own element type, and transposes that leave every dimension where it
 //! is.
 
 use super::permutation::Transpose;
@@ -15,7 +15,7 @@ pub(super) const PASS: Pass =
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let mut found = Vec::new();
-    // What each dropped result is, so that a long chain is not gone through again for each of its readers.
+    // Maps each dropped result to the value that replaces it, so that a long chain is walked once, and not once per reader.
     let mut same: HashMap<TraceValue, TraceValue> = HashMap::new();
     for (id, step) in trace.steps.iter() {
         if let ([Some(operand)], [result]) = (step.inputs.as_slice(), step.outputs.as_slice())
@@ -35,7 +35,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(found.len())
 }
 
-/// Returns whether the result of a step is its only operand.
+/// Returns whether the result of a step equals its only operand.
 fn gives_back(trace: &Trace, step: &Step, operand: TraceValue, result: TraceValue) -> Result<bool, Error> {
     Ok(match step.operation.primitive() {
         Some(Primitive::Identity) => true,
@@ -88,7 +88,7 @@ mod tests {
     fn a_transpose_that_moves_no_dimension_goes() {
         let mut trace = traced(&[&[2, 2], &[3]], |on, xs| {
             let kept = on.transpose(&xs[0], &[0, 1])?;
-            // No permutation is the reversal, which is the same for one dimension and another for two.
+            // An empty permutation reverses the dimensions: this is the identity for one dimension, but not for two.
             Ok(vec![on.transpose(&kept, &[])?, on.neg(&on.transpose(&xs[1], &[])?)?])
         });
         assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 2);

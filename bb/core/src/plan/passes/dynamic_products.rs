@@ -1,7 +1,8 @@
-//! Makes one [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul) of what quantisers write for it: `DynamicQuantizeLinear`,
-//! `MatMulInteger`, `Cast`, and `Mul` with the product of both scales. The results have the same bits.
+//! Replaces the operators that quantisers write for a dynamically quantised product by one
+//! [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul). These are `DynamicQuantizeLinear`, `MatMulInteger`, `Cast`, and `Mul`
+//! with the product of both scales. The results have the same bits.
 //!
-//! If several products read the same quantised tensor, they stay, because it would be quantised for each.
+//! Products that share a quantised tensor are left unchanged, because the operation would quantise it once per product.
 
 use super::quantised::{calls, insert, like, step};
 use super::{Pass, PassOptions};
@@ -42,19 +43,19 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// A product of matrices of which the first is quantised by its range.
+/// A matrix product whose left operand is quantised by its range.
 struct Dynamic {
     x: TraceValue,
     w: TraceValue,
     scale: TraceValue,
     zero: Option<TraceValue>,
     result: TraceValue,
-    /// The steps that it stands for, in order.
+    /// The steps that the operation replaces, in order.
     steps: Vec<StepId>,
 }
 
 impl Dynamic {
-    /// Reads what a step multiplies last: a product of integers as floats, and the product of both scales.
+    /// Matches the last step, which multiplies an integer product, as floats, by the product of both scales.
     fn of(trace: &Trace, uses: &Uses, id: StepId) -> Result<Option<Dynamic>, Error> {
         let step = trace.steps.get(id)?;
         let Some([a, b]) = factors(step) else { return Ok(None) };
@@ -111,7 +112,7 @@ impl Dynamic {
             (false, true) => left,
             _ => return Ok(None),
         };
-        // Kernels take a scale for each column.
+        // Kernels take one scale per column.
         if !calls(quantised, QuantOp::DynamicQuantizeLinear.spec()) || !alone || !is_row(trace, scale, result)? {
             return Ok(None);
         }
@@ -120,13 +121,13 @@ impl Dynamic {
     }
 }
 
-/// Returns whether a scale has at most one dimension, so that it gives the product no further one.
+/// Returns whether a scale has at most one dimension, so that it does not raise the rank of the product.
 fn is_row(trace: &Trace, scale: TraceValue, product: TraceValue) -> Result<bool, Error> {
     let rank = trace.values.get(product)?.shape.len();
     Ok(trace.values.get(scale)?.shape.len() <= rank.min(1))
 }
 
-/// Returns what a step multiplies.
+/// Returns the operands of a multiplication.
 fn factors(step: &Step) -> Option<[TraceValue; 2]> {
     match (step.operation.primitive()?, step.inputs.as_slice()) {
         (Primitive::Mul, &[Some(a), Some(b)]) => Some([a, b]),
@@ -134,7 +135,7 @@ fn factors(step: &Step) -> Option<[TraceValue; 2]> {
     }
 }
 
-/// Returns the step that makes a value, if only one step reads the value.
+/// Returns the step that makes a value, if `reader` is the only reader of the value.
 fn only(uses: &Uses, value: TraceValue, reader: StepId) -> Result<Option<StepId>, Error> {
     match uses.only_reader(value)? {
         Some(only) if only == reader => uses.maker(value),

@@ -1,7 +1,7 @@
-//! The extents of a trace's values as expressions of those of the inputs, as far as the steps say.
+//! The extents of a trace's values as expressions in the extents of the inputs, as far as the steps determine them.
 //!
-//! A value of a trace has the numbers of the present inputs. Two extents that are equal now may differ in other runs of the same
-//! plan, because a step that broadcasts takes both. A pass that needs them equal asks here.
+//! A value of a trace has the extents of the present inputs. Two extents that are equal now may differ in other runs of the
+//! same plan, because a step that broadcasts accepts both. A pass that needs equal extents checks them here.
 
 use super::permutation::Transpose;
 use crate::ext::{LlmOp, NnOp};
@@ -11,10 +11,10 @@ use bb_ir::graph::DimExpr;
 use bb_ir::op::{Class, Family, Param};
 use smallvec::SmallVec;
 
-/// The extents of a value; `None` for each that is not known.
+/// The extents of a value; `None` for each unknown one.
 pub(super) type Known = SmallVec<[Option<DimExpr>; 4]>;
 
-/// What is known of the extents of all values.
+/// The known extents of all values.
 #[derive(Debug)]
 pub(super) struct Extents {
     /// `None` if all runs have the present extents.
@@ -22,7 +22,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Goes through the steps of a trace.
+    /// Derives the extents from the steps of a trace.
     pub(super) fn of(trace: &Trace) -> Result<Extents, Error> {
         if trace.symbols.is_empty() {
             return Ok(Extents { known: None });
@@ -65,7 +65,7 @@ fn fixed(number: usize) -> DimExpr {
     DimExpr::from(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Returns the extents of what a step makes; `None` if nothing is known of them.
+/// Returns the extents of a step's result; `None` if nothing is known about them.
 fn made(trace: &Trace, known: &Table<TraceValue, Known>, step: &Step) -> Result<Option<Known>, Error> {
     let Operation::Row(spec) = step.operation else { return Ok(None) };
     let of = |value: TraceValue| known.get(value).cloned();
@@ -104,7 +104,7 @@ fn made(trace: &Trace, known: &Table<TraceValue, Known>, step: &Step) -> Result<
             }
             Some(shape)
         }
-        // The operands have the same extents but for the axis.
+        // The operands have the same extents, except along the axis.
         (Some(Primitive::Concat), [Param::Int(axis)]) => Some(without(x, &[*axis])),
         (Some(Primitive::Slice), [_, _, Param::Ints(axes), ..]) if !axes.is_empty() => Some(without(x, axes)),
         (Some(Primitive::MatMul), _) => {
@@ -126,7 +126,7 @@ fn made(trace: &Trace, known: &Table<TraceValue, Known>, step: &Step) -> Result<
     })
 }
 
-/// Forgets the extents along some axes.
+/// Marks the extents along some axes as unknown.
 fn without(mut x: Known, axes: &[i64]) -> Known {
     let rank = x.len() as i64;
     for axis in axes {
@@ -138,7 +138,7 @@ fn without(mut x: Known, axes: &[i64]) -> Known {
     x
 }
 
-/// Returns what two lists of extents broadcast to. A number that is not 1 does not stretch, whatever the other extent is.
+/// Broadcasts two lists of extents. A number other than 1 is the resulting extent, whatever the other extent is.
 fn broadcast(a: Known, b: Known) -> Known {
     let (mut longer, shorter) = if a.len() < b.len() { (b, a) } else { (a, b) };
     let number = |extent: &Option<DimExpr>| extent.as_ref().and_then(DimExpr::constant);

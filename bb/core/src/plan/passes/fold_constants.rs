@@ -1,6 +1,6 @@
-//! Lets the steps that read nothing but constants run once for all runs of a program, rather than in each.
+//! Lets the steps that read only constants run once for all runs of a program, instead of in each run.
 //!
-//! They run on the backend, when the plan is made: its results are the elements, whatever its precision.
+//! They run on the backend when the plan is built, so their results have the precision of the backend.
 
 use super::{Pass, PassOptions};
 use crate::{DataType, Error};
@@ -9,11 +9,11 @@ use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue};
 
 pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::Interpreter], run };
 
-/// The most bytes that a fold may make out of smaller operands.
+/// Results of up to this many bytes are folded even if the operands are much smaller.
 const GROWN: usize = 1 << 20;
 
-/// How much larger than its operands a larger result may be. Quantised weights of eight bits become floats of four times their
-/// bytes, packed ones of four bits floats of eight times.
+/// The maximum ratio between the bytes of a larger result and the bytes of its operands. Quantised weights of eight bits become
+/// floats of four times their bytes, packed weights of four bits become floats of eight times their bytes.
 const WIDER: usize = 8;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -27,9 +27,9 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 /// The steps that run once.
 pub(super) struct Folded {
     steps: Vec<StepId>,
-    /// Of each value, whether it is known before a run once these steps run once.
+    /// For each value, whether it is known before a run, given that these steps run once.
     pub(super) constant: Table<TraceValue, bool>,
-    /// How many more bytes of constants may be made.
+    /// The number of bytes of constants that may still be made.
     pub(super) left: usize,
 }
 
@@ -54,8 +54,9 @@ pub(super) fn folded(trace: &Trace, options: PassOptions<'_>) -> Result<Folded, 
     Ok(folded)
 }
 
-/// A fold must not trade a little computing for much memory, nor stand for what differs between runs, as parameters that are
-/// expressions do. How long the strings are that the host makes, only a run finds out, which bounds them.
+/// Returns whether folding a step pays. A fold must not trade a little computing for much memory. It must not fix a value that
+/// differs between runs, as a symbolic parameter or a random number does. Strings from the host are not folded, because their
+/// length is known, and bounded, only in a run.
 fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error> {
     if step.symbolic.is_some() || matches!(step.operation, Operation::Host(body) if body.random) {
         return Ok(false);
@@ -68,7 +69,7 @@ fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error>
     Ok(made <= bytes(trace, step.reads())?.saturating_mul(WIDER).max(GROWN))
 }
 
-/// Returns what values take together.
+/// Returns the total number of bytes of the values.
 fn bytes(trace: &Trace, values: impl Iterator<Item = TraceValue>) -> Result<usize, Error> {
     let mut all = 0usize;
     for value in values {

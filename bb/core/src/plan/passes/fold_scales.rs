@@ -1,15 +1,15 @@
-//! Lets constants that multiply the results of a convolution or a product multiply the constant weights instead.
+//! Folds constants that multiply the results of a convolution or a product into the constant weights.
 //!
 //! ```text
 //! conv(x, w, b) * s + t       becomes    conv(x, w * s, b * s + t), where s and t have a number for each channel, or one
 //! matmul(x, w) * s            becomes    matmul(x, w * s), where s has a number for each column, or one
 //! ```
 //!
-//! A batch normalisation after a convolution is such a product and such a sum. The steps on constants are left to
-//! `fold-constants`, so that they run once; this pass counts as constant what that one does, and stays within its bytes.
+//! A batch normalisation after a convolution is a product and a sum of this form. The steps on constants run once, because
+//! `fold-constants` folds them later. This pass treats the same values as constant, and stays within the same budget of bytes.
 //!
-//! The weights are rounded once more, and a result once or twice less, so that the last digits may differ. Weights that a
-//! scale takes out of the range of their type overflow or vanish.
+//! The weights are rounded once more, and a result once or twice less, so the last digits may differ. Scaled weights that leave
+//! the range of their type overflow or vanish.
 //! [`PassSwitches::fold_scales`](crate::PassSwitches::fold_scales) switches the pass off.
 
 use super::fold_constants::{Folded, folded};
@@ -56,7 +56,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// What a step with constant weights is.
+/// The kind of a step with constant weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sum {
     /// Channels are dimension 1 of the result, and dimension 0 of the weights.
@@ -72,7 +72,7 @@ struct Weighted {
     bias: Option<TraceValue>,
     /// The number of channels or columns.
     count: usize,
-    /// What the step makes, or its last reader that is folded.
+    /// The result of the step, or of its last reader that is folded.
     result: TraceValue,
 }
 
@@ -96,23 +96,23 @@ impl Weighted {
         };
         let precise = matches!(info.dtype, DataType::F32 | DataType::F64);
         let alike = trace.values.get(result)?.dtype == info.dtype;
-        // What reads constants alone runs once anyway.
+        // A step that reads only constants runs once anyway.
         let folds = known && precise && alike && !is_constant(x)?;
         Ok(folds.then_some(Weighted { sum, weights, bias, count, result }))
     }
 }
 
-/// A step that reads the result, and a constant.
+/// A step that combines the result with a constant.
 struct Reader {
     id: StepId,
     op: Primitive,
     by: TraceValue,
-    /// How many numbers the constant has: one, or one for each channel or column.
+    /// The number of elements of the constant: one, or one for each channel or column.
     count: usize,
     result: TraceValue,
 }
 
-/// A step with constant weights, and the steps that follow it and go.
+/// A step with constant weights, and the following steps that are folded into it.
 struct Scaled {
     id: StepId,
     weighted: Weighted,
@@ -120,7 +120,8 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// Reads the only reader of the result, and how many bytes of constants folding it makes; `None` if it cannot be folded.
+    /// Returns the only reader of the result, and the number of bytes of constants that folding it creates; `None` if it cannot
+    /// be folded.
     fn next(
         &self,
         trace: &Trace,
@@ -162,7 +163,7 @@ impl Scaled {
             Primitive::Mul | Primitive::Div => trace.values.get(weights)?.bytes().saturating_add(of_bias),
             _ => count.saturating_mul(constant.dtype.bits() / 8),
         };
-        // The constant itself may have to change its extents.
+        // The constant itself may have to be reshaped, for the weights and for the bias.
         let made = made.saturating_add(constant.bytes().saturating_mul(2));
         Ok(Some((Reader { id, op, by, count: numbers, result }, made)))
     }
@@ -170,7 +171,7 @@ impl Scaled {
     fn fold(self, edit: &mut TraceEdit<'_>) -> Result<(), Error> {
         let Scaled { id, weighted, readers } = self;
         let Weighted { sum, mut weights, mut bias, count, result } = weighted;
-        // The constants may be made behind the step, but not behind the last one that reads them.
+        // The constants may be computed after the step, but always before the last step that reads them.
         let Some(last) = readers.last().map(|reader| reader.id) else { return Ok(()) };
         for reader in &readers {
             let mut constants = Constants { edit, last, reader };
@@ -220,7 +221,7 @@ impl Scaled {
     }
 }
 
-/// Makes steps on constants in place of a reader.
+/// Inserts the steps on constants that replace a reader.
 struct Constants<'e, 't> {
     edit: &'e mut TraceEdit<'t>,
     /// The step before which they run.
@@ -229,7 +230,7 @@ struct Constants<'e, 't> {
 }
 
 impl Constants<'_, '_> {
-    /// Returns the reader's constant with these extents.
+    /// Returns the reader's constant, reshaped to these extents.
     fn shaped(&mut self, shape: &[usize]) -> Result<TraceValue, Error> {
         let by = self.reader.by;
         let info = self.edit.trace().values.get(by)?;
@@ -243,7 +244,7 @@ impl Constants<'_, '_> {
         insert(self.edit, self.last, new, like)
     }
 
-    /// Combines a constant with the reader's, as the reader does.
+    /// Combines a constant with the reader's constant, with the operation of the reader.
     fn combined(&mut self, value: TraceValue, by: TraceValue) -> Result<TraceValue, Error> {
         let like = NewValue::like(self.edit.trace().values.get(value)?);
         let Operation::Row(spec) = self.edit.trace().steps.get(self.reader.id)?.operation else {

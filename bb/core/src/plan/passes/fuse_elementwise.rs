@@ -1,9 +1,9 @@
-//! Makes one step of element-wise functions that feed each other alone, for backends that compute programs natively
+//! Fuses element-wise functions that only feed each other into one step, for backends that compute programs natively
 //! ([`Scalar::fused`](crate::ext::Scalar::fused)).
 //!
 //! One by one, each function would read its operands from memory and write its result there. A step belongs to a group if all
-//! that read its result are in the group, so that the result is needed nowhere else. It must have the extents of the group's
-//! result: what is broadcast afterwards would be computed more often.
+//! readers of its result are in the group, so that no other step needs the result. The result must have the extents of the
+//! group's result, because a value that is broadcast later would be computed more often.
 
 use super::{Pass, PassOptions};
 use crate::ext::ScalarOp;
@@ -28,7 +28,8 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         return Ok(0);
     }
     let uses = trace.uses()?;
-    // The group of a step is named by its last step. Readers come behind what they read, so that they have theirs.
+    // The group of a step is identified by its last step. The loop runs backwards, so the readers of a step already have their
+    // groups.
     let mut group: Table<StepId, Option<StepId>> = Table::with(trace.steps.len(), || None);
     let ids: Vec<StepId> = trace.steps.iter().map(|(id, _)| id).collect();
     for &id in ids.iter().rev() {
@@ -76,7 +77,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Returns the function of a step that a program may have: on floats that an `f32` represents, in each run.
+/// Returns the function of a step, if a program may contain it: it runs in each run, on floats that an `f32` represents.
 fn function(trace: &Trace, step: &Step) -> Result<Option<Function>, Error> {
     let Operation::Row(spec) = step.operation else { return Ok(None) };
     if step.phase != Phase::EachRun {
@@ -98,7 +99,7 @@ fn output(step: &Step) -> Result<TraceValue, Error> {
     first.ok_or_else(|| Error::excluded("a function to have a result"))
 }
 
-/// Returns the group of all readers of a step's result, if they have one and the result has its extents.
+/// Returns the common group of all readers of a step's result, if there is one and the result has its extents.
 fn joined(
     trace: &Trace,
     uses: &Uses,
@@ -122,7 +123,7 @@ fn joined(
     Ok((trace.values.get(end)?.shape == trace.values.get(result)?.shape).then_some(last))
 }
 
-/// Steps that become one.
+/// Steps that are fused into one.
 struct Fusion {
     members: Vec<StepId>,
     tensors: Vec<TraceValue>,
@@ -130,8 +131,8 @@ struct Fusion {
 }
 
 impl Fusion {
-    /// Puts the last steps of a group together, as many as fit a program; `None` for a single one. What is left of the group
-    /// are steps as before.
+    /// Fuses the last steps of a group, up to the limits of a program; `None` for a single step. The other steps of the group
+    /// are unchanged.
     fn of(trace: &Trace, group: &[StepId]) -> Result<Option<Fusion>, Error> {
         let mut first = group.len().saturating_sub(MOST_LINES);
         while group.len() - first > 1 {
@@ -221,7 +222,7 @@ mod tests {
             Ok(vec![on.neg(&y)?, on.reduce_sum(&y, &[], false)?])
         });
         assert_eq!(count, 0);
-        // The trace returns what is in the middle.
+        // The trace returns the intermediate result.
         let (count, _) = fused(&[&[4]], |on, xs| {
             let y = on.exp(&xs[0])?;
             Ok(vec![on.neg(&y)?, y])
@@ -255,7 +256,7 @@ mod tests {
             }
             Ok(vec![y])
         });
-        // The last seven sums read eight tensors: what the first four make, and seven inputs.
+        // The last seven sums read eight tensors: the result of the first four, and seven inputs.
         assert_eq!(count, 7);
         assert_eq!(text.matches("fused").count(), 1, "{text}");
         let (count, text) = fused(&[&[4]], |on, xs| {
@@ -290,7 +291,7 @@ mod tests {
             text,
             "%7: bf16[4] = fused(input0) {program=[16, 0, 6, 1, 15, 2, 9, 3, 17, 4, 7, 5]}\nreturn %7\n"
         );
-        // Doubles are no such floats.
+        // An `f32` does not represent all doubles.
         let (count, _) = fused(&[&[4]], |on, xs| {
             Ok(vec![on.neg(&on.cast(&xs[0], DataType::F64, true, crate::RoundMode::Up)?)?])
         });

@@ -1,8 +1,8 @@
-//! Makes one step of a convolution and of the element-wise functions of its result, for backends that compute both together
+//! Fuses a convolution and the element-wise functions of its result into one step, for backends that compute both together
 //! natively ([`Nn::fused_conv`](crate::ext::Nn::fused_conv)).
 //!
-//! Such functions follow nearly every convolution: a batch normalisation, an activation, the sum with what went around. As a
-//! step of their own, they read the result from memory again; together, they have it while it is in a cache.
+//! Nearly every convolution has an epilogue: a batch normalisation, an activation, the sum with a residual connection. As a
+//! separate step, the epilogue reads the result from memory again. Fused, it reads the result while it is in a cache.
 
 use super::{Pass, PassOptions};
 use crate::Error;
@@ -16,8 +16,8 @@ use bb_ir::op::{OpSpec, Param};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-epilogues", engines: &[Engine::Interpreter], run };
 
-/// The operations that take a program for their result, and which operation they become. Their operands come before the tensors
-/// of the program, and the program before their own parameters.
+/// The operations that have a variant with a program for their result, each with this variant. In the variant, the operands of
+/// the operation come before the tensors of the program, and the program before the parameters of the operation.
 const PRODUCERS: [(&OpSpec, &OpSpec); 1] = [(NnOp::Conv.spec(), NnOp::FusedConv.spec())];
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -41,7 +41,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         let mut origins = StepOrigins::new();
         origins.extend(made.origins.iter().chain(&step.origins).copied());
         let (tensors, lines) = functions.behind(result);
-        // An operand that is left out at the end would stand where the first tensor is read.
+        // Fills in absent operands at the end, because the first tensor of the program comes after all operands.
         let operands = fused.inputs.len() - 1;
         let own = made.inputs.iter().copied().chain(std::iter::repeat(None)).take(operands);
         let inputs = own.chain(tensors.into_iter().map(Some)).collect();
@@ -65,7 +65,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// A step whose result a program alone reads.
+/// A step whose result only a program reads.
 struct Producer {
     step: StepId,
     result: TraceValue,
@@ -79,7 +79,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Returns the program of a step: its own, or that of a single function.
+    /// Returns the program of a step: its own, or a program of a single function.
     fn of(step: &Step) -> Option<Functions> {
         let Operation::Row(spec) = step.operation else { return None };
         if step.phase != Phase::EachRun || step.symbolic.is_some() {
@@ -96,8 +96,8 @@ impl Functions {
         Some(Functions { tensors, lines: vec![Line { function, operands }] })
     }
 
-    /// Returns the last step that makes a tensor of the program as a [`PRODUCERS`] does, if the program alone reads its result
-    /// and does not broadcast it.
+    /// Returns the last step that makes a tensor of the program with one of the [`PRODUCERS`], if only the program reads its
+    /// result and does not broadcast it.
     fn producer(
         &self,
         trace: &Trace,
@@ -125,7 +125,7 @@ impl Functions {
         Ok(found)
     }
 
-    /// Returns the tensors but `first`, which becomes the first of the program, and the lines.
+    /// Returns the tensors without `first`, and the lines, where `first` is the first tensor of the program.
     fn behind(self, first: TraceValue) -> (Vec<TraceValue>, Vec<Line>) {
         let Functions { tensors, mut lines } = self;
         let mut others: Vec<TraceValue> = Vec::with_capacity(tensors.len());
@@ -134,7 +134,7 @@ impl Functions {
                 others.push(tensor);
             }
         }
-        // The same tensor may be there twice.
+        // The same tensor may occur twice.
         let place = |operand: usize| match tensors.get(operand) {
             Some(&tensor) if tensor == first => 0,
             Some(tensor) => 1 + others.iter().position(|other| other == tensor).unwrap_or_default(),
@@ -241,7 +241,7 @@ mod tests {
         });
         // It is broadcast.
         same(true, &|on, xs| Ok(vec![on.add(&conv(on, xs)?, &xs[2])?]));
-        // No function of a program.
+        // A program cannot contain the function.
         same(true, &|on, xs| Ok(vec![on.sin(&conv(on, xs)?)?]));
         // The backend does not compute both together.
         same(false, &|on, xs| Ok(vec![on.neg(&conv(on, xs)?)?]));

@@ -1,13 +1,13 @@
-//! Makes one operation of a vendor of the steps that its author gave a pattern for.
+//! Replaces steps that match a vendor's pattern by the vendor's operation.
 //!
-//! A pattern is a function. It is traced like a model, for the same backend, and the passes before this one rewrite both. So
-//! a pattern matches whatever a model calls things, and whichever of its operators the backend has natively.
+//! A pattern is a function. It is traced like a model, for the same backend, and the passes before this one rewrite both. So a
+//! match depends neither on the names in a model, nor on the operators that the backend has natively.
 //!
-//! It is traced twice. First it is traced on operands of the element type and the rank of a step's result, with all extents 2
-//! and with numbers for the float parameters that no model has. That tells what to look for, and which operands and numbers the
-//! model has in their places. Then it is traced on these operands with these numbers, and only if it records the steps of the
-//! model, with their parameters, constants, types and extents, are they replaced. Nothing is replaced whose parameters differ
-//! between runs, or where the pattern asked for an extent that does.
+//! It is traced twice. The first trace has operands of the element type and the rank of a step's result, with all extents 2.
+//! Its float parameters are marker numbers that no model has. This trace is matched loosely, to find the operands and the
+//! numbers that the model has in their places. The second trace has these operands and numbers. The steps of the model are
+//! replaced only if the second trace records the same steps, with the same parameters, constants, types and extents. Steps are
+//! not replaced if their parameters differ between runs, or if the pattern queried an extent that does.
 
 use super::quantised::{data, insert, step};
 use super::recognized::{is_closed, origins, replace};
@@ -28,10 +28,10 @@ use std::collections::{HashMap, HashSet};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-vendor", engines: &[Engine::Interpreter], run };
 
-/// The last pass before this one, which traces of patterns go through, too.
+/// The last pass before this one. Traces of patterns are rewritten up to it.
 const BEFORE: &str = "merge-duplicates";
 
-/// The extent of all operands of a pattern that is traced for its form.
+/// The extent of all operands when a pattern is traced for its form.
 const EXTENT: usize = 2;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -50,7 +50,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let (mut found, mut taken) = (Vec::new(), HashSet::new());
     let mut forms: HashMap<(usize, DataType, usize), Option<Form>> = HashMap::new();
-    // From the last step on, so that of patterns that contain each other the outer one is tried first.
+    // Starts at the last step, so that an outer pattern is tried before the patterns that it contains.
     for (id, last) in trace.steps.iter().collect::<Vec<_>>().into_iter().rev() {
         let &[result] = last.outputs.as_slice() else { continue };
         let info = trace.values.get(result)?;
@@ -86,17 +86,17 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// A function whose steps an operation replaces.
+/// A pattern, and the operation that replaces its steps.
 struct Pattern {
     operation: &'static VendorOperation,
     pattern: VendorPattern,
 }
 
-/// What a pattern recorded.
+/// The recorded trace of a pattern.
 struct Form {
     recorded: Trace,
     result: TraceValue,
-    /// For each parameter, the number that stands for it.
+    /// For each float parameter, its marker number; `None` for other parameters.
     markers: Vec<Option<f64>>,
 }
 
@@ -112,7 +112,7 @@ struct Match {
 }
 
 impl Pattern {
-    /// Traces the pattern for what to look for; `None` if it does not take operands of the type.
+    /// Traces the pattern for its form; `None` if the pattern does not accept operands of the type.
     fn form(
         &self,
         dtype: DataType,
@@ -132,7 +132,7 @@ impl Pattern {
         for (at, param) in spec.params.iter().enumerate() {
             let default = param.default.map(|default| default());
             let is_float = param.kind == bb_ir::op::ParamKind::Float;
-            // No model has these numbers by chance, and each type of floats tells them apart.
+            // No model has these numbers by chance, and they are distinct in each float type.
             let marker = is_float.then(|| f64::from(1.2109375f32 + 0.0546875 * at as f32));
             params.push(marker.map(Param::Float).or(default)?);
             markers.push(marker);
@@ -143,7 +143,7 @@ impl Pattern {
         has_steps.then_some(Form { recorded, result, markers })
     }
 
-    /// Traces the pattern, and rewrites the trace as the passes before rewrote the model's.
+    /// Traces the pattern, and rewrites the trace with the passes that have rewritten the model.
     fn traced(
         &self,
         operands: &[Option<Operand<'_>>],
@@ -179,7 +179,7 @@ impl Pattern {
         Some((recorded, result))
     }
 
-    /// Compares the steps that make a result with the pattern.
+    /// Matches the steps that make a result against the pattern.
     #[expect(clippy::too_many_arguments, reason = "what the comparison looks at")]
     fn matched(
         &self,
@@ -237,7 +237,7 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Asks the author's condition.
+    /// Returns whether the author's conditions accept the operands and parameters.
     fn accepted(
         &self,
         trace: &Trace,
@@ -268,18 +268,18 @@ struct Operand<'a> {
     varies: bool,
 }
 
-/// The values and steps of a trace beside those of a pattern.
+/// The state of a comparison between a pattern and a trace.
 #[derive(Clone)]
 struct Matching<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
     form: &'t Trace,
-    /// Which step of the pattern makes a value.
+    /// For each value of the pattern, the step that makes it.
     makers: Table<TraceValue, Option<StepId>>,
-    /// The numbers that stand for parameters; without them everything is compared exactly.
+    /// The marker numbers of parameters; if `None`, everything is compared exactly.
     markers: Option<&'t [Option<f64>]>,
-    /// For each value of the pattern, that of the trace.
+    /// For each value of the pattern, the matching value of the trace.
     values: Table<TraceValue, Option<TraceValue>>,
     operands: Vec<Option<TraceValue>>,
     numbers: Vec<Option<f64>>,
@@ -362,7 +362,8 @@ impl<'t> Matching<'t> {
         Ok(same)
     }
 
-    /// Compares constants: all elements, or the number of which there is one, whatever its rank.
+    /// Compares constants by type, shape and elements. The ranks of two single elements may differ. A marker matches any float,
+    /// and binds it to the parameter.
     fn constant(&mut self, own: &TensorData, other: &TensorData) -> Result<bool, Error> {
         if own.len() != 1 || other.len() != 1 {
             return Ok(own.dtype() == other.dtype() && own.shape() == other.shape() && own.bytes()? == other.bytes()?);
@@ -386,7 +387,7 @@ impl<'t> Matching<'t> {
         Ok(false)
     }
 
-    /// Compares steps and what they read.
+    /// Compares steps and their operands.
     fn step(&mut self, own: &Step, id: StepId, other: &Step) -> Result<bool, Error> {
         let (Operation::Row(own_spec), Operation::Row(spec)) = (own.operation, other.operation) else {
             return Ok(false);

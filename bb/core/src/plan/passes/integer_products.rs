@@ -1,13 +1,13 @@
-//! Computes products and convolutions of quantised tensors with their integers, as [`Quant`](crate::ext::Quant) does.
+//! Computes products and convolutions of quantised tensors in integers, as [`Quant`](crate::ext::Quant) does.
 //!
-//! Exporters write a quantised operator as `DequantizeLinear` before its operands, the operator on floats, and
-//! `QuantizeLinear` behind it. The sums of products of integers are exact, where sums of floats round each term: what is left
-//! are the roundings of one sum to a float, of its product with the scale and of one quotient. So the result is at least as near
-//! to the exact one as before, and may be the neighbour of the byte that it was before.
+//! Exporters write a quantised operator as `DequantizeLinear` before its operands, the operator on floats, and `QuantizeLinear`
+//! behind it. The sums of products of integers are exact, whereas sums of floats round each term. Only three roundings remain:
+//! the conversion of a sum to a float, its product with the scale, and one quotient. So the result is at least as close to the
+//! exact one as before, and may be a neighbour of the previous byte.
 //! [`PassSwitches::integers`](crate::PassSwitches::integers) switches the pass off.
 //!
-//! No sum may overflow: the number of terms and the biases tell. Each bias must have the scale of the products that it is added
-//! to, as quantisers write it.
+//! No sum may overflow, which the pass checks with the number of terms and the biases. Each bias must have the scale of the
+//! products that it is added to, as quantisers write it.
 
 use super::quantised::{
     Dequantized, Quantized, Unbounded, bytes, calls, data, floats, insert, is_plain, like, look_up, step,
@@ -26,7 +26,7 @@ pub(super) const PASS: Pass = Pass { name: "integer-products", engines: &[Engine
 /// The greatest product of two differences between a byte and a zero point.
 const GREATEST: u64 = 255 * 255;
 
-/// The least number of filters of each group of a convolution, if there are several groups.
+/// The minimum number of filters per group of a convolution, if there are several groups.
 const FEW_FILTERS: usize = 8;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -57,26 +57,26 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Whether a product is one of matrices, or a convolution with these parameters.
+/// The kind of a product: a product of matrices, or a convolution with these parameters.
 enum Kind {
     Matrices,
     Convolution(Box<[Param<'static>]>),
 }
 
-/// A product of quantised tensors that is quantised.
+/// A product of quantised tensors whose result is quantised.
 struct Product {
     kind: Kind,
     x: Dequantized,
     w: Dequantized,
     /// The zero points of the second operand, as the operation takes them; `None` for 0.
     w_zero: Option<TensorData>,
-    /// The integers to which the sums are added.
+    /// The integers that are added to the sums.
     bias: Option<TraceValue>,
-    /// What a sum of integers is multiplied by, as it broadcasts to the result.
+    /// The factor of the sums of integers, in a shape that broadcasts to the result.
     scale: TensorData,
-    /// The value that is the product.
+    /// The value that holds the product.
     product: TraceValue,
-    /// The steps that the new ones stand for, save the one that quantises.
+    /// The steps that are replaced, except the step that quantises.
     steps: Vec<StepId>,
     bounded: Option<TensorData>,
 }
@@ -226,7 +226,7 @@ impl Product {
         }))
     }
 
-    /// Inserts the steps that compute with integers. Returns what they make.
+    /// Inserts the steps that compute with integers, and returns their result.
     fn inserted(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
         let mut origins = StepOrigins::new();
         for &step in self.steps.iter().chain([&id]) {
@@ -265,7 +265,7 @@ impl Product {
         }
     }
 
-    /// Inserts a product of matrices of integers, and the sum with its bias.
+    /// Inserts an integer product of matrices, and the addition of its bias.
     fn sums(
         &self,
         edit: &mut TraceEdit<'_>,
@@ -283,13 +283,13 @@ impl Product {
     }
 }
 
-/// Returns whether integers are faster than floats: groups of few filters, as each channel of a depthwise convolution is, leave
-/// products of bytes no rows to share what they load.
+/// Returns whether integers are faster than floats. They are not with few filters per group, as in a depthwise convolution,
+/// because products of bytes then have too few rows to share their loads.
 fn pays(filters: usize, groups: usize) -> bool {
     groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
 }
 
-/// Returns the step that makes a value, if only one step reads the value.
+/// Returns the step that makes a value, if `reader` is the only reader of the value.
 fn maker(uses: &Uses, value: TraceValue, reader: StepId) -> Result<Option<StepId>, Error> {
     if uses.only_reader(value)? != Some(reader) {
         return Ok(None);
@@ -297,7 +297,7 @@ fn maker(uses: &Uses, value: TraceValue, reader: StepId) -> Result<Option<StepId
     uses.maker(value)
 }
 
-/// Reads the operands of a product: bytes with one scale, and constant bytes.
+/// Matches the operands of a product: bytes with one scale, and constant bytes.
 fn operands(
     trace: &Trace,
     uses: &Uses,
@@ -313,7 +313,7 @@ fn operands(
     Ok(fit.then_some((x, w)))
 }
 
-/// Returns whether a value has the same extents in all runs: a constant, or a constant whose dimensions were permuted.
+/// Returns whether a value is a constant, or a constant with permuted dimensions, so that it has the same extents in all runs.
 fn is_known(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
     let mut value = value;
     while let Some(maker) = uses.maker(value)? {
@@ -326,7 +326,8 @@ fn is_known(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error
     Ok(trace.values.get(value)?.source.is_constant())
 }
 
-/// Returns what bounding makes of each byte, if that is another; the outer `None` if the backend has no table.
+/// Returns the table that bounds each byte. The inner `None` means that bounding changes no byte, the outer `None` that the
+/// backend lacks the look-up for a table.
 fn bounded(
     options: PassOptions<'_>,
     found: &Unbounded,
@@ -356,7 +357,7 @@ impl<'t> Scales<'t> {
             Some(Some(zeros)) if zeros.dtype() == dtype && fits(zeros.shape(), zeros.len()) => Some(zeros),
             Some(_) => return Ok(None),
         };
-        // Zero points are seldom other than 0 in weights, which needs no correction.
+        // The zero points of weights are usually 0, which needs no correction.
         let zeros = match zeros {
             Some(zeros) if bytes(zeros)?.iter().all(|&zero| zero == 0) => None,
             zeros => zeros,
@@ -364,7 +365,7 @@ impl<'t> Scales<'t> {
         Ok(Some(Scales { scales, zeros }))
     }
 
-    /// Multiplies the scales by that of the first operand.
+    /// Multiplies the scales by the scale of the first operand.
     fn times(
         &self,
         trace: &Trace,
@@ -379,8 +380,8 @@ impl<'t> Scales<'t> {
     }
 }
 
-/// Returns the integers of a bias that has the scales of the products and with which no sum of so many terms overflows. The inner
-/// `None` stands for no bias, the outer one for another bias.
+/// Returns the integers of a bias, if it has the scales of the products and no sum of `terms` products and the bias overflows.
+/// The inner `None` means that there is no bias, the outer `None` that a condition is not met.
 fn fitting(
     trace: &Trace,
     options: PassOptions<'_>,

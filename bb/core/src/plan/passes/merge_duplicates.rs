@@ -1,7 +1,7 @@
-//! Computes once what several steps compute of the same operands: the readers of a later result read the first one.
+//! Merges steps that compute the same from the same operands: the readers of a later result read the first one.
 //!
-//! Exporters write masks, positions and casts anew wherever they are used. What is random, or has no operands, stays: a step
-//! without operands is cheap, or computed when the plan is made.
+//! Exporters write masks, positions and casts anew wherever they are used. Random steps stay, and so do steps without operands,
+//! because a step without operands is cheap, or computed when the plan is built.
 
 use super::{Pass, PassOptions};
 use crate::Error;
@@ -15,13 +15,13 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass =
     Pass { name: "merge-duplicates", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-/// The greatest number of bytes of constants that are compared. Greater ones are hardly ever written twice.
+/// The maximum number of bytes of constants that are compared. Larger constants hardly ever occur twice.
 const COMPARED: usize = 256;
 
-/// The most steps of one call with other parameters that a step is compared with, the latest first.
+/// The maximum number of steps with the same operation and operands that a step is compared with, the latest first.
 const MOST_ALIKE: usize = 256;
 
-/// What steps have in common that may compute the same: the operation, and the operands.
+/// The key of steps that may compute the same: the operation and the operands.
 #[derive(PartialEq, Eq, Hash)]
 struct Call {
     operation: Called,
@@ -81,7 +81,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(found.len())
 }
 
-/// Finds small constants that are equal bit by bit, and maps each but the first to the first.
+/// Finds small constants that are equal bit by bit, and maps each duplicate to the first one.
 fn constants(trace: &Trace) -> Result<HashMap<TraceValue, TraceValue>, Error> {
     let mut first: HashMap<(DataType, &[usize], &[u8]), TraceValue> = HashMap::new();
     let mut same = HashMap::new();
@@ -114,7 +114,7 @@ fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Returns whether parameters are equal, floats bit by bit: zeros of two signs divide differently.
+/// Returns whether parameters are equal. Floats are compared bit by bit, because a division by 0 and a division by -0 differ.
 fn equal(a: &Param<'_>, b: &Param<'_>) -> bool {
     let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
     match (a, b) {

@@ -1,8 +1,8 @@
-//! Replaces what is computed of several functions of the same bytes by one look-up.
+//! Replaces steps that combine functions of the same bytes by one look-up.
 //!
-//! A sum or a product of two functions of a byte is a function of that byte, and so is the look-up of what was looked up: the same
-//! step computes it of the tables, once, when the plan is made. So the `x * sigmoid(x)` of a quantised network is one look-up. All
-//! results have the same bits.
+//! A sum or a product of two functions of a byte is a function of that byte, and so is a look-up in the result of a look-up.
+//! The same step computes the new table from the tables of its operands, once, when the plan is built. So the `x * sigmoid(x)`
+//! of a quantised network is one look-up. All results have the same bits.
 
 use super::quantised::{all_bytes, are_bytes, calls, insert, list, look_up};
 use super::{Pass, PassOptions};
@@ -33,23 +33,23 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 #[derive(Debug, Clone, Copy)]
 struct Function {
     x: TraceValue,
-    /// What it makes of each byte; `None` if that is the byte itself.
+    /// The result for each byte; `None` if the function is the identity.
     table: Option<TraceValue>,
 }
 
 struct Merging<'t> {
     edit: TraceEdit<'t>,
-    /// The results of look-ups.
+    /// The results of look-ups, each as a function of bytes.
     tables: HashMap<TraceValue, Function>,
 }
 
 impl Merging<'_> {
-    /// Returns the bytes that a value is a function of. Each value is one of itself.
+    /// Returns a value as a function of bytes. A value that no look-up made is the identity of its own bytes.
     fn function(&self, value: TraceValue) -> Function {
         self.tables.get(&value).copied().unwrap_or(Function { x: value, table: None })
     }
 
-    /// Puts a look-up in the place of a step whose operands are functions of the same bytes. Returns whether it did.
+    /// Replaces a step whose operands are functions of the same bytes by a look-up. Returns whether it did.
     fn merge(&mut self, id: StepId) -> Result<bool, Error> {
         let step = self.edit.trace().steps.get(id)?;
         let &[result] = step.outputs.as_slice() else { return Ok(false) };
@@ -75,7 +75,8 @@ impl Merging<'_> {
         }
     }
 
-    /// Returns whether scales and zero points have one element and are known when the plan is made, and give the result no rank.
+    /// Returns whether the result depends only on bytes: scales and zero points have one element, are known when the plan is
+    /// built, and do not raise the rank of the result.
     fn is_of_bytes_alone(&self, id: StepId, x: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let rank = trace.values.get(x)?.shape.len();
@@ -91,7 +92,7 @@ impl Merging<'_> {
         Ok(are_bytes(trace.values.get(x)?.dtype) && !trace.values.get(x)?.source.is_constant())
     }
 
-    /// Puts a look-up in the place of a step: in the table of what the step makes of the tables of its operands.
+    /// Replaces a step by a look-up in a new table, which the same operation computes from the tables of its operands.
     fn replace(
         &mut self,
         id: StepId,

@@ -1,7 +1,7 @@
-//! Lets a reshape read the elements where they were before the steps ahead of it that only changed the extents.
+//! Lets a reshape read the value from before the preceding steps that only change the extents.
 //!
-//! The last reshape alone decides the extents, whatever they were in between. It keeps its parameters, so that the plan
-//! holds for the inputs that it held for before.
+//! Only the last reshape determines the extents, whatever they were in between. It keeps its parameters, so the plan stays
+//! valid for the same inputs.
 
 use super::{Pass, PassOptions};
 use crate::plan::program::Engine;
@@ -45,8 +45,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Goes back from an operand through the steps that only changed its extents. Returns the value before them, and the nodes of
-/// those that nobody but the step `reader` needs, which the merged step stands for too.
+/// Walks back from an operand through the steps that only change its extents. Returns the value before them, and the origins of
+/// the steps that only the step `reader` needs, because the merged step takes over their nodes.
 fn root(
     trace: &Trace,
     uses: &Uses,
@@ -96,7 +96,7 @@ mod tests {
              %4: f32[3, 2] = reshape(input0) {shape=[3, 2]}\nreturn %4\n"
         );
         trace.check().unwrap();
-        // The merged step stands for the nodes of all three, as nobody else reads what the first two make.
+        // The merged step has the nodes of all three, because no other step reads the results of the first two.
         let last = trace.steps.entries().last().unwrap();
         assert_eq!(last.origins.as_slice(), [0, 1, 2].map(OriginId::at));
     }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
         let merged = trace.steps.entries().last().unwrap();
         assert_eq!(merged.symbolic, symbolic);
-        // What a run compares with the greatest number of elements.
+        // A run compares this with the greatest number of elements.
         assert!(trace.values.get(merged.outputs[0]).unwrap().elements.is_some());
         trace.check().unwrap();
     }

@@ -1,5 +1,5 @@
-//! Lets a transpose of a transpose read the elements where they were before both, with the permutation that the two make
-//! together. If that moves no dimension, the readers of the result read the elements from before.
+//! Merges a transpose of a transpose into one transpose with the composition of both permutations. If the composition moves no
+//! dimension, the readers of the result read the value from before.
 
 use super::permutation::{Permutation, Transpose};
 use super::{Pass, PassOptions};
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass =
     Pass { name: "merge-transposes", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-/// A transpose that comes behind others.
+/// A transpose that follows other transposes.
 struct Merged {
     id: StepId,
     /// The value before all of them.
     root: TraceValue,
     result: TraceValue,
     perm: Permutation,
-    /// The nodes of those that nobody else reads, and its own.
+    /// The nodes of the transposes that no other step reads, and its own.
     origins: StepOrigins,
 }
 
@@ -50,14 +50,14 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Finds the transposes that come behind others. One that only a further transpose reads is left as it is, because it is dead
-/// once the further one is merged; so a chain of any length is gone through once.
+/// Finds the transposes that follow other transposes. A transpose that only another transpose reads is left as it is, because
+/// it is dead once the other one is merged. So a chain of any length is walked once.
 fn merged(trace: &Trace) -> Result<Vec<Merged>, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
-    // For each result of a transpose, the value before all transposes, and what they make of it together.
+    // For each result of a transpose, the value before all transposes, and the composition of their permutations.
     let mut known: HashMap<TraceValue, (TraceValue, Permutation)> = HashMap::new();
-    // The nodes that the only reader of a value stands for as well.
+    // For each value, the nodes that its only reader takes over.
     let mut ahead: HashMap<TraceValue, StepOrigins> = HashMap::new();
     for (id, step) in trace.steps.iter() {
         let Some(Transpose { operand, result, perm }) = Transpose::of(trace, step)? else { continue };
@@ -93,7 +93,7 @@ mod tests {
     use crate::plan::passes::samples::traced;
     use crate::trace::{OriginId, TableIndex};
 
-    /// Gives each step an origin of its own number, and runs the pass.
+    /// Gives each step its own number as the origin, and runs the pass.
     fn merge(trace: &mut Trace) -> usize {
         for (at, step) in trace.steps.iter_mut() {
             step.origins.push(OriginId::at(at.position()));
@@ -161,7 +161,7 @@ mod tests {
             Ok(vec![turned])
         });
         assert_eq!(merge(&mut trace), 1);
-        // Three turns are none, and 20000 are two more than a multiple of three.
+        // Three rotations are the identity, and 20000 is two more than a multiple of three.
         let last = trace.steps.entries().last().unwrap();
         assert_eq!(last.reads().collect::<Vec<_>>(), [TraceValue::at(0)]);
         assert_eq!(trace.values.get(last.outputs[0]).unwrap().shape[..], [4, 2, 3]);

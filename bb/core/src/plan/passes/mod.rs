@@ -1,8 +1,8 @@
-//! The passes: what rewrites a trace before it becomes a plan, in the order of one list.
+//! The passes that rewrite a trace before it becomes a plan, in the order of one list.
 //!
-//! A pass is a file or a folder here with a [`Pass`] in it, and its name in the list below. It uses `Trace::uses` and
-//! `Trace::edit`, and returns how much it did. In builds with debug assertions, and with
-//! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each.
+//! A pass is a file or a folder here that defines a [`Pass`], and its name is in the list below. It uses `Trace::uses` and
+//! `Trace::edit`, and returns how many steps it changed. In builds with debug assertions, and with
+//! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each pass.
 
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
@@ -13,18 +13,18 @@ use crate::trace::Trace;
 use crate::{Error, RunOptions};
 use bb_ir::op::{Family, OpSpec};
 
-/// Declares the modules of the passes, and lists them in the order in which they run.
+/// Declares the modules of the passes, and lists the passes in execution order.
 macro_rules! passes {
     ($($pass:ident),* $(,)?) => {
         $( mod $pass; )*
 
-        /// The passes, in the order in which they run.
+        /// The passes, in execution order.
         const PASSES: &[Pass] = &[$( $pass::PASS ),*];
     };
 }
 
-// Dead steps go before scales are folded and transposes are moved, because readers count. Before that, passes replace steps whose
-// operands others may still read.
+// Dead steps are removed before scales are folded and transposes are moved, because these passes count readers. Earlier passes
+// replace steps whose operands others may still read.
 passes![
     drop_identities,
     merge_duplicates,
@@ -65,48 +65,49 @@ struct Pass {
     run: fn(&mut Trace, PassOptions<'_>) -> Result<usize, Error>,
 }
 
-/// How much a pass did to a trace.
+/// The number of steps that a pass changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassCount {
     /// The pass.
     pub pass: &'static str,
-    /// How many steps it changed.
+    /// The number of changed steps.
     pub count: usize,
 }
 
-/// The word for a trace that no pass has rewritten, where the name of a pass is expected.
+/// The name of a trace that no pass has rewritten, where the name of a pass is expected.
 pub(super) const UNREWRITTEN: &str = "trace";
 
-/// Returns the names that [`Module::print_mir_after`](crate::Module::print_mir_after) takes: `trace`, then the passes in the
-/// order in which they run.
+/// Returns the names that [`Module::print_mir_after`](crate::Module::print_mir_after) takes: `trace`, then the passes in
+/// execution order.
 pub fn pass_names() -> Vec<&'static str> {
     std::iter::once(UNREWRITTEN).chain(PASSES.iter().map(|pass| pass.name)).collect()
 }
 
-/// Which passes to run.
+/// The options of the passes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassOptions<'w> {
     pub(super) engine: Engine,
     /// Whether to check the trace after each pass.
     pub(super) check: bool,
-    /// The most bytes of constants that are computed when a plan is made.
+    /// The maximum number of bytes of constants that are computed when a plan is built.
     pub(super) fold_bytes: usize,
-    /// Which rewritings are made; `fuse` only if the backend computes programs of element-wise functions natively.
+    /// The enabled rewritings; `fuse` only if the backend computes programs of element-wise functions natively.
     pub(super) switches: PassSwitches,
-    /// What the backend computes natively.
+    /// The operations that the backend computes natively.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
     pub(super) weights: Weights<'w>,
-    /// How the trace was made, for patterns that are traced the same way; without it there are no patterns.
+    /// The settings that the trace was recorded with, because patterns are traced the same way; without them there are no
+    /// patterns.
     pub(super) settings: Option<&'w Settings>,
 }
 
-/// The operations of families that a backend computes natively, of those families whose operations passes put in.
+/// The operations that a backend computes natively, in the families whose operations passes insert.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NativeOps([(Family, OpSet); 3]);
 
 impl NativeOps {
-    /// None.
+    /// No operations.
     const NONE: NativeOps =
         NativeOps([(Family::Quant, OpSet::NONE), (Family::Nn, OpSet::NONE), (Family::Llm, OpSet::NONE)]);
 
@@ -129,9 +130,9 @@ pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
     natives.iter().any(|(family, set)| *family == Family::Scalar && set.contains(ScalarOp::Fused as u16))
 }
 
-/// Returns the natives that a trace keeps as they are, of those that a backend has. Where `fuse-elementwise` runs, a batch
-/// normalisation is not kept: its body is a product and a sum with a number for each channel, which become lines of the
-/// program that it is next to.
+/// Returns the native operations of a backend that a trace keeps as they are. Where `fuse-elementwise` runs, a batch
+/// normalisation is not kept: its body is a product and a sum with one number per channel, which become lines of the adjacent
+/// program.
 pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family, OpSet)> {
     if fuse {
         for (_, set) in natives.iter_mut().filter(|(family, _)| *family == Family::Nn) {
@@ -142,7 +143,7 @@ pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family
 }
 
 impl PassOptions<'static> {
-    /// The options for a trace that is looked at and not run: the passes for a backend with kernels, each checked.
+    /// The options for a trace that is inspected and not run: the passes for a backend with kernels, each checked.
     pub(super) const INTERPRETED: PassOptions<'static> = PassOptions {
         engine: Engine::Interpreter,
         check: true,
@@ -161,7 +162,7 @@ impl PassOptions<'_> {
     }
 }
 
-/// Runs the passes on a trace, and returns what each did.
+/// Runs the passes on a trace, and returns how many steps each pass changed.
 ///
 /// # Errors
 ///
@@ -170,7 +171,7 @@ pub(super) fn rewrite(trace: &mut Trace, options: PassOptions<'_>) -> Result<Vec
     rewrite_until(trace, options, |_| false)
 }
 
-/// Runs the passes up to one of a name.
+/// Runs the passes up to and including the pass with a name.
 ///
 /// # Errors
 ///

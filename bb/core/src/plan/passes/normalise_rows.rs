@@ -1,4 +1,5 @@
-//! Makes one operation of a layer normalisation that an exporter spelled out, and of one by the root of the mean square.
+//! Replaces a layer normalisation that an exporter spelled out, or a normalisation by the root of the mean square, by one
+//! operation.
 //!
 //! ```text
 //! mean = reduce_mean(x)      d = x - mean      square = d * d, or d to the power of 2      (without mean: d = x)
@@ -8,8 +9,8 @@
 //!
 //! Models of halves may compute the quotient in `f32`, and convert it back before it is scaled.
 //!
-//! The operation computes the same formula, with the mean of the distances as a correction, and rounds no result on the way. Its
-//! error is at most that of the steps, and the last digits may differ.
+//! The operation computes the same formula, with the mean of the distances as a correction, and does not round intermediate
+//! results. Its error is at most the error of the steps, and the last digits may differ.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass on for `f32`. Halves need no switch, because
 //! their squares overflow between steps and not within the operation.
 
@@ -59,7 +60,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Rows that are normalised.
+/// A matched normalisation of rows.
 struct Rows {
     x: TraceValue,
     /// The first dimension of a row, counted from the end.
@@ -71,11 +72,11 @@ struct Rows {
     bias: Option<TraceValue>,
     /// The step whose result is replaced.
     last: StepId,
-    /// The steps that the operation stands for, in order.
+    /// The steps that the operation replaces, in order.
     steps: Vec<StepId>,
 }
 
-/// What is matched so far.
+/// The state of a match.
 struct Matching<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
@@ -84,7 +85,7 @@ struct Matching<'t> {
 }
 
 impl<'t> Matching<'t> {
-    /// Reads the steps around one that takes a root.
+    /// Matches the steps around a root.
     fn rows(mut self, root: StepId) -> Result<Option<Rows>, Error> {
         let trace = self.trace;
         let step = trace.steps.get(root)?;
@@ -116,7 +117,7 @@ impl<'t> Matching<'t> {
         self.steps.dedup();
         let (of, result) = (trace.values.get(x)?, trace.steps.get(last)?.outputs.first());
         let same = match result {
-            // An epsilon of many dimensions would give the result its rank.
+            // An epsilon with more dimensions would raise the rank of the result.
             Some(&result) => trace.values.get(result)?.shape == of.shape,
             None => false,
         };
@@ -128,8 +129,8 @@ impl<'t> Matching<'t> {
         Ok(Some(Rows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
     }
 
-    /// Returns whether steps on these elements become one operation. Between steps of halves a square may leave their range, so
-    /// that the operation is right where the steps are not.
+    /// Returns whether steps on these elements become one operation. Between steps of halves, a square may leave the range of
+    /// halves. So the operation is right where the steps are not.
     fn may_replace(&self, dtype: DataType) -> bool {
         match dtype {
             DataType::F16 | DataType::BF16 => true,
@@ -144,7 +145,7 @@ impl<'t> Matching<'t> {
         Ok(calls(step, spec).then_some((id, step)))
     }
 
-    /// Reads an operation on a value and a number.
+    /// Matches an operation on a value and a number.
     fn with_number(
         &mut self,
         value: TraceValue,
@@ -162,7 +163,7 @@ impl<'t> Matching<'t> {
         Ok(Some(found))
     }
 
-    /// Reads a mean over the last dimensions, which stay: of what, and over how many.
+    /// Matches a mean over the last dimensions, which it keeps. Returns its operand and the number of these dimensions.
     fn mean(&mut self, value: TraceValue) -> Result<Option<(TraceValue, usize)>, Error> {
         let Some((id, step)) = self.making(value, Primitive::ReduceMean.spec())? else { return Ok(None) };
         let (&[Some(x)], &[Param::Ints(ref axes), Param::Bool(true)]) = (step.inputs.as_slice(), &step.params[..])
@@ -182,7 +183,7 @@ impl<'t> Matching<'t> {
         Ok(Some((x, axes.len())))
     }
 
-    /// Reads what a square is the square of.
+    /// Matches a square, and returns the value that is squared.
     fn squared(&mut self, square: TraceValue) -> Result<Option<TraceValue>, Error> {
         if let Some((of, 2.0)) = self.with_number(square, Primitive::Pow)? {
             return Ok(Some(of));
@@ -193,7 +194,7 @@ impl<'t> Matching<'t> {
         Ok((a == b).then_some(a))
     }
 
-    /// Reads the distance from the mean over the last dimensions.
+    /// Matches the distance from the mean over the last dimensions, and returns the value before the mean is subtracted.
     fn centred(&mut self, distance: TraceValue, length: usize) -> Result<Option<TraceValue>, Error> {
         let Some((id, step)) = self.making(distance, Primitive::Sub.spec())? else { return Ok(None) };
         let &[Some(x), Some(mean)] = step.inputs.as_slice() else { return Ok(None) };
@@ -247,7 +248,8 @@ impl<'t> Matching<'t> {
         Ok(same.then_some(result))
     }
 
-    /// Finds halves around `f32`: what was converted to `x`, and to what the quotient is converted back before it is scaled.
+    /// Finds the conversions of halves around `f32`. Returns the half that was converted to `x`, and the quotient after it is
+    /// converted back.
     fn converted(
         &mut self,
         x: TraceValue,

@@ -6,7 +6,7 @@ use bb_ir::infer;
 use bb_ir::op::{Param, take};
 use smallvec::SmallVec;
 
-/// For each dimension of a result, which dimension of the operand it is.
+/// For each dimension of a result, the dimension of the operand that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Permutation(SmallVec<[usize; 6]>);
 
@@ -26,7 +26,7 @@ impl Permutation {
         Permutation(inverse)
     }
 
-    /// Returns what this permutation and then another make together.
+    /// Returns the composition of this permutation, applied first, and another one.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Permutation {
         entries.ok_or_else(|| Error::excluded("a permutation to have the rank of its operand"))
     }
 
-    /// Returns, for each dimension of the result, which dimension of the operand it is.
+    /// Returns, for each dimension of the result, the dimension of the operand that it comes from.
     pub(super) fn entries(&self) -> &[usize] {
         &self.0
     }
@@ -62,7 +62,7 @@ impl FromIterator<usize> for Permutation {
     }
 }
 
-/// What a step of a trace does that permutes dimensions.
+/// A step of a trace that permutes dimensions.
 #[derive(Debug, Clone)]
 pub(super) struct Transpose {
     pub(super) operand: TraceValue,
@@ -71,7 +71,7 @@ pub(super) struct Transpose {
 }
 
 impl Transpose {
-    /// Reads a step; `None` if it does anything else.
+    /// Reads a step; `None` if it is no transpose.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Steps of a trace that quantise and dequantise, and the numbers that bytes stand for.
+//! Steps of a trace that quantise and dequantise, and the numbers that bytes represent.
 
 use super::PassOptions;
 use crate::ext::{NnOp, QuantOp, ScalarOp};
@@ -30,7 +30,7 @@ pub(super) fn data<'t>(
     })
 }
 
-/// Extents, and the elements.
+/// The extents and the elements.
 type Floats<'t> = (&'t [usize], &'t [f32]);
 
 /// Returns the floats of a value that is known before anything runs.
@@ -62,13 +62,13 @@ pub(super) fn are_bytes(dtype: DataType) -> bool {
     matches!(dtype, DataType::U8 | DataType::I8)
 }
 
-/// Returns whether a byte that is dequantised with a scale and quantised again is the same: quotients are no more than
-/// two roundings away from the integers, unless products overflow or lose digits because they are small.
+/// Returns whether dequantising a byte with a scale and quantising it again gives the same byte. The quotients are at most two
+/// roundings away from the integers, unless products overflow or lose digits because they are small.
 pub(super) fn is_plain(scale: f32) -> bool {
     (1e-30..1e30).contains(&scale)
 }
 
-/// The numbers that bytes stand for: multiples of a scale, counted from a zero point.
+/// The numbers that bytes represent: multiples of a scale, counted from a zero point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grid {
     pub(super) dtype: DataType,
@@ -100,12 +100,12 @@ impl Grid {
         bounds(self.dtype)
     }
 
-    /// Makes a tensor of bytes of numbers within the bounds.
+    /// Builds a tensor of bytes from numbers within the bounds.
     pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
         as_bytes(self.dtype, numbers)
     }
 
-    /// Returns the byte that stands for a number, as `quantize_linear` finds it; `None` for NaN.
+    /// Quantises a number to a byte, as `quantize_linear` does; `None` for NaN.
     fn quantized(&self, x: f32) -> Option<i32> {
         let [least, most] = self.bounds().map(|bound| bound as f32);
         let y = (x / self.scale).round_ties_even() + self.zero as f32;
@@ -118,7 +118,7 @@ fn bounds(dtype: DataType) -> [i32; 2] {
     if dtype == DataType::I8 { [-128, 127] } else { [0, 255] }
 }
 
-/// Makes a tensor of bytes of numbers within the bounds of the type.
+/// Builds a tensor of bytes from numbers within the bounds of the type.
 fn as_bytes(dtype: DataType, numbers: &[i32]) -> Result<TensorData, Error> {
     let shape = [numbers.len()];
     Ok(if dtype == DataType::I8 {
@@ -128,13 +128,13 @@ fn as_bytes(dtype: DataType, numbers: &[i32]) -> Result<TensorData, Error> {
     })
 }
 
-/// All bytes of a type, in order.
+/// Returns all bytes of a type, in ascending order.
 pub(super) fn all_bytes(dtype: DataType) -> Result<TensorData, Error> {
     let [least, most] = bounds(dtype);
     as_bytes(dtype, &(least..=most).collect::<Vec<_>>())
 }
 
-/// Returns bytes as numbers; none for other elements.
+/// Returns bytes as numbers; an empty list for other elements.
 pub(super) fn bytes(data: &TensorData) -> Result<SmallVec<[i32; 1]>, Error> {
     Ok(match data.dtype() {
         DataType::U8 => data.as_slice::<u8>()?.iter().map(|&x| x.into()).collect(),
@@ -143,7 +143,7 @@ pub(super) fn bytes(data: &TensorData) -> Result<SmallVec<[i32; 1]>, Error> {
     })
 }
 
-/// A step that makes `f32` of integers.
+/// A step that dequantises integers to `f32`.
 #[derive(Debug, Clone)]
 pub(super) struct Dequantized {
     pub(super) x: TraceValue,
@@ -178,12 +178,12 @@ impl Dequantized {
         }
     }
 
-    /// Returns the numbers that the bytes stand for, if there is one scale for all.
+    /// Returns the numbers that the bytes represent, if there is one scale for all.
     pub(super) fn grid(&self, trace: &Trace, options: PassOptions<'_>) -> Result<Option<Grid>, Error> {
         Grid::of(trace, options, trace.values.get(self.x)?.dtype, [Some(self.scale), self.zero])
     }
 
-    /// Makes a step that does the same with other integers.
+    /// Returns a new step that dequantises other integers in the same way.
     pub(super) fn with(&self, x: TraceValue) -> NewStep {
         let params = Box::new([Param::Type(DataType::F32)]);
         let inputs = [Some(x), Some(self.scale), self.zero];
@@ -191,7 +191,7 @@ impl Dequantized {
     }
 }
 
-/// A step that makes bytes of `f32`, with one scale for all.
+/// A step that quantises `f32` to bytes, with one scale for all.
 #[derive(Debug, Clone)]
 pub(super) struct Quantized {
     pub(super) x: TraceValue,
@@ -230,8 +230,8 @@ impl Quantized {
         zero_point(edit, self.zero, self.grid.dtype)
     }
 
-    /// Goes back from what is quantised past steps that bound it, if nobody else reads what they make. To bound numbers before
-    /// they are quantised is to bound the bytes, because the byte never falls while the number grows.
+    /// Walks back from the quantised value past steps that bound it, as long as no other step reads their results. Bounding
+    /// numbers before they are quantised equals bounding the bytes, because the byte never falls while the number grows.
     pub(super) fn unbounded(
         &self,
         trace: &Trace,
@@ -258,20 +258,20 @@ impl Quantized {
     }
 }
 
-/// What is quantised before it is bounded.
+/// A quantised value, before the steps that bound it.
 #[derive(Debug)]
 pub(super) struct Unbounded {
     pub(super) x: TraceValue,
-    /// The step that reads it.
+    /// The step that reads the value.
     pub(super) reader: StepId,
-    /// The steps that bound it, from the last to the first.
+    /// The steps that bound the value, from the last to the first.
     pub(super) steps: Vec<StepId>,
-    /// The least and the greatest bytes to which they bound.
+    /// The least and the greatest byte of each of these steps.
     bounds: Vec<[Option<i32>; 2]>,
 }
 
 impl Unbounded {
-    /// Returns what bounding makes of each byte; `None` if that is the byte itself.
+    /// Returns the table that bounds each byte; `None` if bounding changes no byte.
     pub(super) fn table(&self, grid: &Grid) -> Result<Option<TensorData>, Error> {
         let [least, most] = grid.bounds();
         let bounded = |byte: i32| {
@@ -288,10 +288,11 @@ impl Unbounded {
     }
 }
 
-/// What is bounded, and its least and its greatest number.
+/// A bounded value, with its least and its greatest number.
 type Clipped = (TraceValue, [Option<f32>; 2]);
 
-/// Reads a step that bounds numbers: what it bounds, and to which numbers. If both are there, the greater one comes last.
+/// Matches a step that bounds numbers. Returns the value that it bounds, and the bounds. If there are two bounds, the upper one
+/// is applied last.
 fn bounding(trace: &Trace, options: PassOptions<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
     let inputs = step.inputs.as_slice();
     let number = |value: TraceValue| match trace.values.get(value)?.shape.is_empty() {
@@ -320,7 +321,7 @@ fn bounding(trace: &Trace, options: PassOptions<'_>, step: &Step) -> Result<Opti
     })
 }
 
-/// Returns a zero point as an operand: that of a step, or 0 where it has none.
+/// Returns a zero point as an operand: the given one, or 0 if there is none.
 pub(super) fn zero_point(
     edit: &mut TraceEdit<'_>,
     zero: Option<TraceValue>,
@@ -332,7 +333,7 @@ pub(super) fn zero_point(
     })
 }
 
-/// A step that runs in each run.
+/// Returns a new step that runs in each run.
 pub(super) fn step(
     spec: &'static OpSpec,
     params: Box<[Param<'static>]>,
@@ -360,7 +361,7 @@ pub(super) fn insert(
     made.first().copied().ok_or_else(|| Error::excluded("a new step to make its result"))
 }
 
-/// A value of these elements with the extents of another.
+/// Returns a new value of an element type, with the extents of another value.
 pub(super) fn like(trace: &Trace, value: TraceValue, dtype: DataType) -> Result<NewValue, Error> {
     Ok(NewValue { dtype, ..NewValue::like(trace.values.get(value)?) })
 }
@@ -378,7 +379,7 @@ pub(super) fn look_up(
     insert(edit, before, new, result)
 }
 
-/// A list of one dimension.
+/// Returns a new value of one dimension.
 pub(super) fn list(dtype: DataType, extent: usize) -> NewValue {
     NewValue::fixed(dtype, &[extent])
 }

@@ -1,15 +1,15 @@
-//! Makes one operation of a GELU that an exporter spelled out, by the error function or by tanh.
+//! Replaces a GELU that an exporter spelled out, by the error function or by tanh, by one operation.
 //!
 //! ```text
 //! y = x * (1 + erf(x / sqrt(2))) / 2
 //! y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
 //! ```
 //!
-//! Factors may come in any order, and a half at any of them. The argument of the curve is compared as a polynomial in `x`, so
-//! that it does not matter how it is written either.
+//! Factors may come in any order, and any of them may carry the factor 1/2. The argument of the curve is compared as a
+//! polynomial in `x`, so its spelling does not matter either.
 //!
-//! The operation computes the same formula without the cancellation of `1 + erf(x)` for negative `x`. Its error is at most that
-//! of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, where the steps give NaN.
+//! The operation computes the same formula without the cancellation of `1 + erf(x)` for negative `x`. Its error is at most the
+//! error of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, whereas the steps give NaN.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::quantised::{calls, insert, step};
@@ -24,8 +24,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 pub(super) const PASS: Pass = Pass { name: "recognize-gelu", engines: &[Engine::Interpreter], run };
 
-/// Returns how far a constant may be from the exact number, relative to it; `None` for elements that no GELU has. Exporters write
-/// seven digits or more, of which halves keep fewer; two rounded constants are multiplied.
+/// Returns the relative tolerance of a constant; `None` for elements that no GELU has. Exporters write seven digits or more,
+/// and halves keep fewer. The tolerance allows for the product of two rounded constants.
 fn tolerance(dtype: DataType) -> Option<f64> {
     match dtype {
         DataType::F32 => Some(1e-6),
@@ -35,7 +35,7 @@ fn tolerance(dtype: DataType) -> Option<f64> {
     }
 }
 
-/// How deep the argument of the curve is read: exporters need five steps.
+/// The maximum depth of the argument of the curve: exporters need five steps.
 const DEPTH: usize = 6;
 
 /// Coefficients of 1, `x`, `x²` and `x³`.
@@ -66,18 +66,18 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// A GELU.
+/// A matched GELU.
 struct Gelu {
     x: TraceValue,
     tanh: bool,
     /// The step whose result is replaced.
     last: StepId,
     result: TraceValue,
-    /// The steps that the operation stands for, in order.
+    /// The steps that the operation replaces, in order.
     steps: Vec<StepId>,
 }
 
-/// What is matched so far.
+/// The state of a match.
 struct Matching<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
@@ -86,7 +86,7 @@ struct Matching<'t> {
 }
 
 impl Matching<'_> {
-    /// Reads the steps around one that computes the curve.
+    /// Matches the steps around one that computes the curve.
     fn gelu(mut self, curve: StepId) -> Result<Option<Gelu>, Error> {
         let step = self.trace.steps.get(curve)?;
         let tanh = calls(step, ScalarOp::Tanh.spec());
@@ -129,8 +129,8 @@ impl Matching<'_> {
         Ok(None)
     }
 
-    /// Returns `x`, if a factor of the product is `x` or half of it, as the sum needs, and the argument of the curve is the
-    /// polynomial in `x` that it has to be.
+    /// Returns `x`, if the factor of the product is `x` or half of `x`, as the sum requires, and the argument of the curve is
+    /// the expected polynomial in `x`.
     fn operand(
         &mut self,
         factor: TraceValue,
@@ -164,7 +164,7 @@ impl Matching<'_> {
         Ok(same.then_some(x))
     }
 
-    /// Reads a value as a polynomial in `x`; `None` if it is not one of this degree.
+    /// Reads a value as a polynomial in `x`; `None` if it is no polynomial of this degree.
     fn polynomial(
         &mut self,
         value: TraceValue,
@@ -201,7 +201,7 @@ impl Matching<'_> {
         })
     }
 
-    /// Checks what all steps make together.
+    /// Checks the result of all steps.
     fn whole(
         mut self,
         x: TraceValue,
@@ -212,7 +212,7 @@ impl Matching<'_> {
         self.steps.sort_unstable();
         self.steps.dedup();
         let [of, made] = [self.trace.values.get(x)?, self.trace.values.get(result)?];
-        // A number of many dimensions would give the result its rank.
+        // A number with more dimensions would raise the rank of the result.
         let same = of.shape == made.shape && tolerance(of.dtype).is_some();
         if !same || !is_closed(self.trace, self.uses, &self.steps, last)? {
             return Ok(None);
@@ -332,7 +332,7 @@ mod tests {
     fn other_functions_stay() {
         type Other = fn(&Tracer, &TracedTensor) -> Made;
         let others: [Other; 6] = [
-            // Another half, another one, another root, another operand, another cube, another curve.
+            // A wrong half, a wrong one, a wrong root, a wrong operand, a wrong cube, a wrong scale.
             |on, x| times(on, &on.mul(x, &by_erf(on, x)?)?, 0.51),
             |on, x| {
                 let erf = on.erf(&times(on, x, 0.707_106_77)?)?;

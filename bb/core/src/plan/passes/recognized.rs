@@ -1,4 +1,5 @@
-//! Steps that become one operation: the numbers among their operands, who reads what they make, and how they go.
+//! Helpers for passes that replace steps by one operation: they read numbers among the operands, check the readers, and replace
+//! the steps.
 
 use super::PassOptions;
 use super::quantised::{calls, data};
@@ -6,7 +7,7 @@ use crate::trace::{StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use bb_ir::{bf16, f16};
 
-/// Returns the only float of a value that is known before anything runs, which may be a half.
+/// Returns the only float of a value that is known before anything runs. It may be a half.
 pub(super) fn number(
     trace: &Trace,
     options: PassOptions<'_>,
@@ -21,8 +22,7 @@ pub(super) fn number(
     })
 }
 
-/// Finds out which of a step's operands is a number, and which one it is combined with: `value + number`, `value * number` or
-/// `value / number`.
+/// Returns the value and the number that a step combines: `value + number`, `value * number` or `value / number`.
 pub(super) fn with_number(
     trace: &Trace,
     options: PassOptions<'_>,
@@ -42,7 +42,7 @@ pub(super) fn with_number(
     })
 }
 
-/// Reads a step that multiplies by a number or divides by one: what, and the factor.
+/// Matches a step that multiplies or divides by a number. Returns the value and the factor.
 pub(super) fn with_factor(
     trace: &Trace,
     options: PassOptions<'_>,
@@ -68,7 +68,7 @@ pub(super) fn is_closed(trace: &Trace, uses: &Uses, steps: &[StepId], last: Step
     Ok(true)
 }
 
-/// Returns the nodes that steps come from.
+/// Returns the nodes that the steps come from.
 pub(super) fn origins(trace: &Trace, steps: &[StepId]) -> Result<StepOrigins, Error> {
     let mut origins = StepOrigins::new();
     for &step in steps {
@@ -77,7 +77,7 @@ pub(super) fn origins(trace: &Trace, steps: &[StepId]) -> Result<StepOrigins, Er
     Ok(origins)
 }
 
-/// Lets the readers of a result read what was made in its place, and removes the steps that made it.
+/// Lets the readers of `result` read `made` instead, and removes the steps that made `result`.
 pub(super) fn replace(
     edit: &mut TraceEdit<'_>,
     result: TraceValue,

@@ -1,4 +1,5 @@
-//! Asks products with weights of few bits for integers, where the model leaves their left operand as it is: it is rounded to 8 bits then.
+//! Lets products with weights of few bits compute in integers, where the model does not request it. Their left operand is then
+//! rounded to 8 bits.
 //!
 //! [`PassSwitches::round_rows`](crate::PassSwitches::round_rows) switches the pass on.
 

@@ -22,7 +22,7 @@ pub(super) fn native(
     on_tracer(Tracer::new(natives.to_vec(), usize::MAX), &Varies::Everything, inputs, function)
 }
 
-/// Traces a function on `f32` inputs, of which other runs may bring other extents where they vary.
+/// Traces a function on `f32` inputs. The extents that vary may differ in other runs.
 pub(super) fn on_tracer(
     on: Tracer,
     varies: &Varies,
@@ -37,7 +37,7 @@ pub(super) fn on_tracer(
     on.finish(outputs)
 }
 
-/// Makes zeros; more than 4096 elements stay a step's operand, because the tracer computes with fewer.
+/// Returns zeros. More than 4096 elements stay an operand of a step, because the tracer computes with smaller constants itself.
 pub(super) fn zeros(on: &Tracer, shape: &[usize]) -> TracedTensor {
     crate::Backend::constant(on, &TensorData::zeros(DataType::F32, shape, usize::MAX).unwrap()).unwrap()
 }

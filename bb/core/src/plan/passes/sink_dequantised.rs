@@ -1,9 +1,9 @@
-//! Moves bytes rather than the floats that they stand for: `dequantize_linear` goes behind steps that only move elements.
+//! Moves bytes instead of the floats that they represent: `dequantize_linear` goes behind steps that only move elements.
 //!
-//! Quantised models have a `DequantizeLinear` before each operator, also before those that move elements (`Reshape`,
-//! `Transpose`, `Slice`, `Gather`, `Concat`). With one scale for all elements, moved bytes stand for the moved numbers, and a
-//! byte has a quarter of the bits. Behind such steps `dequantize_linear` meets the `quantize_linear` that follows, and both go
-//! (`tabulate.rs`). The results have the same bits.
+//! Quantised models have a `DequantizeLinear` before each operator, also before operators that move elements (`Reshape`,
+//! `Transpose`, `Slice`, `Gather`, `Concat`). With one scale for all elements, moved bytes represent the moved numbers, and a
+//! byte has a quarter of the bits. Behind these steps, `dequantize_linear` meets the `quantize_linear` that follows, and both
+//! are removed (`tabulate.rs`). The results have the same bits.
 //!
 //! If the tensors of a `Concat` have different scales, and its result is quantised, they are quantised before it instead.
 
@@ -40,14 +40,14 @@ struct Sinking<'t, 'o> {
     edit: TraceEdit<'t>,
     uses: Uses,
     options: PassOptions<'o>,
-    /// How the results of steps that move bytes now are dequantised.
+    /// The dequantisation of each result whose step moves bytes now.
     sunk: HashMap<TraceValue, Dequantized>,
 }
 
-/// How many steps behind one are looked at for those that quantise.
+/// The maximum number of steps to look ahead for steps that quantise.
 const AHEAD: usize = 8;
 
-/// Returns how many of the operands of a step it moves; `None` if it does anything else.
+/// Returns the number of operands, from the first one on, that a step moves; `None` if it does anything else.
 fn moved(step: &Step) -> Option<usize> {
     if calls(step, CreateOp::Expand.spec()) {
         return Some(1);
@@ -121,7 +121,7 @@ impl Sinking<'_, '_> {
             let missing = transpose.perm.entries().len().saturating_sub(data.shape().len());
             let shape: Vec<usize> =
                 std::iter::repeat_n(1, missing).chain(data.shape().iter().copied()).collect();
-            // With one dimension of several entries, these keep their order.
+            // If only one dimension has several entries, these keep their order.
             if shape.iter().filter(|&&extent| extent != 1).count() > 1 {
                 return Ok(false);
             }
@@ -143,7 +143,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Puts a step that moves bytes, and the dequantisation of what it makes, in the place of a step that moves floats.
+    /// Replaces a step that moves floats by a step that moves bytes, and dequantises its results.
     fn replace(&mut self, id: StepId, new: NewStep, of: &Dequantized, dtype: DataType) -> Result<(), Error> {
         let outputs = self.edit.trace().steps.get(id)?.outputs.clone();
         let mut results: SmallVec<[NewValue; 2]> = SmallVec::new();
@@ -160,10 +160,10 @@ impl Sinking<'_, '_> {
         self.edit.remove(id)
     }
 
-    /// Returns whether floats are not needed before a step, or not behind it.
+    /// Returns whether moving bytes pays: the floats are not needed before the step, or not behind it.
     fn pays(&self, id: StepId, operands: &[TraceValue]) -> Result<bool, Error> {
         let step = self.edit.trace().steps.get(id)?;
-        // What is expanded has more elements behind the step than before.
+        // An expanded value has more elements behind the step than before it.
         let mut before = calls(step, CreateOp::Expand.spec());
         for &operand in operands {
             before |= self.uses.only_reader(operand)? != Some(id);
@@ -179,7 +179,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether a value is quantised, at once or after a move, and has no other reader.
+    /// Returns whether all readers of a value quantise it, directly or after a move.
     fn is_quantised(&self, value: TraceValue, ahead: usize) -> Result<bool, Error> {
         let trace = self.edit.trace();
         if self.uses.is_returned(value)? {
@@ -198,7 +198,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Quantises what a `concat` joins rather than what it makes, if part of it comes from bytes.
+    /// Quantises the operands of a `concat` instead of its result, if one of them comes from bytes.
     fn hoist(&mut self, id: StepId) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let step = trace.steps.get(id)?;

@@ -1,9 +1,9 @@
 //! Replaces element-wise steps between `dequantize_linear` and `quantize_linear` by one look-up of bytes, and sums and products of
 //! two quantised tensors by the operations of family `Quant`.
 //!
-//! A byte has 256 values, so a function of one quantised tensor is a table: the same steps compute it of all bytes, once, when
-//! the plan is made. Bytes that are dequantised and quantised again in the same way stay as they are. All results have the same
-//! bits.
+//! A byte has 256 values, so a function of one quantised tensor is a table. The same steps compute it from all bytes, once,
+//! when the plan is built. Bytes that are dequantised and quantised again in the same way stay as they are. All results have
+//! the same bits.
 
 use super::quantised::{
     Dequantized, Grid, Quantized, all_bytes, data, insert, like, list, look_up, scalar, step, zero_point,
@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 
 pub(super) const PASS: Pass = Pass { name: "tabulate", engines: &[Engine::Interpreter], run };
 
-/// The most steps between both.
+/// The maximum number of steps between `dequantize_linear` and `quantize_linear`.
 const MOST_STEPS: usize = 64;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -57,7 +57,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// What stands for a quantised result.
+/// The replacement of a quantised result.
 enum Replaced {
     /// The bytes that were dequantised.
     Same(TraceValue),
@@ -67,10 +67,10 @@ enum Replaced {
 
 /// A function of the bytes of one tensor.
 struct Function {
-    /// The tensor, and the numbers that its bytes stand for where they are first dequantised.
+    /// The tensor, and the numbers that its bytes represent where they are first dequantised.
     x: TraceValue,
     grid: Grid,
-    /// How the floats that the steps read are dequantised.
+    /// The dequantisation of each value of floats that the steps read.
     floats: HashMap<TraceValue, Dequantized>,
     /// The constants of one element that the steps read, as they are or dequantised.
     numbers: BTreeSet<TraceValue>,
@@ -79,8 +79,8 @@ struct Function {
 }
 
 impl Function {
-    /// Goes back from what is quantised to the bytes that it comes from; `None` if it does not come from those of one tensor
-    /// alone, or if a step on the way is none that a table can stand for.
+    /// Walks back from the quantised value to the bytes that it comes from; `None` if it does not depend on the bytes of
+    /// exactly one tensor, or if a table cannot replace a step on the way.
     fn of(
         trace: &Trace,
         uses: &Uses,
@@ -145,7 +145,7 @@ impl Function {
         Ok(true)
     }
 
-    /// Returns what stands for the function, if the backend has it.
+    /// Returns the replacement of the function, if the backend has it.
     fn replaced(self, to: &Grid, options: PassOptions<'_>) -> Option<Replaced> {
         if self.steps.is_empty() && self.grid == *to {
             return Some(Replaced::Same(self.x));
@@ -153,7 +153,7 @@ impl Function {
         options.natives.has(QuantOp::Lookup.spec()).then_some(Replaced::Table(self))
     }
 
-    /// Inserts the steps that compute the table, which constants alone reach, and the look-up.
+    /// Inserts the look-up and the steps that compute its table. These steps depend only on constants.
     fn tabulated(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
         let all = edit.constant(all_bytes(self.grid.dtype)?);
         let mut made: HashMap<TraceValue, TraceValue> = HashMap::new();
@@ -205,7 +205,7 @@ impl Function {
     }
 }
 
-/// Returns whether a step is element-wise, the same in all runs, and of one result.
+/// Returns whether a step is element-wise, is the same in all runs, and has one result.
 fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
     let step = trace.steps.get(id)?;
     let Operation::Row(spec) = step.operation else { return Ok(false) };
@@ -213,7 +213,7 @@ fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
     Ok(plain && spec.class == Class::Elementwise)
 }
 
-/// Gives a constant of one element no dimensions, so that a table keeps its one.
+/// Reshapes a constant of one element to rank 0, so that a table keeps its rank of 1.
 fn as_number(edit: &mut TraceEdit<'_>, id: StepId, number: TraceValue) -> Result<TraceValue, Error> {
     let info = edit.trace().values.get(number)?;
     if info.shape.is_empty() {
@@ -230,12 +230,12 @@ struct Pair {
     operation: QuantOp,
     a: Dequantized,
     b: Dequantized,
-    /// The scale of what is subtracted, negated.
+    /// The negated scale of `b`, if `b` is subtracted.
     negated: Option<f32>,
-    /// The step that adds or multiplies, and those that bound what it makes.
+    /// The step that adds, subtracts or multiplies, and the steps that bound its result.
     step: StepId,
     bounding: Vec<StepId>,
-    /// What bounding makes of each byte, if that is another.
+    /// The table that bounds each byte, if bounding changes any byte.
     bounded: Option<TensorData>,
 }
 
@@ -265,7 +265,7 @@ impl Pair {
             return Ok(None);
         };
         for of in [&a, &b] {
-            // A scale with a dimension could be what gives the result its rank.
+            // A scale with a dimension could raise the rank of the result.
             if of.grid(trace, options)?.is_none() || !trace.values.get(of.scale)?.shape.is_empty() {
                 return Ok(None);
             }

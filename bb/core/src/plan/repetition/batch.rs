@@ -11,14 +11,14 @@ use crate::{Backend, Error, Tensor};
 pub(super) struct Batch<T> {
     pub(super) lengths: Vec<usize>,
     pub(super) extent: usize,
-    /// The element under way, and its iteration.
+    /// The current element, and its iteration.
     pub(super) at: usize,
     pub(super) iteration: usize,
     pub(super) initial: Vec<Item<T>>,
     pub(super) done: Vec<Row<T>>,
 }
 
-/// What became of an element of the batch: its last state, and the parts of each result.
+/// The results for an element of the batch: its last state, and the parts of each result.
 #[derive(Debug)]
 pub(super) struct Row<T> {
     state: Vec<Item<T>>,
@@ -26,7 +26,7 @@ pub(super) struct Row<T> {
 }
 
 impl<T: Tensor> Repetition<T> {
-    /// Goes on to the next element of the batch whose sequence is not over.
+    /// Advances to the next element of the batch whose sequence is not finished.
     pub(super) fn next_in_batch<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B) -> Result<(), B::Error> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         loop {
@@ -54,7 +54,7 @@ impl<T: Tensor> Repetition<T> {
         }
     }
 
-    /// Gives each state and each result the dimension of the batch; what shorter sequences lack is zeros.
+    /// Adds the batch dimension to each state and each result; shorter sequences are padded with zeros.
     pub(super) fn finish_batch<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,

@@ -1,4 +1,4 @@
-//! What the operands of `Loop`, `Scan` and `SequenceMap` are to the iterations.
+//! Prepares the iterations of `Loop`, `Scan` and `SequenceMap` from the node's operands.
 
 use super::{Batch, Repetition, Scanned, collected};
 use crate::contract::OnnxValue;
@@ -8,7 +8,7 @@ use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::{Graph, Node};
 
-/// The largest batch: something is kept of each of its elements, which may be of no extent.
+/// Limit on the size of a batch. State is kept for each element, even if the elements have no extent.
 const MOST_BATCH: usize = 1 << 20;
 
 impl<T: Tensor> Repetition<T> {

@@ -1,7 +1,7 @@
-//! How `Loop`, `Scan`, `SequenceMap` and searches run their bodies: what goes into each iteration and what becomes of its results.
+//! Iterations of `Loop`, `Scan`, `SequenceMap` and searches: the inputs of each iteration, and the use of its results.
 //!
-//! Written over any backend, so that the same text unrolls a loop on the tracer and drives it between segments. Who runs
-//! the body is the caller's business.
+//! The code is generic over the backend, so that the same code unrolls a loop on the tracer and drives it between segments. The
+//! caller runs the body.
 
 mod batch;
 mod begin;
@@ -17,44 +17,44 @@ use bb_ir::graph::{Dim, Graph, Node, ValueType};
 use bb_ir::{DataType, TensorData, memory};
 use search::Found;
 
-/// A node that repeats its body, under way.
+/// A node that repeats its body, in progress.
 #[derive(Debug)]
 pub struct Repetition<T> {
     repeat: Repeat,
     /// The operator, for errors.
     op: String,
-    /// How many iterations at most.
+    /// The most iterations.
     trips: Option<usize>,
-    /// The iterations begun.
+    /// The number of iterations begun.
     begun: usize,
     /// Whether the condition of a `Loop` still holds.
     holds: bool,
-    /// The condition as the body gets it.
+    /// The condition as an input of the body.
     condition: Option<OnnxValue<T>>,
-    /// What the body carries from iteration to iteration.
+    /// The values that the body carries from iteration to iteration.
     state: Vec<Item<T>>,
-    /// What the body gets a part of in each iteration.
+    /// The operands that the body gets a part of in each iteration.
     scanned: Vec<Scanned<T>>,
-    /// What becomes a result when all iterations are done.
+    /// The results that are built from a part of each iteration.
     collected: Vec<Collected<T>>,
-    /// The bytes of what the body gets parts of.
+    /// The bytes of the scanned operands.
     scanned_bytes: usize,
-    /// The bytes of what was collected.
+    /// The bytes of the collected parts.
     collected_bytes: usize,
-    /// For a scan with a batch: what begins anew with each of its elements.
+    /// For a scan with a batch: the state of its elements.
     batch: Option<Batch<T>>,
-    /// For a search: the sequences that it has found.
+    /// For a search: the sequences found so far.
     search: Option<Box<Found<T>>>,
 }
 
-/// An iteration: the body that runs, by the name of its attribute, and what it is given.
+/// An iteration: the name of the attribute with the body, and the inputs of the body.
 #[derive(Debug)]
 pub struct Round<T> {
     pub body: &'static str,
     pub given: Vec<Item<T>>,
 }
 
-/// An operand of which each iteration gets a part.
+/// An operand that each iteration gets a part of.
 #[derive(Debug)]
 struct Scanned<T> {
     from: Item<T>,
@@ -62,18 +62,18 @@ struct Scanned<T> {
     backwards: bool,
 }
 
-/// A result to which each iteration adds a part.
+/// A result that each iteration adds a part to.
 #[derive(Debug)]
 struct Collected<T> {
     parts: Vec<OnnxValue<T>>,
     axis: i64,
     backwards: bool,
-    /// What the body declares a part to be, for the case that there is none.
+    /// The declared type of a part, for a result without parts.
     declared: ValueType,
 }
 
 impl<T: Tensor> Repetition<T> {
-    /// Begins with a node's operands.
+    /// Begins a repetition with a node's operands.
     ///
     /// # Errors
     ///
@@ -118,12 +118,12 @@ impl<T: Tensor> Repetition<T> {
         Error::Operator { op: self.op.clone(), part: part.into(), problem: problem.into() }
     }
 
-    /// Returns how many iterations there are at most, where that is known.
+    /// Returns the most iterations, if known.
     pub(crate) fn trips(&self) -> Option<usize> {
         self.trips
     }
 
-    /// Returns the bytes of what is kept between two iterations.
+    /// Returns the bytes that are kept between two iterations.
     pub(crate) fn bytes(&self) -> usize {
         let found = self.search.as_ref().map_or(0, |found| found.bytes());
         let kept = self.scanned_bytes.saturating_add(self.collected_bytes).saturating_add(found);
@@ -135,12 +135,12 @@ impl<T: Tensor> Repetition<T> {
         !matches!(self.repeat, Repeat::Branch(_))
     }
 
-    /// Returns which iteration is under way, the first being 0.
+    /// Returns the index of the current iteration, from 0.
     pub(crate) fn index(&self) -> usize {
         self.begun.saturating_sub(1)
     }
 
-    /// Begins an iteration: what the body is given, or `None` after the last.
+    /// Begins an iteration. Returns the body and its inputs, or `None` after the last iteration.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl<T: Tensor> Repetition<T> {
         Ok(Some(Round { body, given }))
     }
 
-    /// Returns the part of an operand that this iteration gets.
+    /// Returns the part of an operand for this iteration.
     fn part<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -203,11 +203,11 @@ impl<T: Tensor> Repetition<T> {
         Ok(OnnxValue::Tensor(on.squeeze(&part, &[axis])?))
     }
 
-    /// Takes what the body gave in an iteration.
+    /// Stores the results of the body in an iteration.
     ///
     /// # Errors
     ///
-    /// [`Error::Results`] if it is too little; the backend's own.
+    /// [`Error::Results`] if there are too few results; the backend's own.
     pub fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -241,7 +241,7 @@ impl<T: Tensor> Repetition<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if nothing was collected and the body does not declare what a part is; the backend's own.
+    /// [`Error::Operator`] if nothing was collected and the body does not declare the type of a part; the backend's own.
     pub(crate) fn finish<B: Backend<Tensor = T> + ?Sized>(
         mut self,
         on: &B,
@@ -296,7 +296,7 @@ impl<T: Tensor> Repetition<T> {
         join(on, &parts, axis)
     }
 
-    /// Reads an operand of one element.
+    /// Reads an operand with one element.
     fn number<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, x: &T, what: &str) -> Result<i64, B::Error> {
         let host = on.to_host(x)?;
         match crate::ext::integers(&host).map_err(Error::from)?.as_slice() {
@@ -306,28 +306,28 @@ impl<T: Tensor> Repetition<T> {
     }
 }
 
-/// Prepares the results of a body from `first` on, with the axis and direction of each.
+/// Prepares the collected results of a body from `first` on, with the axis and direction of each.
 fn collected<T>(body: &Graph, first: usize, how: impl Fn(usize) -> (i64, bool)) -> Vec<Collected<T>> {
     let outputs = body.outputs.iter().skip(first).enumerate();
     outputs
         .map(|(i, value)| {
             let (axis, backwards) = how(i);
-            // It is read where there is no part, so that nothing can contradict what the model claims.
+            // The declared type is used only if there is no part, so nothing can contradict it.
             let declared = body.values.get(value.index()).map(|v| v.claimed()).unwrap_or_default();
             Collected { parts: Vec::new(), axis, backwards, declared }
         })
         .collect()
 }
 
-/// How many parts are looked at before the run is asked whether it must end.
+/// The number of parts between two checks of whether the run must end.
 const STRETCH: usize = 1 << 10;
 
-/// Returns what values take.
+/// Returns the bytes of values.
 fn bytes_of_all<'t, T: Tensor + 't>(values: impl IntoIterator<Item = &'t Item<T>>) -> usize {
     values.into_iter().fold(0, |sum: usize, value| sum.saturating_add(value.bytes()))
 }
 
-/// Joins parts; one part is itself.
+/// Joins parts; a single part is returned as it is.
 fn join<B: Backend + ?Sized>(on: &B, parts: &[B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
     match parts {
         [only] => Ok(only.clone()),
@@ -335,7 +335,7 @@ fn join<B: Backend + ?Sized>(on: &B, parts: &[B::Tensor], axis: i64) -> Result<B
     }
 }
 
-/// Makes zeros.
+/// Creates a tensor of zeros.
 fn empty<B: Backend + ?Sized>(on: &B, dtype: DataType, shape: &[usize]) -> Result<B::Tensor, B::Error> {
     on.constant(&TensorData::zeros(dtype, shape, bb_ir::Limits::default().value_bytes).map_err(Error::from)?)
 }

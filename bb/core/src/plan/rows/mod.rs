@@ -1,13 +1,13 @@
-//! Whether the rows of a run are independent: a proof from the trace.
+//! Proves from a trace that the rows of a run are independent.
 //!
-//! A *row* is what the inputs have at one index of their first dimension. Rows are independent if each row of the outputs is a
-//! function of that row of the inputs alone, the same for every row and every number of rows. Then rows of several callers can
-//! share a run, and a table can be cut anywhere.
+//! A *row* is the part of the inputs at one index of their first dimension. Rows are independent if each row of the outputs is a
+//! function of only the same row of the inputs, and the function is the same for every row and every number of rows. Then rows of
+//! several callers can share a run, and a table can be split anywhere.
 //!
-//! The module is traced with a symbolic number of rows and with numbers for all other extents. Of each value, the proof then says
-//! where the rows are in it (`place.rs`), by one rule for each class of operations (`rules.rs`). An operation without a rule is
-//! replaced by its body; what then has no rule mixes rows. So does everything of which nothing is known before a run. A value
-//! that depends on the number of rows, but in its extents, mixes them too, because a row alone would see another number.
+//! The module is traced with a symbolic number of rows and with numbers for all other extents. The proof then derives the location
+//! of the rows in each value (`place.rs`), with one rule for each class of operations (`rules.rs`). An operation without a rule is
+//! replaced by its body; an operation of the body without a rule mixes rows. Operations that are unknown before a run mix rows too.
+//! A value whose elements depend on the number of rows also mixes them, because a single row would see another number.
 
 mod place;
 mod rules;
@@ -29,20 +29,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of the symbolic number of rows. Nothing else is symbolic while a proof is made.
+/// The name of the symbolic number of rows, the only symbolic dimension in a proof.
 const ROWS: &str = "rows";
 
-/// How many rows are traced; the trace is made for a symbolic number.
+/// The number of rows in the trace; the trace is made for a symbolic number.
 const TRACED: usize = 7;
 
-/// An input of a module whose rows are asked for, in the order of the module's inputs.
+/// The role of a module's input in a proof, in the order of the module's inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowInput {
     /// It has one row for each index of its first dimension; these are the other extents.
     Rows(Vec<usize>),
     /// All rows share it; these are its extents.
     Shared(Vec<usize>),
-    /// It is left out, so that the module's own value counts.
+    /// It is omitted, so the module's default is used.
     Absent,
 }
 
@@ -50,15 +50,15 @@ pub enum RowInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowProof {
-    /// Each row of the outputs depends on that row of the inputs alone.
+    /// Each row of the outputs depends only on the same row of the inputs.
     Independent,
     /// No proof was found.
     Unproven {
-        /// The first node behind which rows are not known to be independent; empty if it is no node.
+        /// The first node after which rows are not known to be independent; empty if there is no such node.
         node: String,
         /// Its operator.
         op: String,
-        /// What it does, as in `takes a maximum over the rows`.
+        /// A description of the node's effect, as in `takes a maximum over the rows`.
         reason: String,
     },
 }
@@ -78,10 +78,10 @@ impl fmt::Display for RowProof {
 }
 
 impl Module {
-    /// Returns how the inputs are rows by what the model declares: those whose first dimension is the same open one as that of
-    /// the first input. `None` if there is none, or if an input's rank is not known.
+    /// Returns the roles of the inputs by their declared shapes. An input has rows if its first dimension is open and equals the
+    /// first open one among the inputs. `None` if no input has rows, or if the rank of an input is not known.
     ///
-    /// Shapes: `shapes` names the extents of inputs; the others that the model leaves open are made up.
+    /// Shapes: `shapes` names the extents of inputs; other open extents are made up.
     pub fn row_inputs(&self, shapes: &HashMap<String, Vec<usize>>) -> Option<Vec<RowInput>> {
         let graph = self.graph();
         let mut made_up: HashMap<String, usize> = HashMap::new();
@@ -110,14 +110,14 @@ impl Module {
         inputs.iter().any(|input| matches!(input, RowInput::Rows(_))).then_some(inputs)
     }
 
-    /// Proves that rows are independent in runs of 1 to `most` rows, or says which node is in the way.
+    /// Proves that rows are independent in runs of 1 to `most` rows, or names the node that prevents a proof.
     ///
-    /// The proof holds for these extents, on every backend: what an operation computes of a row does not depend on others. That
-    /// a backend's kernels round a row alike in every number of rows is the backend's matter.
+    /// The proof holds for these extents, on every backend: the result of an operation for a row does not depend on other rows. It
+    /// does not cover whether the kernels of a backend round a row in the same way for every number of rows.
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if the inputs do not fit the module; what makes lowering fail.
+    /// [`Error::Input`] if the inputs do not fit the module; errors of lowering.
     ///
     /// # Examples
     ///
@@ -181,11 +181,11 @@ impl Module {
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings {
             natives: rules::known(),
-            // Nothing is computed that has the size of a value.
+            // Values are only traced, not computed, so their size needs no limit.
             value_bytes: usize::MAX,
             fold_bytes: Limits::default().fold_bytes,
             symbolic: true,
-            // Extents without conditions, so that they can be compared.
+            // Extents must be free of conditions, so that they can be compared.
             strict: true,
             types: DataTypes::ALL,
         };
@@ -203,7 +203,7 @@ impl Module {
         let by_row: Vec<bool> =
             (0..known.len()).map(|i| matches!(inputs.get(i), Some(RowInput::Rows(_)))).collect();
         let proof = Proof::of(&traced.recorded, &by_row, rows)?;
-        // What mixes rows before the end of the trace comes first.
+        // Steps that mix rows are reported first, because they come before the end of the trace.
         if let Some(mixed) = proof.first_mixed(&traced.recorded)? {
             return proof.unproven(mixed, &traced);
         }
@@ -223,8 +223,8 @@ impl Module {
 }
 
 impl Module {
-    /// Returns the names of the outputs with what maps are made of in place of the maps, if there are some. A map is made of one
-    /// row.
+    /// Returns the names of the outputs, with maps replaced by the values that they are built from; `None` if there are no maps.
+    /// Each map is built from one row.
     fn behind_maps(&self) -> Option<Vec<&str>> {
         let graph = self.graph();
         let mut any = false;
@@ -250,10 +250,10 @@ fn unproven(reason: &str) -> RowProof {
     at(None, format!("the model {reason}"))
 }
 
-/// The most numbers of rows for which a condition is evaluated one by one.
+/// Limit on the numbers of rows that a condition is evaluated for one by one.
 const EVALUATED: i64 = 1 << 12;
 
-/// Returns whether a condition holds for all numbers of rows up to `most`. It is about nothing else.
+/// Returns whether a condition holds for all numbers of rows up to `most`. The number of rows is its only symbol.
 fn holds_always(guard: &Guard, most: usize) -> bool {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let value = |rows: i64| guard.expr.value(&|_: &str| Some(rows));
@@ -264,7 +264,7 @@ fn holds_always(guard: &Guard, most: usize) -> bool {
         (line == guard.expr).then_some((first, slope))
     };
     match line() {
-        // Between its ends, a line takes no sign that it does not have at one of them.
+        // Between its ends, a line has no sign that it does not have at one of the ends.
         Some(_) if guard.relation == Relation::AtLeastZero => holds(1) && holds(most),
         Some((first, slope)) if guard.relation == Relation::NotZero => {
             let root = first.checked_neg().filter(|_| slope != 0).filter(|first| first % slope == 0);
@@ -279,7 +279,7 @@ fn holds_always(guard: &Guard, most: usize) -> bool {
     }
 }
 
-/// Says what a trace compares the number of rows with, if it does not hold for all numbers up to `most`.
+/// Returns the first comparison of a trace with the number of rows that does not hold for all numbers up to `most`.
 fn conditions(traced: &SegmentTrace, most: usize) -> Option<RowProof> {
     let always = |guard: &Guard| holds_always(guard, most);
     let events = traced.recorded.events.iter().enumerate();
@@ -294,10 +294,10 @@ fn conditions(traced: &SegmentTrace, most: usize) -> Option<RowProof> {
     Some(RowProof::Unproven { node, op, reason })
 }
 
-/// Where rows are in each value of a trace.
+/// The location of the rows in each value of a trace.
 struct Proof {
     places: Table<TraceValue, Place>,
-    /// The steps that mix rows, and how, in order; a [`Place::Mixed`] is a position here.
+    /// The steps that mix rows, in order, each with its reason; a [`Place::Mixed`] is an index of this list.
     mixing: Vec<(usize, Mixes)>,
 }
 
@@ -310,7 +310,7 @@ impl Proof {
         let places = trace.values.entries().map(|info| match info.source {
             ValueSource::Input(index) => input(index.position()),
             ValueSource::Weight(_) | ValueSource::Constant(_) => Place::Of(Spread::Shared),
-            // Until its step has been looked at.
+            // A placeholder until the step is visited.
             ValueSource::Step => Place::Mixed(usize::MAX),
         });
         let mut proof = Proof { places: places.collect(), mixing: Vec::new() };
@@ -383,7 +383,7 @@ impl Proof {
         Ok(places)
     }
 
-    /// Returns the first cause why an output mixes rows.
+    /// Returns the first reason why an output mixes rows.
     fn first_mixed(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         let mut first = None;
         for value in &trace.outputs {
@@ -394,7 +394,7 @@ impl Proof {
         Ok(first)
     }
 
-    /// Returns the first output whose first dimension is not its rows.
+    /// Returns the first output whose first dimension is not the rows.
     fn misplaced(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         for (position, value) in trace.outputs.iter().enumerate() {
             if *self.places.get(*value)? != Place::Of(Spread::Rows(Rows::FIRST)) {
@@ -446,7 +446,7 @@ mod tests {
                 }
             }
         }
-        // Without an end, only a line is decided.
+        // Without an upper limit, only lines are decided.
         let at_least = |expr| Guard { expr, relation: Relation::AtLeastZero };
         assert!(holds_always(&at_least(line(3, -3)), usize::MAX >> 8));
         let bent = line(1, 0).floor_div(2).unwrap();

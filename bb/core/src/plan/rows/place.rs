@@ -1,23 +1,23 @@
-//! Where rows are in a value.
+//! The location of rows in a value.
 
 use super::ROWS;
 use bb_ir::graph::DimExpr;
 
-/// What is known of the rows in a value of a trace.
+/// The known location of the rows in a value of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Rows are kept apart.
+    /// Rows are separate.
     Of(Spread),
-    /// Rows are mixed, or not known not to be, because of this cause.
+    /// Rows are mixed, or may be mixed, because of the cause with this index.
     Mixed(usize),
 }
 
-/// How rows are spread in a value that keeps them apart.
+/// The distribution of rows in a value that keeps them separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// The value is the same for all rows, whatever they are and however many.
+    /// The value is the same for all rows and for every number of rows.
     Shared,
-    /// Each row has a part of its own.
+    /// Each row has its own part.
     Rows(Rows),
 }
 
@@ -34,15 +34,15 @@ impl Rows {
     /// One index of the first dimension for each row.
     pub(super) const FIRST: Rows = Rows { axis: 0, outer: 1, inner: 1 };
 
-    /// The same parts along another dimension.
+    /// Returns the same parts along another dimension.
     pub(super) fn along(self, axis: usize) -> Rows {
         Rows { axis, ..self }
     }
 }
 
 impl Spread {
-    /// Returns whether a value of these extents can be spread so, for every number of rows: only the dimension of the rows varies, and
-    /// there are as many elements as `elements` says.
+    /// Returns whether a value of this shape can have this distribution for every number of rows: only the dimension of the rows
+    /// varies, and the number of elements equals `elements`.
     pub(super) fn fits(
         self,
         shape: &[usize],

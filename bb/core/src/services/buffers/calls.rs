@@ -78,7 +78,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Gives a buffer a tensor of its own element type and shape.
+    /// Stores a tensor of the buffer's own element type and shape in a buffer.
     fn set(&self, id: BufferId, result: Value) -> Result<(), Error> {
         let replaced = self.with(id, |place| match place.placed {
             true => Err(result),

@@ -27,7 +27,8 @@ fn truths(dtype: DataType, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Bytes that a caller writes. When they are given back, also by a panic, those of truth values are 0 and 1.
+/// Bytes that a caller writes. When they are given back, also after a panic, bytes of truth values are normalized to 0
+/// and 1.
 struct Written<'a> {
     dtype: DataType,
     bytes: &'a mut [u8],
@@ -79,8 +80,8 @@ impl Buffers {
         Ok(())
     }
 
-    /// Replaces bytes of a buffer, from `offset` on: in its memory, unless a tensor of somebody else has the same memory, which
-    /// does not change.
+    /// Replaces bytes of a buffer, from `offset` on. The bytes are replaced in place, unless another tensor shares the
+    /// memory; that tensor does not change.
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl Buffers {
         self.write_at(to, to_offset, &bytes)
     }
 
-    /// Lends the bytes of a buffer for reading, row-major as in [`TensorData`].
+    /// Calls `body` with the bytes of a buffer for reading, row-major as in [`TensorData`].
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ impl Buffers {
         result.ok_or_else(|| Error::excluded("memory to be mapped once"))
     }
 
-    /// Lends the bytes of a buffer for writing, row-major as in [`TensorData`]: the memory of the backend itself where that is the
-    /// memory of the host. Other threads that use the buffer wait meanwhile.
+    /// Calls `body` with the bytes of a buffer for writing, row-major as in [`TensorData`]: the memory of the backend
+    /// itself where that is the memory of the host. Other threads that use the buffer wait meanwhile.
     ///
     /// A truth value other than 0 becomes 1.
     ///

@@ -46,7 +46,7 @@ unsafe fn store<const ROWS: usize, const BLOCKS: usize>(
 /// # Safety
 ///
 /// The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of bytes is a multiple of four, and the right
-/// one 16 columns for each of `BLOCKS`. `sums` has room for as many sums of each row.
+/// one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in each row.
 unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
     // SAFETY: this function's contract.
     unsafe {
@@ -107,13 +107,13 @@ unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
     unsafe { dots::<SIGNED, ROWS, BLOCKS, true>(args) }
 }
 
-/// Four rows of the right operand are interleaved, so that the four bytes of each column lie together.
+/// Four rows of the right operand are interleaved, so that the four bytes of each column are adjacent.
 ///
 /// # Safety
 ///
-/// The processor has the extension for dot products, or if they are `MIXED` that for products of matrices of bytes. The left operand has
-/// `ROWS` rows, whose number of bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for as many
-/// sums of each row.
+/// The processor has the extension for dot products, or if they are `MIXED` the extension for products of matrices of bytes. The left
+/// operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has
+/// room for the sums of these columns in each row.
 #[inline(always)]
 unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(args: &Args) {
     // SAFETY: this function's contract.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::{AVX512, QuadArgs, Tile};
 
-/// The tiles of up to eight rows are those of vectors, because as many columns are read for a row as for sixteen.
+/// Up to eight rows use the tiles of vectors, because a tile reads the same number of columns for one row as for sixteen.
 pub(super) static TILES: [&[&[Tile]]; 2] = {
     let [few, few_signed] = AVX512.tiles;
     [
@@ -19,7 +19,7 @@ pub(super) static TILES: [&[&[Tile]]; 2] = {
     ]
 };
 
-/// Returns the tiles of 1 to 16 rows, of which the first ones are those for an index.
+/// Returns the tiles of 1 to 16 rows. The first ones are the tiles of `few` at the index.
 #[expect(clippy::indexing_slicing, reason = "it is called while the program is compiled")]
 const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     let mut all = [tile; 16];
@@ -44,7 +44,7 @@ fn found() -> bool {
     edx & TILE != 0 && edx & INT8 != 0
 }
 
-/// Asks Linux for the registers of tiles; it says no if it is too old to keep them.
+/// Requests the tile registers from Linux; the call fails if the kernel is too old to save them.
 #[cfg(target_os = "linux")]
 fn permitted() -> bool {
     const ARCH_PRCTL: i64 = 158;
@@ -66,7 +66,7 @@ fn permitted() -> bool {
     answer == 0
 }
 
-/// Other systems are not known to give the registers to a process that asks as above.
+/// Other systems are not known to grant the registers by this call.
 #[cfg(not(target_os = "linux"))]
 fn permitted() -> bool {
     false
@@ -98,7 +98,7 @@ impl Extents {
     }
 }
 
-/// Declares a tile of vectors, each with the register of its sums, that of the right operand, and the place of its columns in bytes.
+/// Declares a tile of vectors, each with its register of sums, its register of the right operand, and the offset of its columns in bytes.
 macro_rules! tile {
     ($name:ident, $vectors:tt) => {
         /// # Safety

@@ -1,5 +1,5 @@
-//! Tiles of sums of products of bytes by the instructions of 64-bit processors of ARM: by those of NEON, which all have, by dot products, and
-//! by products of matrices.
+//! Tiles of sums of products of bytes for 64-bit ARM processors: with plain NEON, which all of them have, with dot products, and with
+//! products of matrices.
 //!
 //! The compiler's own functions for the last two are not stable, so that they are written as assembly.
 
@@ -93,7 +93,7 @@ pub(super) unsafe fn long<const SIGNED: bool, const ROWS: usize, const VECTORS: 
     }
 }
 
-/// Adds products of four bytes, of which those on the left are a group of a register, by the instruction of this name.
+/// Adds products of four bytes with the named instruction. The bytes on the left are one group of a register.
 macro_rules! add_dots {
     ($name:literal, $sums:ident, $right:ident, $left:ident, $at:ident) => {
         asm!(
@@ -107,7 +107,7 @@ macro_rules! add_dots {
     };
 }
 
-/// Adds products of four bytes, of which those on the left are group `AT` of a register. All bytes are signed, or none.
+/// Adds products of four bytes. The bytes on the left are group `AT` of a register. All bytes are signed, or none.
 ///
 /// # Safety
 ///
@@ -129,7 +129,7 @@ pub(in crate::gemm) unsafe fn dot<const SIGNED: bool, const AT: i32>(
     sums
 }
 
-/// Adds products of four bytes like [`dot`], of which those on the left are signed and those on the right are not, or the other way round.
+/// Adds products of four bytes like [`dot`], but with signed bytes on the left and unsigned ones on the right, or the other way round.
 ///
 /// # Safety
 ///
@@ -151,8 +151,7 @@ pub(in crate::gemm::integer) unsafe fn mixed<const SIGNED: bool, const AT: i32>(
     sums
 }
 
-/// Computes a tile by dot products. Bytes of the left operand are signed, and so are those of the right one, or none is. A vector has four
-/// columns.
+/// Computes a tile by dot products. The bytes of the operands are all signed, or none is. A vector has four columns.
 ///
 /// # Safety
 ///
@@ -220,11 +219,11 @@ pub(super) unsafe fn dots<const SIGNED: bool, const ROWS: usize, const VECTORS: 
 /// The greatest numbers of pairs of rows and of pairs of columns of a tile.
 const MOST_PAIRS: [usize; 2] = [3, 8];
 
-/// What eight rows of a panel take, in bytes.
+/// The size of eight rows of a panel, in bytes.
 const GROUP: usize = 16 * MOST_PAIRS[1];
 
-/// Adds the product of two rows and two columns of eight bytes each. Those of the rows are signed and those of the columns are not, or the
-/// other way round. If those of the rows are signed, the sums of a column are beside each other, otherwise those of a row.
+/// Adds the product of two rows and two columns of eight bytes each. The rows are signed and the columns are not, or the other way round.
+/// If the rows are signed, the sums of a column are adjacent, otherwise the sums of a row.
 ///
 /// # Safety
 ///
@@ -259,7 +258,7 @@ pub(super) unsafe fn matrices<const SIGNED: bool, const ROWS: usize, const VECTO
     let &QuadArgs { quads, rows: _, mut left, left_row, mut right, right_row, sums, sums_row } = args;
     let (pairs, columns) = (ROWS.div_ceil(2), 2 * VECTORS);
     debug_assert_eq!(2 * right_row, GROUP);
-    // SAFETY: the contract covers each access. A single last row stands for the one after it, whose sums are not written.
+    // SAFETY: the contract covers each access. A single last row is also used as the row after it, whose sums are not written.
     unsafe {
         let mut totals = [[vdupq_n_s32(0); MOST_PAIRS[1]]; MOST_PAIRS[0]];
         macro_rules! step {

@@ -1,14 +1,14 @@
 //! Moves transposes past element-wise steps, so that they meet and cancel.
 //!
 //! Models that were exported with the channels last put transposes around each convolution, and element-wise steps between
-//! them. A transpose is rarely free: a consumer then reads with strides, or copies. Element-wise steps
-//! and `concat` compute the same bits in any order of dimensions, so that they may as well run before the transpose as behind
-//! it. Sums may not, because their bits depend on the order of the terms.
+//! them. A transpose is rarely free: a consumer then reads with strides, or copies. Element-wise steps and `concat` compute the
+//! same bits in any order of dimensions, so they may run before the transpose or behind it. Sums may not, because their bits
+//! depend on the order of the terms.
 //!
-//! A *region* is a set of such steps of one rank that feed each other (`regions.rs`). Its steps run either as they are or all
-//! with permuted dimensions. Which of both is better, the elements tell that transposes at the region's border move
-//! (`weigh.rs`); where it is the latter, the region is rewritten (`rewrite.rs`). Only constants are looked at for extents of
-//! 1, because other runs may bring other extents.
+//! A *region* is a set of these steps that have one rank and feed each other (`regions.rs`). Its steps run either as they are
+//! or all with permuted dimensions. The choice depends on the number of elements that transposes at the region's border move
+//! (`weigh.rs`). If permuted dimensions move fewer, the region is rewritten (`rewrite.rs`). Only constants are examined for
+//! extents of 1, because extents may differ in other runs.
 
 mod regions;
 mod rewrite;
@@ -24,9 +24,9 @@ use std::collections::HashSet;
 pub(super) const PASS: Pass =
     Pass { name: "move-transposes", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-/// How often regions are looked for. Those that share a transpose are not rewritten at once, and become one region if the
-/// transpose goes. Each round lessens what transposes move, so that the pass would end without a bound; with it, its time
-/// stays proportional to the number of steps.
+/// The maximum number of rounds. Regions that share a transpose are not rewritten in the same round, and become one region if
+/// the transpose is removed. Each round reduces the number of elements that transposes move, so the pass would end without a
+/// bound. The bound keeps its time proportional to the number of steps.
 const ROUNDS: usize = 8;
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
@@ -40,8 +40,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Rewrites each region for which that is better, unless it shares a transpose with one that was rewritten in this round.
-/// Returns how many steps have permuted dimensions now.
+/// Rewrites each region whose transposes then move fewer elements, unless it shares a transpose with a region that was
+/// rewritten in this round. Returns the number of steps that have permuted dimensions now.
 fn round(trace: &mut Trace) -> Result<usize, Error> {
     let Some(facts) = Facts::of(trace)? else { return Ok(0) };
     let mut taken: HashSet<StepId> = HashSet::new();

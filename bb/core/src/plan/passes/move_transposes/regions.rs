@@ -1,4 +1,4 @@
-//! The regions of a trace, and what is known of the values at their borders.
+//! The regions of a trace, and facts about the values at their borders.
 
 use crate::plan::passes::permutation::Transpose;
 use crate::trace::{Operation, Phase, Step, StepId, Table, TableIndex, Trace, TraceValue, Uses};
@@ -6,14 +6,14 @@ use crate::{Error, Primitive};
 use bb_ir::op::Class;
 use std::collections::{HashMap, HashSet};
 
-/// What a round looks up.
+/// The facts about a trace that a round uses.
 pub(super) struct Facts {
     pub(super) uses: Uses,
-    /// What each step permutes.
+    /// For each step, its permutation, if it is a transpose that moves dimensions.
     transposes: Table<StepId, Option<Transpose>>,
     /// Whether a value is known before a run.
     constant: Table<TraceValue, bool>,
-    /// For each step that permutations commute with, the step by which its region is named.
+    /// For each step that commutes with permutations, the step that identifies its region.
     names: Table<StepId, Option<StepId>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Region {
     pub(super) rank: usize,
     /// In order.
     pub(super) steps: Vec<StepId>,
-    /// What the steps read that none of them makes, each value once.
+    /// The values that the steps read and none of them makes, each value once.
     pub(super) operands: Vec<TraceValue>,
 }
 
@@ -47,7 +47,8 @@ impl Facts {
         Ok(Some(facts))
     }
 
-    /// Names the regions: steps belong together if one reads what the other makes, or both read the same transposed value.
+    /// Groups the steps into regions: two steps belong together if one reads the result of the other, or both read the same
+    /// transposed value.
     fn join(&mut self, trace: &Trace) -> Result<(), Error> {
         // The first step that reads a transposed value.
         let mut first: HashMap<TraceValue, StepId> = HashMap::new();
@@ -66,7 +67,7 @@ impl Facts {
                 }
             }
         }
-        // Each step points to one before it or to itself, so that the one before it has its name already.
+        // Each step points to an earlier step or to itself, so the earlier step has its final name already.
         for (id, _) in trace.steps.iter() {
             if let Some(before) = *self.names.get(id)? {
                 let name = *self.names.get(before)?;
@@ -81,8 +82,8 @@ impl Facts {
         self.names.set(one.max(other), Some(one.min(other)))
     }
 
-    /// Finds the first step of those that are united so far. The steps on the way there point further afterwards, so that
-    /// ways stay short.
+    /// Finds the first step of the set that contains a step. Each step on the path then points one step further, so that paths
+    /// stay short.
     fn first(&mut self, mut id: StepId) -> Result<StepId, Error> {
         while let Some(next) = *self.names.get(id)?
             && next != id
@@ -158,12 +159,12 @@ impl Facts {
         self.constant.get(value).copied()
     }
 
-    /// Returns what a step permutes.
+    /// Returns the transpose of a step, if it moves dimensions.
     pub(super) fn transpose(&self, step: StepId) -> Result<Option<&Transpose>, Error> {
         self.transposes.get(step).map(Option::as_ref)
     }
 
-    /// Returns the step that permutes what a region reads, if the region does not make that itself.
+    /// Returns the transpose that makes an operand of a region, if the region does not make the operand of the transpose.
     pub(super) fn transposed(
         &self,
         trace: &Trace,
@@ -192,7 +193,7 @@ impl Facts {
         Ok(!self.uses.is_returned(value)?)
     }
 
-    /// Returns the transposes that a region reads, and those that read what it makes.
+    /// Returns the transposes whose results a region reads, and the transposes that read its results.
     pub(super) fn border(&self, trace: &Trace, region: &Region) -> Result<Vec<StepId>, Error> {
         let mut border = Vec::new();
         for &operand in &region.operands {
@@ -209,13 +210,13 @@ impl Facts {
     }
 }
 
-/// Returns what a step of a region makes.
+/// Returns the result of a step of a region.
 pub(super) fn made(trace: &Trace, step: StepId) -> Result<TraceValue, Error> {
     let first = trace.steps.get(step)?.outputs.first().copied();
     first.ok_or_else(|| Error::excluded("a step of a region to have a result"))
 }
 
-/// Tells of each value whether it is known before a run, or will be once what follows from constants alone runs once.
+/// Returns, for each value, whether it is known before a run, or will be once the steps that depend only on constants run once.
 fn constants(trace: &Trace) -> Result<Table<TraceValue, bool>, Error> {
     let mut constant = trace.constant_values()?;
     for step in trace.steps.entries() {

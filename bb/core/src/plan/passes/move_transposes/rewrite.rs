@@ -1,4 +1,4 @@
-//! Lets a region run with permuted dimensions.
+//! Rewrites a region so that it runs with permuted dimensions.
 
 use super::regions::{Facts, Region, made};
 use super::weigh::{Entry, Exit, Turn};
@@ -9,8 +9,8 @@ use bb_ir::op::{Param, take};
 use bb_ir::{Axis, Shape, infer};
 use std::collections::HashMap;
 
-/// Rewrites a region: each step reads operands with permuted dimensions, and makes its result so. Who reads the result as it
-/// was reads its transpose.
+/// Rewrites a region: each step reads operands with permuted dimensions, and makes a result with permuted dimensions. Other
+/// readers of the result read its transpose.
 pub(super) fn region(
     edit: &mut TraceEdit<'_>,
     facts: &Facts,
@@ -34,12 +34,12 @@ struct Rewriting<'r, 't> {
     facts: &'r Facts,
     region: &'r Region,
     turn: &'r Turn,
-    /// What the steps read in place of each value.
+    /// For each value, the value that the steps read instead.
     read: HashMap<TraceValue, TraceValue>,
 }
 
 impl Rewriting<'_, '_> {
-    /// Makes what a step reads in place of an operand, unless a step before it reads that already.
+    /// Makes the value that a step reads instead of an operand, unless an earlier step reads it already.
     fn enter(&mut self, id: StepId, operand: TraceValue) -> Result<(), Error> {
         if self.read.contains_key(&operand) {
             return Ok(());
@@ -60,7 +60,7 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Puts a step with permuted dimensions in the place of one of the region. Returns what it makes.
+    /// Replaces a step of the region by a step with permuted dimensions. Returns its result.
     fn step(&mut self, id: StepId) -> Result<TraceValue, Error> {
         let step = self.edit.trace().steps.get(id)?;
         let mut new = NewStep {
@@ -89,7 +89,7 @@ impl Rewriting<'_, '_> {
         Ok(moved)
     }
 
-    /// Lets everybody outside the region who reads the result of a step read what becomes of it.
+    /// Lets the readers of a step's result outside the region read the permuted result, or a transpose of it.
     fn leave(&mut self, id: StepId, moved: TraceValue) -> Result<(), Error> {
         let facts = self.facts;
         let result = made(self.edit.trace(), id)?;
@@ -118,7 +118,7 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Removes the transposes that nobody but the region read, so that the next round does not count them.
+    /// Removes the transposes that only the region read, so that the next round does not count them.
     fn drop_transposes(&mut self) -> Result<(), Error> {
         for &operand in &self.region.operands {
             let transposed = self.facts.transposed(self.edit.trace(), self.region, operand)?;
@@ -163,7 +163,7 @@ impl Rewriting<'_, '_> {
     }
 }
 
-/// A step that changes the dimensions of a value.
+/// Returns a new step that changes the dimensions of a value.
 fn view(
     primitive: Primitive,
     value: TraceValue,

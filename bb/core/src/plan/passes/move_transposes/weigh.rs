@@ -1,7 +1,7 @@
-//! What transposes at the border of a region move, as the region is and with permuted dimensions.
+//! Counts the elements that transposes at the border of a region move, for the region as it is and with permuted dimensions.
 //!
-//! The weight of a transpose is the number of its elements with the present inputs; that of a constant is nothing, because it
-//! is permuted once for all runs.
+//! The weight of a transpose is the number of its elements with the present inputs. A transpose of a constant has no weight,
+//! because the constant is permuted once for all runs.
 
 use super::regions::{Facts, Region, made};
 use crate::Error;
@@ -10,9 +10,9 @@ use crate::trace::{StepId, Trace, TraceValue};
 use bb_ir::element_count;
 use std::collections::HashMap;
 
-/// How the dimensions of a region's values are permuted.
+/// The permutation of the dimensions of a region's values.
 ///
-/// In place of a value `v`, the region computes the value `w` of which `v` is the transpose by `forth`.
+/// Instead of a value `v`, the region computes a value `w`, where `v` is the transpose of `w` by `forth`.
 pub(super) struct Turn {
     /// The permutation of the transposed values that the region reads.
     pub(super) forth: Permutation,
@@ -20,25 +20,25 @@ pub(super) struct Turn {
     pub(super) back: Permutation,
 }
 
-/// What a region with permuted dimensions reads in place of an operand.
+/// The value that a region with permuted dimensions reads instead of an operand.
 pub(super) enum Entry {
     /// Another value, or the operand itself.
     Value(TraceValue),
     /// A value with other dimensions.
     Permuted(TraceValue, Permutation),
-    /// The operand, which has fewer dimensions: with permuted dimensions, and then with others of extent 1.
+    /// The operand, if it has fewer dimensions: its dimensions are permuted, and then dimensions of extent 1 are inserted.
     Raised(Permutation, Vec<i64>),
 }
 
-/// What a step that reads a region's result does, once the region computes it with permuted dimensions.
+/// The role of a step that reads a region's result, once the region computes it with permuted dimensions.
 pub(super) enum Exit<'f> {
     /// It belongs to the region.
     Inside,
-    /// It makes what the region computes then.
+    /// It is a transpose whose result equals the permuted result of the region.
     Back(&'f Transpose),
     /// It is a transpose, and becomes one by this permutation.
     Permuted(&'f Transpose, Permutation),
-    /// It reads the result as it was.
+    /// It reads the result with the original dimensions.
     Reader,
 }
 
@@ -47,7 +47,7 @@ impl Turn {
         Turn { back: forth.inverse(), forth }
     }
 
-    /// Finds what a region reads in place of an operand.
+    /// Returns the value that a region reads instead of an operand.
     pub(super) fn entry(
         &self,
         trace: &Trace,
@@ -72,14 +72,14 @@ impl Turn {
         })
     }
 
-    /// Finds out where the dimensions of an operand go that lacks the first ones of a region.
+    /// Returns the entry of an operand that lacks the first `missing` dimensions of the region.
     fn raised(&self, missing: usize) -> Entry {
         let own = self.back.entries().iter().filter_map(|from| from.checked_sub(missing));
         let new = self.back.entries().iter().enumerate().filter(|(_, from)| **from < missing);
         Entry::Raised(own.collect(), new.map(|(to, _)| to as i64).collect())
     }
 
-    /// Finds what becomes of a step that reads a result of a region.
+    /// Returns the role of a step that reads a result of a region.
     pub(super) fn exit<'f>(
         &self,
         facts: &'f Facts,
@@ -119,7 +119,7 @@ pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Op
             match turn.exit(facts, region, reader)? {
                 Exit::Back(_) => before += elements,
                 Exit::Reader => is_read = true,
-                // A transpose as before.
+                // No transpose, or one before and after.
                 Exit::Inside | Exit::Permuted(..) => {}
             }
         }
@@ -128,7 +128,8 @@ pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Op
     Ok((after < before).then_some(turn))
 }
 
-/// Returns, of the permutations of what a region reads, the one whose transposes and those that undo it move most.
+/// Returns the permutation of an operand of a region whose transposes, together with the transposes that undo it, move the most
+/// elements.
 fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Permutation>, Error> {
     let mut moved: HashMap<&Permutation, u128> = HashMap::new();
     for &operand in &region.operands {
@@ -145,7 +146,7 @@ fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Pe
             }
         }
     }
-    // The first of several, in the order in which the region reads them.
+    // Among equal ones, the first one that the region reads.
     let mut most: Option<(&Permutation, u128)> = None;
     for &operand in &region.operands {
         let Some((_, transpose)) = facts.transposed(trace, region, operand)? else { continue };

@@ -1,20 +1,20 @@
-//! Makes one operation of attention that a model spells out.
+//! Replaces attention that a model spells out by one operation.
 //!
 //! ```text
 //! scores = matmul(q, transpose(k)) * scale + mask      (the scale at q, at k or at both, or as a divisor; the mask may be missing)
 //! y = matmul(softmax(scores), v)
 //! ```
 //!
-//! All have four dimensions: batches, heads, positions, elements. Where the transpose of `k` has become one with another
-//! transpose, `k` is transposed as the operation needs it.
+//! All tensors have four dimensions: batches, heads, positions, elements. If the transpose of `k` was merged with another
+//! transpose, `k` is transposed as the operation requires.
 //!
-//! The operation computes the same formula; it multiplies by the scale elsewhere, and the last digits may differ. A row whose mask is
-//! minus infinity everywhere yields 0, and the steps yield NaN. So the mask gets `m - m` added, where `m` is the greatest
-//! number of the row: this is NaN for such a row and for one that contains infinity, where softmax gives NaN too, and 0 for
-//! all others. A constant mask without such rows is taken as it is.
+//! The operation computes the same formula, but multiplies by the scale elsewhere, so the last digits may differ. A row whose
+//! mask is minus infinity everywhere yields 0, whereas the steps yield NaN. So `m - m` is added to the mask, where `m` is the
+//! greatest number of the row. The difference is NaN for a row of minus infinities, and for a row that contains infinity, where
+//! softmax gives NaN too. It is 0 for all other rows. A constant mask without rows of minus infinities is used as it is.
 //!
-//! The operation does not stretch batches and heads, as products do. Where other runs may bring other extents, the pass asks
-//! [`Extents`] whether they are equal in all of them.
+//! The operation does not broadcast batches and heads, as products do. Where extents may differ between runs, the pass checks
+//! with [`Extents`] that they are equal in all runs.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::extents::{Extents, Known};
@@ -32,7 +32,7 @@ use std::collections::HashMap;
 
 pub(super) const PASS: Pass = Pass { name: "recognize-attention", engines: &[Engine::Interpreter], run };
 
-/// The number of dimensions.
+/// The rank of all operands.
 const RANK: usize = 4;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -47,7 +47,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         let matching = Matching { trace, uses: &uses, extents: &extents, options, steps: Vec::new() };
         found.extend(matching.attention(id)?);
     }
-    // What an earlier one inserts is there for a later one.
+    // In this order, a later match can read the mask that an earlier one inserts.
     found.sort_by_key(|attention| attention.last);
     let mut count = 0;
     let mut masks = HashMap::new();
@@ -60,21 +60,21 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// The keys: what is transposed so that they are `[b, h, t, d]`.
+/// The keys: a value, and the permutation that makes it `[b, h, t, d]`.
 #[derive(Debug, Clone)]
 struct Keys {
     of: TraceValue,
     perm: Permutation,
 }
 
-/// What is multiplied: queries, keys, and the factor of the products.
+/// The scores: queries, keys, and the factor of their products.
 struct Scores {
     q: TraceValue,
     keys: Keys,
     scale: f64,
 }
 
-/// What is added to the scores.
+/// A mask, which is added to the scores.
 #[derive(Debug, Clone, Copy)]
 struct Mask {
     value: TraceValue,
@@ -82,7 +82,7 @@ struct Mask {
     may_hide_all: bool,
 }
 
-/// Attention.
+/// A matched attention.
 struct Attention {
     scores: Scores,
     mask: Option<Mask>,
@@ -90,11 +90,11 @@ struct Attention {
     /// The step whose result is replaced.
     last: StepId,
     result: TraceValue,
-    /// The steps that the operation stands for, in order.
+    /// The steps that the operation replaces, in order.
     steps: Vec<StepId>,
 }
 
-/// What is matched so far.
+/// The state of a match.
 struct Matching<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
@@ -104,7 +104,7 @@ struct Matching<'t> {
 }
 
 impl Matching<'_> {
-    /// Reads the steps around a softmax.
+    /// Matches the steps around a softmax.
     fn attention(mut self, softmax: StepId) -> Result<Option<Attention>, Error> {
         let step = self.trace.steps.get(softmax)?;
         let (&[Some(scores)], &[shares]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
@@ -147,7 +147,7 @@ impl Matching<'_> {
         Ok(&self.trace.values.get(value)?.shape)
     }
 
-    /// Reads a sum of scores and a mask, which only `reader` reads.
+    /// Matches a sum of scores and a mask, which only `reader` reads.
     fn masked(&mut self, sum: TraceValue, reader: StepId) -> Result<Option<(Scores, Mask)>, Error> {
         let Some(id) = self.swallowed(sum, reader)? else { return Ok(None) };
         let step = self.trace.steps.get(id)?;
@@ -168,7 +168,7 @@ impl Matching<'_> {
         Ok(None)
     }
 
-    /// Reads a mask, if the operation takes its extents: those of the scores, or 1.
+    /// Reads a mask, if the operation accepts its extents: each is 1, or equals the extent of the scores.
     fn mask(
         &self,
         mask: TraceValue,
@@ -181,7 +181,7 @@ impl Matching<'_> {
         if !float || own.shape.is_empty() || own.shape.len() > RANK || sum.shape != of.shape {
             return Ok(None);
         }
-        // A mask that stretched the scores in another run would make more elements.
+        // A mask that broadcasts the scores in another run would give more elements.
         let counted = sum.elements.is_some() && sum.elements == of.elements;
         let [known, scores] = [mask, scores].map(|value| self.extents.get(self.trace, value));
         let fits = |(own, of): (&Option<_>, &Option<_>)| {
@@ -198,13 +198,14 @@ impl Matching<'_> {
         Ok(Some(Mask { value: mask, may_hide_all }))
     }
 
-    /// Returns the step that makes a value, if nobody else than `reader` reads it.
+    /// Returns the step that makes a value, if only `reader` reads the value.
     fn swallowed(&self, value: TraceValue, reader: StepId) -> Result<Option<StepId>, Error> {
         let only = self.uses.only_reader(value)? == Some(reader);
         Ok(self.uses.maker(value)?.filter(|_| only))
     }
 
-    /// Reads the steps that multiply a value by numbers: what they multiply, who reads that, and the factor of all.
+    /// Matches the steps that multiply a value by numbers. Returns the value before them, the reader of that value, and the
+    /// product of the numbers.
     fn unscaled(
         &mut self,
         mut value: TraceValue,
@@ -222,7 +223,7 @@ impl Matching<'_> {
         Ok((value, reader, scale))
     }
 
-    /// Reads a scaled product of queries and transposed keys.
+    /// Matches a scaled product of queries and transposed keys.
     fn scores(&mut self, value: TraceValue, reader: StepId) -> Result<Option<Scores>, Error> {
         let known = self.steps.len();
         let found = self.product(value, reader)?;
@@ -254,7 +255,7 @@ impl Matching<'_> {
             return Ok(None);
         }
         let perm = perm.then(&turned)?;
-        // If somebody else reads the transposed keys, they are made for them.
+        // If another step reads the transposed keys, the transpose stays for it.
         let (of, of_keys) = if self.uses.only_reader(k)? == Some(reader) {
             self.steps.push(maker);
             let (of, _, scale) = self.unscaled(operand, maker)?;
@@ -321,7 +322,7 @@ impl Attention {
             },
             other => other.map(|mask| mask.value),
         };
-        // The model spells an addition out, and so minus infinity is added and excludes nothing.
+        // The model spells the addition out, so minus infinity is an ordinary addend and excludes nothing.
         let params =
             Box::new([Param::OptFloat(Some(scale)), Param::Float(0.0), Param::OptType(None), Param::Bool(false)]);
         let new = step(LlmOp::Attention.spec(), params, [Some(q), Some(k), Some(v), bias], origins);
@@ -331,7 +332,7 @@ impl Attention {
     }
 }
 
-/// Returns a mask that is NaN in rows of which the softmax is NaN because of the mask.
+/// Returns a mask that is NaN in the rows whose softmax is NaN because of the mask.
 fn honest(
     edit: &mut TraceEdit<'_>,
     before: StepId,

@@ -190,7 +190,8 @@ fn heads(on: &Tracer, x: &TracedTensor) -> Made {
 
 #[test]
 fn extents_of_other_runs_must_be_equal_too() {
-    // One operand in three roles has equal batches in all runs; two operands may have one batch and many.
+    // With one operand in three roles, the batches are equal in all runs. With two operands, one may have a single batch and
+    // the other many.
     for (other, count) in [(0, 4), (1, 0)] {
         let trace = on_tracer(on(true), &Varies::Everything, &[&[2, 5, 12], &[2, 5, 12]], |on, xs| {
             let (q, k) = (heads(on, &xs[0])?, heads(on, &xs[other])?);
@@ -212,7 +213,7 @@ fn a_mask_that_may_stretch_in_another_run_is_none() {
         });
         assert_eq!(rewritten(trace).0, 0);
     }
-    // A mask that is made of the operand has its extents.
+    // A mask that is computed from the operand has its extents.
     let trace = on_tracer(on(true), &Varies::Everything, &[&[2, 5, 12]], |on, xs| {
         let q = heads(on, &xs[0])?;
         let mask = on.reshape_to(

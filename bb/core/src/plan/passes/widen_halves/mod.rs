@@ -1,4 +1,4 @@
-//! Computes halves in `f32`: all of a trace, or where squares would leave their range.
+//! Computes halves in `f32`: in the whole trace, or only where squares would leave their range.
 
 mod squares;
 mod whole;
@@ -28,7 +28,7 @@ fn cast(edit: &mut TraceEdit<'_>, before: StepId, x: TraceValue, to: DataType) -
     cast_as(edit, before, x, to, x)
 }
 
-/// Inserts a conversion whose result has the extents of a value.
+/// Inserts a conversion whose result has the extents of the value `extents`.
 fn cast_as(
     edit: &mut TraceEdit<'_>,
     before: StepId,

@@ -1,4 +1,5 @@
-//! Computes in `f32` what a model of halves spells out between squares and the quotient by the root of their sum.
+//! Computes normalisations that a model of halves spells out, from the squares to the quotient by the root of their sum, in
+//! `f32`.
 //!
 //! ```text
 //! d = x - reduce_mean(x)      square = d * d, or d to the power of 2      (or without the mean: d = x)
@@ -6,9 +7,9 @@
 //! y = d / root, or d * (1 / root), then scaled and shifted by constants
 //! ```
 //!
-//! A square of a half leaves its range from 256 on, and a sum of squares sooner, although the quotient fits. The steps stay, but
-//! on `f32`: what goes in is converted, which is exact, and what somebody else reads is rounded once. Where a backend has the
-//! whole as one operation, `normalise-rows` has replaced it before this pass.
+//! A square of a half leaves its range from 256 on, and a sum of squares sooner, although the quotient fits. The steps stay,
+//! but compute in `f32`. Their inputs are converted, which is exact, and results that other steps read are rounded once. If the
+//! backend has the whole normalisation as one operation, `normalise-rows` has replaced it before this pass.
 
 use super::{cast, cast_as, is_half};
 use crate::ext::ScalarOp;
@@ -20,7 +21,7 @@ use crate::{DataType, Error, Primitive};
 use bb_ir::op::Family;
 use std::collections::{BTreeSet, HashMap};
 
-/// How many steps lie between a root and the sum of squares, at most: exporters need three.
+/// The maximum number of steps between a root and the sum of squares: exporters need three.
 const DEPTH: usize = 12;
 
 pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -45,7 +46,7 @@ pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, 
     widen(trace, &uses, &steps)
 }
 
-/// What is matched so far.
+/// The state of a match.
 struct Matching<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
@@ -57,7 +58,7 @@ struct Matching<'t> {
 }
 
 impl<'t> Matching<'t> {
-    /// Reads the steps around one that may take a root.
+    /// Matches the steps around one that may take a root.
     fn root(&mut self, id: StepId) -> Result<(), Error> {
         let step = self.trace.steps.get(id)?;
         let (&[Some(of), ref power @ ..], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
@@ -81,7 +82,7 @@ impl<'t> Matching<'t> {
         Ok(())
     }
 
-    /// Returns the step that makes a half in each run, with the operation and the operands.
+    /// Returns the step that makes a half, if it runs in each run.
     fn making(&self, value: TraceValue) -> Result<Option<(StepId, &'t Step)>, Error> {
         let Some(id) = self.uses.maker(value)? else { return Ok(None) };
         let step = self.trace.steps.get(id)?;
@@ -92,7 +93,7 @@ impl<'t> Matching<'t> {
         self.constant.get(value).copied()
     }
 
-    /// Returns the operand of a step that gives elements another place, or combines them with constants.
+    /// Returns the operand of a step that only moves elements, or combines them with constants.
     fn carried(&self, step: &Step) -> Result<Option<TraceValue>, Error> {
         use Primitive::{Add, Div, Mul, Reshape, Squeeze, Sub, Transpose, Unsqueeze};
         Ok(match (step.operation.primitive(), step.inputs.as_slice()) {
@@ -104,7 +105,7 @@ impl<'t> Matching<'t> {
         })
     }
 
-    /// Reads a sum or a mean of squares, which constants may scale and shift.
+    /// Matches a sum or a mean of squares, which constants may scale and shift.
     fn sum_of_squares(&self, value: TraceValue, steps: &mut Vec<StepId>) -> Result<bool, Error> {
         let mut value = value;
         for _ in 0..DEPTH {
@@ -114,7 +115,7 @@ impl<'t> Matching<'t> {
                 (Some(Primitive::ReduceMean | Primitive::ReduceSum), &[Some(square)]) => {
                     return self.square(square, steps);
                 }
-                // Operations such as ReduceSumSquare are computed in `f32` already.
+                // Operations like ReduceSumSquare are computed in `f32` already.
                 (Some(Primitive::Cast), &[Some(wide)]) => return self.is_sum(wide),
                 _ => match self.carried(step)? {
                     Some(operand) => operand,
@@ -135,7 +136,7 @@ impl<'t> Matching<'t> {
         Ok(sums && self.trace.values.get(value)?.dtype == DataType::F32)
     }
 
-    /// Reads a square, and the distance from a mean that is squared.
+    /// Matches a square, and the distance from a mean, if that is squared.
     fn square(&self, value: TraceValue, steps: &mut Vec<StepId>) -> Result<bool, Error> {
         let Some((id, step)) = self.making(value)? else { return Ok(false) };
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(false) };
@@ -154,7 +155,7 @@ impl<'t> Matching<'t> {
         Ok(squares)
     }
 
-    /// Reads a difference from a mean.
+    /// Matches a difference from a mean.
     fn distance(&self, value: TraceValue, steps: &mut Vec<StepId>) -> Result<bool, Error> {
         let Some((id, step)) = self.making(value)? else { return Ok(false) };
         let (Some(Primitive::Sub), &[Some(_), Some(mut mean)]) =
@@ -210,7 +211,8 @@ impl<'t> Matching<'t> {
         Ok(())
     }
 
-    /// PyTorch subtracts the mean once for the variance and once more for the quotient: adds the second difference.
+    /// Adds the second difference from the mean: PyTorch subtracts the mean once for the variance and once more for the
+    /// quotient.
     fn dividend(&mut self, value: TraceValue) -> Result<(), Error> {
         let Some((id, step)) = self.making(value)? else { return Ok(()) };
         if let (Some(Primitive::Sub), &[Some(_), Some(mean)]) =
@@ -222,7 +224,7 @@ impl<'t> Matching<'t> {
         Ok(())
     }
 
-    /// Adds the steps that alone read a quotient and scale or shift it by constants.
+    /// Adds the steps that scale or shift a quotient by constants, as long as each is the only reader of its operand.
     fn scaled(&mut self, value: TraceValue) -> Result<(), Error> {
         let mut value = value;
         while let Some(reader) = self.uses.only_reader(value)? {
@@ -247,7 +249,7 @@ fn is(step: &Step, op: ScalarOp) -> bool {
     matches!(step.operation, Operation::Row(own) if own.family == Family::Scalar && own.index == spec.index)
 }
 
-/// Computes steps in `f32`. What nobody but these steps reads is not rounded.
+/// Computes steps in `f32`. Results that only these steps read are not rounded.
 fn widen(trace: &mut Trace, uses: &Uses, steps: &BTreeSet<StepId>) -> Result<usize, Error> {
     let mut edit = trace.edit();
     let mut wide: HashMap<TraceValue, TraceValue> = HashMap::new();

@@ -1,8 +1,9 @@
-//! Keeps halves in `f32` between the operations of a run. What the trace returns is rounded once.
+//! Keeps halves in `f32` between the operations of a run. The results of the trace are rounded once.
 //!
-//! A step is widened if its rule gives `f32` where it gave a half, and if an operand is in `f32` already or another step computes with a
-//! result: a single operation rounds once in any case. Others read what was rounded. What only moves elements stays in
-//! the type in which its operands are, and so does a product of few rows with a weight, which takes as long as reading the weight.
+//! A step is widened if its rule gives `f32` where it gave a half, and if an operand is in `f32` already or another step
+//! computes with a result. A single operation is not widened, because it rounds once in any case. Other steps read rounded
+//! values. Steps that only move elements keep the type of their operands. A product of few rows with a weight stays in halves,
+//! because it takes as long as reading the weight.
 
 use super::{cast, cast_as, is_half};
 use crate::ext::{CreateOp, NnOp, vendor};
@@ -12,7 +13,7 @@ use bb_ir::TensorData;
 use bb_ir::convert::{self, Rounding};
 use std::collections::{HashMap, HashSet};
 
-/// The most rows of a product that is computed with weights of halves.
+/// The maximum number of rows of a product that is computed with weights of halves.
 const FEW_ROWS: usize = 8;
 
 pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
@@ -39,7 +40,7 @@ pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Finds the values with which a step computes, directly or behind steps that only move elements.
+/// Finds the values that a step computes with, directly or behind steps that only move elements.
 fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>, Error> {
     let mut computed = HashSet::new();
     for &id in steps.iter().rev() {
@@ -56,8 +57,8 @@ fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>,
     Ok(computed)
 }
 
-/// Returns whether a step multiplies few rows by a weight. Where the number of rows varies, it does not, so that the bits do not depend
-/// on the extents that came first.
+/// Returns whether a step multiplies few rows by a weight. Returns false if the number of rows varies, so that the bits do not
+/// depend on the extents of the first run.
 fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
         (step.operation.primitive(), step.inputs.as_slice())
@@ -70,7 +71,7 @@ fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     Ok(weighs && rows.varying == Varying::NONE && count <= FEW_ROWS)
 }
 
-/// Returns whether a step of a row only moves elements, or chooses among them.
+/// Returns whether a step of a row only moves elements, or selects some of them.
 fn moves_elements(step: &Step) -> bool {
     use Primitive::{Concat, Gather, Identity, Reshape, Slice, Split, Squeeze, Transpose, Unsqueeze, Where};
     let own = [NnOp::Pad.spec(), NnOp::GatherElements.spec(), NnOp::GatherNd.spec(), CreateOp::Expand.spec()];
@@ -86,11 +87,11 @@ fn moves_elements(step: &Step) -> bool {
 
 struct Widening<'t> {
     edit: TraceEdit<'t>,
-    /// The values with which steps compute.
+    /// The values that steps compute with.
     computed: HashSet<TraceValue>,
-    /// The steps from before, by what they make.
+    /// The original steps, by their results.
     makers: HashMap<TraceValue, StepId>,
-    /// Halves, and what they are in `f32`.
+    /// Halves, and the same values in `f32`.
     wide: HashMap<TraceValue, TraceValue>,
     count: usize,
 }
@@ -118,7 +119,8 @@ impl Widening<'_> {
         self.widen(id, step)
     }
 
-    /// A conversion of what is known in `f32` already, or to a half: the half is made for those alone that read it.
+    /// Rewrites a conversion. It reads the `f32` value of its operand, if there is one. A conversion to a half that ends an
+    /// operator stays for the steps that read the half.
     fn conversion(&mut self, id: StepId, step: &Step) -> Result<(), Error> {
         let (&[Some(operand)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
             return Ok(());
@@ -131,7 +133,7 @@ impl Widening<'_> {
                 self.edit.remove(id)?;
                 self.count += 1;
             }
-            // An explicit rounding.
+            // An explicit rounding stays.
             (Some(_), DataType::F16 | DataType::BF16) => {}
             (Some(wide), _) => {
                 let Step { operation, params, symbolic, origins, phase, .. } = step.clone();
@@ -147,8 +149,8 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Returns whether a conversion is the end of an operator that computes in `f32`, rather than a `Cast` of the model: it comes
-    /// from the node that its operand comes from.
+    /// Returns whether a conversion ends an operator that computes in `f32`, and is not a `Cast` of the model: it comes from
+    /// the node that its operand comes from.
     fn ends_operator(&self, step: &Step, operand: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let is_wide = trace.values.get(operand)?.dtype == DataType::F32;
@@ -159,7 +161,7 @@ impl Widening<'_> {
         })
     }
 
-    /// Puts a step in place of another whose results have the same types.
+    /// Replaces a step by another one whose results have the same types.
     fn replace(&mut self, id: StepId, step: &Step, new: NewStep) -> Result<(), Error> {
         let mut results = Vec::with_capacity(step.outputs.len());
         for &output in &step.outputs {
@@ -186,7 +188,7 @@ impl Widening<'_> {
     /// Computes a step in `f32`, if that gives `f32` where it gave halves and the same types elsewhere.
     fn widen(&mut self, id: StepId, step: Step) -> Result<(), Error> {
         let Operation::Row(spec) = step.operation else { return Ok(()) };
-        // An author's kernel may be written for halves alone.
+        // A vendor's kernel may be written only for halves.
         if vendor::operation(spec).is_some() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The most probable sequences of a search: which are followed, and which have ended.
+//! The most probable sequences of a beam search: the active ones, and the ones that have ended.
 
 use super::options::SearchOptions;
 use super::scores::{Scores, greatest};
@@ -11,24 +11,24 @@ const OP: &str = "a search";
 #[derive(Debug, Default)]
 struct Ended {
     sequences: Vec<(Vec<i32>, f32)>,
-    /// Whether no better one can come.
+    /// Whether no better sequence can follow.
     done: bool,
 }
 
-/// What is known of the sequences that are followed.
+/// The scores of the active sequences, and the sequences that have ended.
 #[derive(Debug)]
 pub(super) struct Beams {
-    /// The score of each sequence that is followed.
+    /// The score of each active sequence.
     scores: Vec<f32>,
     ended: Vec<Ended>,
 }
 
-/// The tokens that follow: for each row the row that it goes on from, and the token.
+/// The next tokens: for each row, the row that it continues, and the token.
 pub(super) type Chosen = Vec<(usize, i32)>;
 
 impl Beams {
     pub(super) fn new(how: &SearchOptions) -> Result<Beams, Error> {
-        // All sequences of an element are the same at first, so that only one of them counts.
+        // All sequences of an element are the same at first, so only one of them counts.
         let score = |row: usize| if row.is_multiple_of(how.beams) { 0.0 } else { -1e9 };
         let scores = memory::collected(OP, (0..how.rows()).map(score))?;
         let ended = memory::collected(OP, (0..how.batch).map(|_| Ended::default()))?;
@@ -41,14 +41,14 @@ impl Beams {
         sequences.map(|(tokens, _)| size_of_val(tokens.as_slice())).sum()
     }
 
-    /// Adds the scores of the sequences to those of the tokens.
+    /// Adds the scores of the sequences to the scores of the tokens.
     pub(super) fn add_to(&self, scores: &mut Scores) {
         for (row, own) in scores.rows_mut().zip(&self.scores) {
             row.iter_mut().for_each(|score| *score += own);
         }
     }
 
-    /// Chooses what follows; `None` if no sequence can get better.
+    /// Chooses the next tokens; `None` if no sequence can get better.
     pub(super) fn choose(
         &mut self,
         how: &SearchOptions,
@@ -96,7 +96,8 @@ impl Beams {
             if ended.sequences.len() < beams {
                 continue;
             }
-            // ONNX Runtime looks from this position on, which for all but the first element is among the scores of others.
+            // ONNX Runtime looks at the scores from this position on. For all elements except the first, they include scores of
+            // other elements.
             let looked_at = best.get(element * beams..(element + 2) * beams).unwrap_or_default();
             let most = looked_at.iter().map(|(_, _, score)| *score).fold(f32::NEG_INFINITY, f32::max);
             let length = sequences.first().map_or(0, Vec::len);
@@ -133,7 +134,7 @@ impl Beams {
 }
 
 impl Ended {
-    /// Adds a sequence, unless it is worse than all and there are enough.
+    /// Adds a sequence, unless there are enough and all of them are at least as good.
     fn add(&mut self, how: &SearchOptions, sequence: &[i32], sum: f32) -> Result<(), Error> {
         let score = normalised(how, sum, sequence.len());
         if self.sequences.len() == how.beams {
@@ -149,7 +150,7 @@ impl Ended {
     }
 }
 
-/// The sum of a sequence's logarithms, by its length.
+/// Returns the sum of a sequence's log probabilities, normalised by its length.
 fn normalised(how: &SearchOptions, sum: f32, length: usize) -> f32 {
     sum / (length as f32).powf(how.length_penalty)
 }

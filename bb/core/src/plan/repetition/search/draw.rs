@@ -1,10 +1,10 @@
-//! Choosing one token for each row: the most probable one, or one that is drawn.
+//! Chooses one token for each row: the most probable one, or a randomly drawn one.
 
 use super::options::Draw;
 use super::scores::{Scores, greatest};
 use crate::Error;
 
-/// Returns the most probable token of each row, and of equal ones the first.
+/// Returns the most probable token of each row; the first one if several are equal.
 pub(super) fn most_probable(scores: &Scores) -> Result<Vec<i32>, Error> {
     scores.rows().map(|row| token(greatest(row, 1)?.first().copied())).collect()
 }
@@ -25,7 +25,7 @@ impl Draw {
             let mut leaves = Vec::new();
             let mut sum = 0.0f32;
             if self.from_first {
-                // What is behind those that reach the probability.
+                // Drops the tokens after those whose probabilities together exceed `top_p`.
                 for pair in order.windows(2) {
                     let [at, next] = *pair else { continue };
                     sum += probability(at);
@@ -53,7 +53,7 @@ impl Draw {
     }
 }
 
-/// Returns the token of each row that a number from 0 to 1 draws.
+/// Draws a token for each row with a random number from 0 to 1.
 pub(super) fn drawn(scores: &Scores, mut random: impl FnMut() -> f64) -> Result<Vec<i32>, Error> {
     let mut tokens = Vec::new();
     for row in scores.rows() {
@@ -65,7 +65,7 @@ pub(super) fn drawn(scores: &Scores, mut random: impl FnMut() -> f64) -> Result<
             *weight > 0.0 && sum > drawn * total
         });
         let chosen = match chosen {
-            // Sums are rounded, so that none may exceed the product.
+            // Sums are rounded, so it is possible that none exceeds the product.
             None => weights.iter().rposition(|weight| *weight > 0.0).or(greatest(row, 1)?.first().copied()),
             chosen => chosen,
         };
@@ -74,7 +74,7 @@ pub(super) fn drawn(scores: &Scores, mut random: impl FnMut() -> f64) -> Result<
     Ok(tokens)
 }
 
-/// Returns what the tokens' probabilities are proportional to.
+/// Returns numbers that are proportional to the tokens' probabilities.
 fn weights(row: &[f32]) -> Vec<f64> {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     row.iter().map(|x| f64::from(x - most).exp()).collect()

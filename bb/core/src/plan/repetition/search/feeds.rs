@@ -1,10 +1,10 @@
-//! What subgraphs of a search are given, and what they keep of the sequences.
+//! The inputs of a search's subgraphs, and the state of its sequences on the backend.
 //!
-//! A decoder of the kind of GPT-2 takes tokens, positions, a mask and a cache for each layer, `[2, rows, heads, length, size]`. One
-//! of the kind of T5 takes tokens, the mask of the encoder and maybe what the encoder made, then keys and values of each layer's own
-//! attention, and of its attention to the encoder. One of the kind of Whisper takes no mask, because its encoder hears, and its
-//! encoder begins with the tokens that are given. All may take, behind the caches, how much of a cache is in use, how many
-//! sequences each element of the batch has, and which sequence's cache has each position.
+//! A decoder of the GPT-2 kind takes tokens, positions, a mask and a cache for each layer, `[2, rows, heads, length, size]`. A
+//! decoder of the T5 kind takes tokens, the mask of the encoder and maybe the encoder's output, then keys and values of each
+//! layer's self-attention, and of its attention to the encoder. A decoder of the Whisper kind takes no mask, because the input of
+//! its encoder is sound; the encoder also takes the prompt. After the caches, all decoders may take the used length of a cache, the
+//! number of sequences for each element of the batch, and for each position the sequence whose cache contains it.
 
 use super::beams::Chosen;
 use super::options::SearchOptions;
@@ -22,7 +22,7 @@ const OP: &str = "a search";
 /// The subgraph that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The encoder, which may also begin to decode.
+    /// The encoder, which may also run the first step of decoding.
     Encoder,
     /// The first run of a decoder.
     First,
@@ -30,48 +30,48 @@ enum Stage {
     Later,
 }
 
-/// What an input of a subgraph is declared as.
+/// The declared type of a subgraph's input.
 #[derive(Debug, Clone)]
 struct Port {
     dtype: DataType,
     shape: Option<Vec<Dim>>,
 }
 
-/// What the subgraphs get and keep.
+/// The inputs and the state of the subgraphs.
 #[derive(Debug)]
 pub(super) struct Feeds<T> {
     stage: Stage,
-    /// The body of the first run of a decoder.
+    /// The attribute with the body of the decoder's first run.
     first: &'static str,
     decoder: Vec<Port>,
     encoder: Vec<Port>,
-    /// How many results of the encoder go before its caches.
+    /// The number of encoder results before its caches.
     before_caches: usize,
-    /// Whether the decoder takes what the encoder made.
+    /// Whether the decoder takes the encoder's output.
     hidden: bool,
-    /// How many inputs of the decoder are caches that grow.
+    /// The number of decoder inputs that are growing caches.
     growing: usize,
-    /// The input of the decoder behind its caches.
+    /// The index of the first decoder input after its caches.
     behind: usize,
-    /// Whether caches have room for the longest sequences from the beginning on.
+    /// Whether caches have room for the longest sequences from the start.
     shared: bool,
-    /// Whether the keys that the first run gives must be put into groups.
+    /// Whether the keys that the first run returns must be grouped.
     groups: bool,
-    /// The tokens that are given.
+    /// The tokens of the prompt.
     prompt: Vec<Vec<i32>>,
-    /// Which tokens count: for a decoder those of each row, for an encoder those of each element of the batch.
+    /// The mask of the tokens: for a decoder, a mask of each row; for an encoder, a mask of each element of the batch.
     mask: Vec<Vec<i32>>,
     /// The position of the next token of each row.
     positions: Vec<i32>,
-    /// The caches that grow.
+    /// The growing caches.
     past: Vec<T>,
-    /// What the encoder made, if the decoder takes it, and the keys and values of it.
+    /// The encoder's output, if the decoder takes it, and the keys and values computed from it.
     encoded: Vec<T>,
     /// The mask of the encoder, for each row.
     encoder_mask: Option<T>,
-    /// What the encoder hears.
+    /// The sound that is the encoder's input.
     sound: Option<T>,
-    /// For each row and position the sequence of the same element whose cache has the position.
+    /// For each row and position, the sequence of the same element whose cache contains the position.
     origins: Vec<Vec<i32>>,
 }
 
@@ -90,7 +90,7 @@ impl<T: Tensor> Feeds<T> {
         let decoder = ports(body);
         let caches = body.outputs.len().saturating_sub(1);
         let named = |at: usize, name: &str| body.inputs.get(at).is_some_and(|id| body.name_of(*id) == name);
-        // The mask of what is heard is not given.
+        // For sound, the decoder takes no mask of the encoder.
         let given = if how.hears { 1 } else { 2 };
         let hidden = how.encodes && named(given, "encoder_hidden_states");
         let (leading, behind) = match how.encodes {
@@ -131,7 +131,7 @@ impl<T: Tensor> Feeds<T> {
             }
         }
         let counts = |row: &[i32]| -> Vec<i32> {
-            // An encoder's padding is on the left; a token like it may end the sequence.
+            // An encoder's padding is on the left; a later token with the same value may end the sequence.
             let mut begun = false;
             let one = |token: &i32| {
                 begun |= *token != how.padding;
@@ -182,7 +182,7 @@ impl<T: Tensor> Feeds<T> {
         Ok(new)
     }
 
-    /// Returns what is kept, in bytes.
+    /// Returns the bytes that are kept.
     pub(super) fn bytes(&self) -> usize {
         let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask).chain(&self.sound);
         let held: usize = tensors.map(crate::plan::run_state::taken).fold(0, usize::saturating_add);
@@ -190,7 +190,7 @@ impl<T: Tensor> Feeds<T> {
         rows.map(|row| size_of_val(row.as_slice())).fold(held, usize::saturating_add)
     }
 
-    /// Makes a cache without contents.
+    /// Creates an empty cache.
     fn room<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -220,7 +220,7 @@ impl<T: Tensor> Feeds<T> {
         super::super::empty(on, port.dtype, &extents)
     }
 
-    /// Makes rows of integers an input of a subgraph.
+    /// Converts rows of integers to an input of a subgraph.
     fn ints<B: Backend<Tensor = T> + ?Sized>(
         on: &B,
         how: &SearchOptions,
@@ -252,7 +252,7 @@ impl<T: Tensor> Feeds<T> {
         Ok(Item::Parts(OnnxValue::Tensor(on.constant(&data.map_err(Error::from)?)?)))
     }
 
-    /// Returns what runs next, and its inputs.
+    /// Returns the next subgraph to run, and its inputs.
     pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -318,7 +318,7 @@ impl<T: Tensor> Feeds<T> {
         Ok(Round { body: if first { self.first } else { "decoder" }, given })
     }
 
-    /// Adds what the decoder takes behind its caches.
+    /// Adds the decoder inputs after its caches.
     fn behind_caches<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -333,7 +333,7 @@ impl<T: Tensor> Feeds<T> {
         };
         if let Some(port) = port(0) {
             let length = sequences.first().map_or(0, Vec::len);
-            // A decoder behind an encoder that only encodes begins with nothing, and so does the first run of another.
+            // The caches are empty in the first run of a decoder, unless its encoder has begun to decode.
             let used = if self.stage == Stage::First { 0 } else { length - 1 };
             given.push(one(port, used)?);
         }
@@ -347,7 +347,7 @@ impl<T: Tensor> Feeds<T> {
         Ok(())
     }
 
-    /// Takes what a subgraph gave, and returns its logits; `None` if it gives none.
+    /// Stores the results of a subgraph, and returns its logits; `None` if it has no logits.
     pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -366,7 +366,7 @@ impl<T: Tensor> Feeds<T> {
             }
             return Ok(logits);
         }
-        // Each element of the batch is followed by several sequences.
+        // Each element of the batch is continued by several sequences.
         let rows: Vec<i64> = (0..how.rows()).map(|row| (row / how.beams) as i64).collect();
         let index = TensorData::new(&[rows.len()], &rows).map_err(Error::from)?;
         let index = on.constant(&index)?;
@@ -391,7 +391,7 @@ impl<T: Tensor> Feeds<T> {
         Ok(logits)
     }
 
-    /// Gives a cache room for the longest sequence, if the decoder wants it.
+    /// Extends a cache to the length of the longest sequence, if the decoder requires it.
     fn lengthened<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -405,7 +405,7 @@ impl<T: Tensor> Feeds<T> {
         on.concat(&[&x, &rest], 2)
     }
 
-    /// Goes on from the rows that were chosen.
+    /// Continues from the rows that were chosen.
     pub(super) fn select<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -439,8 +439,8 @@ impl<T: Tensor> Feeds<T> {
         Ok(())
     }
 
-    /// Notes for each row which caches have its positions. They stay where they were; those behind the first `kept` will be in the
-    /// row's own.
+    /// Records the caches that contain the positions of each row. The first `kept` positions stay in their caches; later positions
+    /// will be stored in the row's own cache.
     fn follow(&mut self, how: &SearchOptions, chosen: &Chosen, kept: usize) {
         let before = std::mem::take(&mut self.origins);
         let origins = |(own, (row, _)): (usize, &(usize, i32))| {
@@ -453,24 +453,24 @@ impl<T: Tensor> Feeds<T> {
     }
 }
 
-/// Returns whether a decoder takes keys in groups.
+/// Returns whether a decoder takes grouped keys.
 fn has_groups(body: &Graph) -> bool {
     body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
 }
 
-/// Puts the keys of a cache `[2, rows, heads, room, size]` into groups.
+/// Groups the keys of a cache `[2, rows, heads, room, size]`.
 fn grouped<B: Backend + ?Sized>(on: &B, past: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let part = |at: i64| on.slice(past, &[at], &[at + 1], &[0], &[]);
     let keys = grouped_keys(on, &on.squeeze(&part(0)?, &[0])?, past.dtype(), false)?;
     on.concat(&[&on.unsqueeze(&keys, &[0])?, &part(1)?], 0)
 }
 
-/// Returns what the inputs of a subgraph are declared as.
+/// Returns the declared types of a subgraph's inputs.
 fn ports(body: &Graph) -> Vec<Port> {
     let declared = |value: &bb_ir::graph::ValueId| {
         match body.values.get(value.index()).map(|v| v.claimed()) {
             Some(ValueType::Tensor { dtype, shape }) => Port { dtype, shape },
-            // Tokens, unless the subgraph says otherwise.
+            // An undeclared input is assumed to take tokens.
             _ => Port { dtype: DataType::I32, shape: None },
         }
     };

@@ -1,9 +1,9 @@
-//! How searches run their subgraphs: `BeamSearch`, `WhisperBeamSearch`, `GreedySearch` and `Sampling` of `com.microsoft`.
+//! Searches: `BeamSearch`, `WhisperBeamSearch`, `GreedySearch` and `Sampling` of `com.microsoft`.
 //!
-//! A subgraph says for each sequence how probable each token is that may follow. The tokens are chosen on the host
-//! (`scores.rs`, `beams.rs`, `draw.rs`); what subgraphs keep of a sequence stays on the backend (`feeds.rs`).
+//! A subgraph computes logits of the next token for each sequence. The tokens are chosen on the host (`scores.rs`, `beams.rs`,
+//! `draw.rs`); the state of the subgraphs stays on the backend (`feeds.rs`).
 //!
-//! Source: the schemas of ONNX Runtime 1.32, and what its CPU kernels compute.
+//! Source: the schemas of ONNX Runtime 1.32, and the results of its CPU kernels.
 
 mod beams;
 mod draw;
@@ -29,24 +29,24 @@ use scores::Scores;
 
 const OP: &str = "a search";
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Found<T> {
     how: SearchOptions,
     feeds: Feeds<T>,
-    /// The tokens of each sequence that is followed.
+    /// The tokens of each active sequence.
     sequences: Vec<Vec<i32>>,
-    /// How many tokens were added to each.
+    /// The number of tokens that were added to each sequence.
     added: usize,
-    /// The sequences' scores and those that ended, where the best are followed.
+    /// For a beam search: the scores of the sequences, and the sequences that have ended.
     beams: Option<Beams>,
-    /// Where one token is chosen: which sequences have ended.
+    /// For other searches: whether each sequence has ended.
     ended: Vec<bool>,
-    /// The stream of the tokens that are drawn.
+    /// The random numbers, if tokens are drawn.
     random: Option<Mersenne>,
-    /// The scores of all tokens, step by step, if they are wanted.
+    /// The scores of all tokens, step by step, if they are an output.
     scores: Vec<Vec<f32>>,
-    /// How probable silence is in each element of the batch, if that is wanted.
+    /// The probability of silence in each element of the batch, if it is an output.
     silence: Vec<f32>,
     vocabulary: usize,
     over: bool,
@@ -80,7 +80,7 @@ impl<T: Tensor> Found<T> {
         Ok(Found { how, feeds, sequences, added: 0, beams, ended, random, scores, silence, vocabulary, over })
     }
 
-    /// Returns what is kept between two iterations.
+    /// Returns the bytes that are kept between two iterations.
     pub(super) fn bytes(&self) -> usize {
         let tokens: usize = self.sequences.iter().map(|row| size_of_val(row.as_slice())).sum();
         let scores: usize = self.scores.iter().map(|step| size_of_val(step.as_slice())).sum();
@@ -88,7 +88,7 @@ impl<T: Tensor> Found<T> {
         [tokens, scores, ended].iter().fold(self.feeds.bytes(), |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Begins an iteration, or returns `None` if the sequences are long enough.
+    /// Begins an iteration; returns `None` if the search is over.
     pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -99,7 +99,7 @@ impl<T: Tensor> Found<T> {
         self.feeds.next(on, &self.how, &self.sequences).map(Some)
     }
 
-    /// Takes what a subgraph gave.
+    /// Processes the results of a subgraph.
     pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -145,10 +145,10 @@ impl<T: Tensor> Found<T> {
         Ok(())
     }
 
-    /// Reads the logits behind the last token of each sequence, `[rows, length, tokens]`.
+    /// Reads the logits after the last token of each sequence; `logits` is `[rows, length, tokens]`.
     fn read<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B, logits: &T) -> Result<Scores, B::Error> {
         let rows = self.how.rows();
-        // A subgraph that runs before the sequences part gives a row for each element of the batch.
+        // Before the sequences of an element differ, a subgraph may return one row for each element of the batch.
         let (length, width, repeat) = match *logits.shape() {
             [all, length, width] if all == rows => (length, width, 1),
             [all, length, width] if all == self.how.batch => (length, width, self.how.beams),
@@ -206,7 +206,7 @@ impl<T: Tensor> Found<T> {
         Ok(Scores { vocabulary, elements })
     }
 
-    /// Chooses the tokens that follow; `None` if no sequence goes on.
+    /// Chooses the next tokens; `None` if no sequence continues.
     fn choose(&mut self, scores: &mut Scores) -> Result<Option<Chosen>, Error> {
         let first = self.added == 0;
         if let Some(beams) = &mut self.beams {
@@ -285,7 +285,7 @@ impl<T: Tensor> Found<T> {
             results.push(tensor(numbers(&extents, &all)?)?);
         }
         if how.silence.is_some() {
-            // The results before it that the model does not have are not read.
+            // Results before it that the model omits are not read.
             while results.len() < 4 {
                 results.push(tensor(numbers(&[0], &[])?)?);
             }

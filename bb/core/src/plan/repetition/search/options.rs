@@ -1,4 +1,4 @@
-//! What the operands and attributes of a search say.
+//! The options of a search, read from its operands and attributes.
 
 use super::speech::Marks;
 use crate::contract::check_value;
@@ -13,7 +13,7 @@ use bb_ir::{DataType, Limits, TensorData};
 /// The most sequences that a search follows for each element of the batch.
 const MOST_BEAMS: i64 = 1 << 12;
 
-/// Positions of operands that the operators have at different places.
+/// The positions of operands that differ between the operators.
 struct Places {
     repetition: usize,
     vocab_mask: usize,
@@ -21,44 +21,44 @@ struct Places {
     attention_mask: usize,
 }
 
-/// What a search keeps to.
+/// The options of a search.
 #[derive(Debug)]
 pub(super) struct SearchOptions {
     /// The operator, for errors.
     op: String,
     /// Whether an encoder runs first.
     pub(super) encodes: bool,
-    /// Whether the encoder hears speech, and begins to decode with tokens that are given.
+    /// Whether the encoder takes speech, and begins to decode with the given tokens.
     pub(super) hears: bool,
     pub(super) batch: usize,
     pub(super) beams: usize,
-    /// How many sequences are returned for each element of the batch.
+    /// The number of sequences that are returned for each element of the batch.
     pub(super) returned: usize,
-    /// How many tokens a sequence has at most, those that were given included.
+    /// The most tokens of a sequence, including the given tokens.
     pub(super) most: usize,
-    /// Until a sequence has so many tokens, it may not end.
+    /// The number of tokens that a sequence must have before it may end.
     pub(super) least: usize,
     pub(super) end: i32,
     pub(super) padding: i32,
-    /// The token with which decoding begins behind an encoder.
+    /// The token that decoding begins with after an encoder.
     pub(super) start: i32,
     pub(super) length_penalty: f32,
     pub(super) early_stopping: bool,
     pub(super) repetition_penalty: f32,
-    /// How many tokens in a row may not occur twice; 0 for no limit.
+    /// The number of tokens in a row that may not occur twice; 0 for no limit.
     pub(super) ngram: usize,
-    /// How many of the logits count, if that is said.
+    /// The number of logits that are used, if it is given.
     pub(super) vocabulary: Option<usize>,
-    /// For each token whether it may follow.
+    /// For each token, whether it may follow.
     pub(super) mask: Option<Vec<bool>>,
-    /// For each element of the batch and each token whether it may follow what was given.
+    /// For each element of the batch and each token, whether the token may follow the prompt.
     pub(super) prefix_mask: Option<Vec<bool>>,
-    /// For each element of the batch and each token what its score is lowered by.
+    /// For each element of the batch and each token, the number that is subtracted from the token's score.
     pub(super) presence: Option<Vec<f32>>,
     pub(super) temperature: f32,
-    /// The marks of time that speech has, if they are to be kept in order.
+    /// The timestamp tokens of speech, if their order is enforced.
     pub(super) marks: Option<Marks>,
-    /// The token of silence, if its probability is wanted.
+    /// The token of silence, if its probability is an output.
     pub(super) silence: Option<i32>,
     pub(super) draw: Draw,
     /// The element type of scores.
@@ -66,13 +66,13 @@ pub(super) struct SearchOptions {
     pub(super) wants: [bool; 3],
 }
 
-/// How a token is drawn.
+/// The options for drawing a token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
     pub(super) top_p: f32,
     pub(super) filtered: f32,
     pub(super) kept: usize,
-    /// Whether the most probable tokens are kept, beginning with the first, instead of the least ones being left out.
+    /// Whether to keep tokens starting with the most probable one, instead of dropping tokens starting with the least probable one.
     pub(super) from_first: bool,
     pub(super) seed: u64,
 }
@@ -144,11 +144,11 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 }
 
-/// The tokens that are given, row by row, and which of them count, if that is said.
+/// The given tokens, row by row, and their mask, if there is one.
 pub(super) struct Prompt<T> {
     pub(super) tokens: Vec<Vec<i32>>,
     pub(super) mask: Option<Vec<Vec<i32>>>,
-    /// What is heard, in place of tokens for the encoder.
+    /// The sound that an encoder takes instead of tokens.
     pub(super) sound: Option<T>,
 }
 
@@ -157,7 +157,7 @@ impl SearchOptions {
         wrong(&self.op, part, problem)
     }
 
-    /// Returns how many sequences are followed.
+    /// Returns the number of active sequences.
     pub(super) fn rows(&self) -> usize {
         self.batch.saturating_mul(self.beams)
     }
@@ -283,7 +283,7 @@ impl SearchOptions {
             .map_err(|_| wrong(op, NodePart::Operand(8), format!("is {seed}, expected 0 or more")))?;
         let temperature = match kind {
             Search::Sampling => float("temperature", 1.0)?,
-            // As in ONNX Runtime, there is none that is not positive.
+            // As in ONNX Runtime, a temperature that is not positive is ignored.
             Search::Speech => given.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
             Search::Beams | Search::Greedy => 1.0,
         };
@@ -347,7 +347,7 @@ impl SearchOptions {
     }
 }
 
-/// Refuses what a search of speech is not served with.
+/// Refuses operands and attributes that a search of speech does not support.
 fn unheard<T: Tensor>(node: &Node, given: &SearchOperands<'_, T>) -> Result<(), Error> {
     let op = node.op_type.as_str();
     for (index, why) in [(9, "an encoder of speech takes no mask"), (13, "it belongs to `cross_qk`")] {
@@ -363,7 +363,7 @@ fn unheard<T: Tensor>(node: &Node, given: &SearchOperands<'_, T>) -> Result<(), 
     Ok(())
 }
 
-/// Refuses attributes that the operator is not served with.
+/// Refuses attributes that the operator does not support.
 fn known(kind: Search, node: &Node) -> Result<(), Error> {
     const ALL: &[&str] = &[
         "decoder",

@@ -1,6 +1,6 @@
-//! The scores of tokens that may follow: logits, changed by penalties and masks.
+//! The scores of the next tokens: logits, changed by penalties and masks.
 //!
-//! A token that may not follow has the least finite score, so that there is always one that is chosen.
+//! A forbidden token has the least finite score, so that some token can always be chosen.
 
 use super::options::SearchOptions;
 use crate::Error;
@@ -26,7 +26,7 @@ impl Scores {
         self.elements.chunks_mut(self.vocabulary.max(1))
     }
 
-    /// Replaces logits by logarithms of probabilities.
+    /// Replaces logits by log probabilities.
     pub(super) fn normalise(&mut self) {
         let mut pace = Pace::new();
         for row in self.rows_mut() {
@@ -38,7 +38,7 @@ impl Scores {
         }
     }
 
-    /// Applies penalties and masks; `first` tells whether nothing was added to the sequences yet.
+    /// Applies penalties and masks; `first` is true if no token was added to the sequences yet.
     pub(super) fn restrict(
         &mut self,
         how: &SearchOptions,
@@ -90,7 +90,7 @@ impl Scores {
     }
 }
 
-/// Lowers the scores of tokens that the sequence has.
+/// Lowers the scores of tokens that are already in the sequence.
 fn repeated(row: &mut [f32], sequence: &[i32], penalty: f32) -> Result<(), Error> {
     let mut seen = memory::copied(OP, sequence)?;
     seen.sort_unstable();
@@ -115,7 +115,7 @@ fn masked(row: &mut [f32], mask: &[bool]) {
     }
 }
 
-/// Returns the positions of the `count` greatest numbers, the greatest first, and of equal ones the first.
+/// Returns the positions of the `count` greatest numbers, the greatest first. Equal numbers keep their order.
 pub(super) fn greatest(numbers: &[f32], count: usize) -> Result<Vec<usize>, Error> {
     let mut order: Vec<usize> = memory::collected(OP, 0..numbers.len())?;
     let number = |at: &usize| numbers.get(*at).copied().unwrap_or(f32::NEG_INFINITY) + 0.0;

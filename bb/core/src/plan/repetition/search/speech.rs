@@ -1,24 +1,24 @@
-//! What a search of speech does beside others: marks of time come in pairs and do not go back, and silence has a probability.
+//! Additional rules of a search of speech: timestamps come in pairs and do not decrease, and silence has a probability.
 //!
-//! Source: the schema of `WhisperBeamSearch`, and what ONNX Runtime 1.32 does where `logits_processor` is 1.
+//! Source: the schema of `WhisperBeamSearch`, and the behaviour of ONNX Runtime 1.32 if `logits_processor` is 1.
 
 use super::options::wrong;
 use super::scores::Scores;
 use crate::Error;
 use bb_ir::graph::Node;
 
-/// The greatest mark with which a sequence may begin, counted from the first.
+/// The greatest timestamp that a sequence may begin with, counted from the first timestamp.
 const LATEST: usize = 50;
 
-/// The tokens of a model of speech that have a meaning of their own. A negative number is no token.
+/// The special tokens of a speech model. A negative number is no token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks {
     end: i64,
-    /// The first mark of time; all tokens behind it are marks.
+    /// The first timestamp; all tokens after it are timestamps.
     first: usize,
-    /// What never follows.
+    /// The tokens that are never chosen.
     never: [i64; 2],
-    /// What follows no mark that is complete.
+    /// The tokens that are not chosen once a token follows the first timestamp.
     tasks: [i64; 3],
 }
 
@@ -43,15 +43,15 @@ impl Marks {
         })
     }
 
-    /// Returns the first mark of time.
+    /// Returns the first timestamp.
     pub(super) fn first(&self) -> usize {
         self.first
     }
 
-    /// Forbids what may not follow a sequence.
+    /// Forbids the tokens that may not follow a sequence.
     pub(super) fn restrict(&self, row: &mut [f32], sequence: &[i32]) {
         let is_mark = |token: &i32| usize::try_from(*token).is_ok_and(|token| token >= self.first);
-        // What was given, and the first mark.
+        // The number of tokens up to the first timestamp.
         let begun = sequence.iter().position(is_mark).map_or(sequence.len(), |at| at + 1);
         let later = sequence.len() > begun;
         for token in self.never.iter().chain(self.tasks.iter().filter(|_| later)) {
@@ -74,7 +74,7 @@ impl Marks {
         if !later {
             forbid(row, self.first.saturating_add(LATEST + 1), usize::MAX);
         }
-        // If marks together are more probable than any other token, a mark follows.
+        // If the timestamps together are more probable than any other token, a timestamp follows.
         let Some((others, marks)) = row.split_at_mut_checked(self.first) else { return };
         let most = marks.iter().copied().fold(f32::MIN, f32::max);
         let sum: f32 = marks.iter().map(|score| (score - most).exp()).sum();
@@ -84,13 +84,13 @@ impl Marks {
     }
 }
 
-/// Forbids the tokens from `from` to `to`, without the last.
+/// Forbids the tokens `from..to`.
 fn forbid(row: &mut [f32], from: usize, to: usize) {
     let count = to.saturating_sub(from);
     row.iter_mut().skip(from).take(count).for_each(|score| *score = f32::MIN);
 }
 
-/// Returns how probable a token is by the first logits of each element of the batch, whose sequences have `beams` rows.
+/// Returns the probability of a token by the first logits of each element of the batch; each element has `beams` rows.
 pub(super) fn probability(logits: &Scores, token: usize, beams: usize) -> Vec<f32> {
     let of_row = |row: &[f32]| {
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -6,7 +6,7 @@ use crate::plan::rows::place::{Rows, Spread};
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Computes over the dimensions from one on.
+/// Rule of operations that compute over all dimensions from the named one on.
 pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     let found = broadcast(call, 0)?;
     let from = call.axis(param, call.result().len())?;
@@ -16,7 +16,7 @@ pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     }
 }
 
-/// Computes over one dimension.
+/// Rule of operations that compute over one dimension.
 pub(super) fn over(call: &Call<'_>, param: usize) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     if call.axis(param, shape.len())? == rows.axis { Err(Mixes::Along) } else { one(rows) }
@@ -39,11 +39,11 @@ pub(super) fn reduce(call: &Call<'_>) -> Found {
 pub(super) fn matmul(call: &Call<'_>) -> Found {
     let ((left, a), (right, b)) = (call.operand(0)?, call.operand(1)?);
     let rank = call.result().len();
-    // Where a dimension of matrices of a stack is in the result.
+    // Maps a dimension of a stack of matrices to the result.
     let stacked = |rows: Rows, shape: &[usize]| {
         (rows.axis + 2 < shape.len()).then(|| rows.along(rank + rows.axis - shape.len()))
     };
-    // Vectors are matrices of one row or column, which the result does not have.
+    // Vectors are matrices with one row or column, which the result does not have.
     let stack = |shape: &[usize], other: &[usize]| {
         if other.len() == 1 { rank + 1 - shape.len() } else { rank - shape.len().min(rank) }
     };
@@ -86,7 +86,8 @@ pub(super) fn matmul(call: &Call<'_>) -> Found {
     }
 }
 
-/// Zero points are shared. One of several elements belongs to rows of the left operand, or to columns of the right one.
+/// Zero points must be shared. A zero point with several elements belongs to rows of the left operand, or to columns of the right
+/// one.
 pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     call.rest_is_shared(1)?;
     let single = |at: usize| {
@@ -96,7 +97,7 @@ pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     if single(2) { matmul(call) } else { Err(Mixes::Position) }
 }
 
-/// The first operand has images in its first dimension, and all others are shared.
+/// The first operand has images in its first dimension; all others must be shared.
 pub(super) fn images(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -122,7 +123,7 @@ pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
             return Err(Mixes::Places);
         }
     }
-    // The states of a layer with integer weights are quantised by the range of all of them.
+    // With integer weights, the states are quantised by their common range.
     let quantised = matches!(call.operands.get(4), Some(Some(_))) && states.contains(&6);
     if quantised {
         return Err(Mixes::Along);
@@ -130,7 +131,7 @@ pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
     Ok(smallvec![Spread::Rows(rows), Spread::Rows(state)])
 }
 
-/// Scales are one for all, or belong to one dimension, or have all dimensions.
+/// The scale is a single number, or has one dimension, or has all dimensions.
 pub(super) fn scaled(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -138,11 +139,11 @@ pub(super) fn scaled(call: &Call<'_>) -> Found {
     if scale.iter().all(|n| *n == 1) && scale.len() < 2 {
         return one(rows);
     }
-    // The parameters are the type, then the options, of which the dimension is the first.
+    // The parameters are the type, then the options; the first option is the dimension.
     if scale.len() == 1 && call.axis(1, shape.len())? != rows.axis { one(rows) } else { Err(Mixes::Position) }
 }
 
-/// `[n, c, d…]` and positions `[n, o…, r]`. Each channel is sampled alone.
+/// `[n, c, d…]` and positions `[n, o…, r]`. Each channel is sampled separately.
 pub(super) fn sampled(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     match call.operand(1)?.0 {
@@ -157,7 +158,7 @@ pub(super) fn sampled(call: &Call<'_>) -> Found {
 pub(super) fn attention(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
-    // The first dimension of operands without a batch is that of the positions.
+    // In operands without a batch, the first dimension is the positions.
     if rows.axis != 0 || !alike || shape.len() != 4 {
         return Err(Mixes::Places);
     }

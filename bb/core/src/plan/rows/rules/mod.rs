@@ -1,7 +1,7 @@
-//! Where rows are in the results of operations: the rules that rows of operations name (`batch:`).
+//! The location of rows in the results of operations: the rules that the tables of operations name (`batch:`).
 //!
-//! A rule is given where rows are in the operands, and says where they are in the results, or how the operation mixes them. Whether
-//! the results have the extents that this needs is compared by the caller (`Spread::fits`), for all rules alike.
+//! The input of a rule is the location of rows in the operands. Its result is their location in the results, or the reason why the
+//! operation mixes them. The caller checks the extents of the results (`Spread::fits`) for all rules.
 
 mod layers;
 mod moves;
@@ -14,7 +14,7 @@ use crate::trace::SymbolicParams;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use smallvec::{SmallVec, smallvec};
 
-/// How an operation mixes rows, or why that is not known.
+/// The reason why an operation mixes rows, or may mix them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mixes {
     /// It computes along the rows.
@@ -23,18 +23,18 @@ pub(super) enum Mixes {
     Position,
     /// It multiplies over the rows.
     Product,
-    /// It combines values in which rows are in different places.
+    /// It combines values with rows in different places.
     Places,
-    /// It takes the number of rows as a number.
+    /// It uses the number of rows as a number.
     Number,
-    /// Its result's extents do not follow the rows.
+    /// The extents of its result do not follow the rows.
     Extents,
     /// It has no rule.
     Unknown,
 }
 
 impl Mixes {
-    /// What the operation does, after its name.
+    /// Returns a description of the reason, to follow the operation's name.
     pub(super) fn text(self) -> &'static str {
         match self {
             Mixes::Along => "computes over the rows",
@@ -48,17 +48,17 @@ impl Mixes {
     }
 }
 
-/// Where rows are in each result; the last entry counts for all further results.
+/// The location of rows in each result; the last entry applies to all further results.
 pub(super) type Found = Result<SmallVec<[Spread; 1]>, Mixes>;
 
-/// An operand: where its rows are, and its extents.
+/// An operand: the location of its rows, and its extents.
 pub(super) type Operand<'a> = (Spread, &'a [usize]);
 
-/// A step, as rules see it.
+/// The arguments of a rule: a step with the location of rows in its operands.
 pub(super) struct Call<'a> {
     pub(super) spec: &'static OpSpec,
     pub(super) params: &'a [Param<'static>],
-    /// The parameters that follow the number of rows.
+    /// The parameters that depend on the number of rows.
     pub(super) symbolic: Option<&'a SymbolicParams>,
     pub(super) operands: &'a [Option<Operand<'a>>],
     pub(super) results: &'a [&'a [usize]],
@@ -66,19 +66,19 @@ pub(super) struct Call<'a> {
     pub(super) rows: usize,
 }
 
-/// How an operation keeps rows apart.
+/// The rule by which an operation keeps rows separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BatchRule {
-    /// Operands broadcast; each element of the results is made of those in its place. The last dimensions, as many as the number
-    /// says, are computed over.
+    /// Operands broadcast, and each element of a result is computed from the elements at its position. The operation computes over
+    /// this number of last dimensions.
     Broadcast(usize),
-    /// As `Broadcast`, and computes over the dimensions from the one that the parameter of this position names.
+    /// As `Broadcast`, and computes over all dimensions from the one that the parameter at this position names.
     Norm(usize),
-    /// Computes over the dimension that the parameter of this position names; the results have all other dimensions of the operand.
+    /// Computes over the dimension that the parameter at this position names; the results have all other dimensions of the operand.
     Over(usize),
     Reduce,
     MatMul,
-    /// A product of integers with zero points behind the factors.
+    /// A product of integers; the zero points follow the factors.
     MatMulInteger,
     Reshape,
     Transpose,
@@ -94,19 +94,19 @@ enum BatchRule {
     ScatterNd,
     Pad,
     Expand,
-    /// Makes a value of parameters alone, or of an operand's type.
+    /// A value that depends only on parameters, or on an operand's type.
     Made,
-    /// Makes a value of equal elements; the extents are a parameter or an operand's.
+    /// A value of equal elements; the extents are a parameter or the extents of an operand.
     Filled,
-    /// The first operand has its rows in the first dimension, as has the result; all others are shared.
+    /// The first operand and the result have their rows in the first dimension; all other operands are shared.
     Images,
-    /// The operand is computed channel by channel.
+    /// Each channel of the operand is computed separately.
     Pool,
     /// A recurrent layer; the operands at these positions are states, `[n, …]`, and lengths.
     Recurrent(&'static [usize]),
-    /// Scales belong to a dimension.
+    /// The scales belong to a dimension.
     Scaled,
-    /// Images and the positions at which they are sampled.
+    /// Images, and the positions where they are sampled.
     Sampled,
     Attention,
     /// Rows of the first operand with rows of the second, `[n, …]` and `[m, …]` to `[n, m]`.
@@ -126,10 +126,11 @@ pub(super) fn known() -> Vec<(Family, OpSet)> {
     known
 }
 
-/// Returns where rows are in the results of a step.
+/// Returns the location of rows in the results of a step.
 pub(super) fn apply(call: &Call<'_>) -> Found {
     let rule = rule(call.spec).ok_or(Mixes::Unknown)?;
-    // Expressions are of the number of rows, because nothing else is symbolic; extents may be, as the rows in them must be found.
+    // Expressions depend only on the number of rows, because nothing else is symbolic. They are allowed in extents, where the rows
+    // can be found.
     let shapes =
         matches!(rule, BatchRule::Reshape | BatchRule::Expand | BatchRule::Filled | BatchRule::Slice);
     if call.symbolic.is_some() && !shapes {
@@ -137,7 +138,7 @@ pub(super) fn apply(call: &Call<'_>) -> Found {
     }
     let shared = call.operands.iter().flatten().all(|(spread, _)| *spread == Spread::Shared);
     if shared && !matches!(rule, BatchRule::Expand | BatchRule::Filled) {
-        // Another part of a shared value for each number of rows is not shared.
+        // If each number of rows selects another part of a shared value, the result is not shared.
         let follows = call.symbolic.is_some() && rule == BatchRule::Slice;
         return if follows { Err(Mixes::Number) } else { Ok(smallvec![Spread::Shared]) };
     }
@@ -174,13 +175,13 @@ pub(super) fn apply(call: &Call<'_>) -> Found {
     }
 }
 
-/// A family whose rows name rules.
+/// A family whose operations name rules.
 trait Batched {
     /// The rules, in the order of the family's table.
     const RULES: &'static [Option<BatchRule>];
 }
 
-/// The rule of a row, by the word in it or by what kind of function it is.
+/// The rule of an operation, by its `batch:` entry or by its class.
 macro_rules! batch_rule {
     (Elementwise) => {
         Some(BatchRule::Broadcast(0))
@@ -212,12 +213,12 @@ fn rule(spec: &OpSpec) -> Option<BatchRule> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns an operand that is given.
+    /// Returns an operand that must be present.
     fn operand(&self, at: usize) -> Result<Operand<'a>, Mixes> {
         self.operands.get(at).copied().flatten().ok_or(Mixes::Unknown)
     }
 
-    /// Returns an operand whose rows are apart, which is how rules are called for at least one.
+    /// Returns an operand whose rows must be separate. Rules are called only if at least one operand has rows.
     fn rows_of(&self, at: usize) -> Result<(Rows, &'a [usize]), Mixes> {
         match self.operand(at)? {
             (Spread::Rows(rows), shape) => Ok((rows, shape)),
@@ -243,7 +244,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns a dimension that a parameter names, of so many.
+    /// Returns the dimension that a parameter names, in `0..rank`.
     fn axis(&self, at: usize, rank: usize) -> Result<usize, Mixes> {
         match self.params.get(at) {
             Some(Param::Int(axis)) => dimension(*axis, rank).ok_or(Mixes::Unknown),
@@ -252,7 +253,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns a dimension of so many, which is counted from the end if it is negative.
+/// Returns a dimension in `0..rank`; a negative axis counts from the end.
 fn dimension(axis: i64, rank: usize) -> Option<usize> {
     let rank_signed = i64::try_from(rank).ok()?;
     let axis = if axis < 0 { axis + rank_signed } else { axis };

@@ -1,4 +1,4 @@
-//! Rules of operations that move elements, or compute with those in one place.
+//! Rules of operations that move elements, or that compute with the elements at one position.
 
 use super::{Call, Found, Mixes, dimension, one};
 use crate::plan::rows::place::{Rows, Spread};
@@ -6,7 +6,7 @@ use crate::trace::SymbolicValue;
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Operands broadcast to the result but for the last dimensions, of which there are `last`, and in which nothing may be a row.
+/// Operands broadcast to the result, except for the last `last` dimensions, which may not contain rows.
 pub(super) fn broadcast(call: &Call<'_>, last: usize) -> Found {
     let rank = call.result().len();
     let mut found: Option<Rows> = None;
@@ -32,14 +32,15 @@ pub(super) fn broadcast(call: &Call<'_>, last: usize) -> Found {
     one(rows)
 }
 
-/// Returns whether a shared operand that broadcasts to `rank` dimensions is constant along one.
+/// Returns whether a shared operand that broadcasts to `rank` dimensions is constant along the dimension `axis`.
 pub(super) fn is_alike(shape: &[usize], rank: usize, axis: usize) -> bool {
     let behind = rank.saturating_sub(shape.len());
     axis < behind || shape.get(axis - behind) == Some(&1)
 }
 
-/// The elements keep their order. The dimension that follows the number of rows is made of what is before the rows, from where on
-/// the dimensions before it leave off, of the rows, and of a part of what is behind them.
+/// The elements keep their order. The extent of the result dimension that follows the number of rows is a product of three factors:
+/// the elements before the rows that earlier dimensions do not cover, the number of rows, and a part of the elements after the
+/// rows.
 pub(super) fn reshape(call: &Call<'_>) -> Found {
     let (rows, from) = call.rows_of(0)?;
     let Some(axis) = varying(call)? else { return Err(Mixes::Extents) };
@@ -62,7 +63,7 @@ pub(super) fn reshape(call: &Call<'_>) -> Found {
     one(Rows { axis, outer, inner: extent / each.ok_or(Mixes::Places)? })
 }
 
-/// Returns the dimension of the result whose extent is a parameter that follows the number of rows.
+/// Returns the dimension of the result whose extent is a parameter that depends on the number of rows.
 fn varying(call: &Call<'_>) -> Result<Option<usize>, Mixes> {
     let mut along = None;
     for param in call.symbolic.iter().flat_map(|symbolic| &symbolic.0) {
@@ -114,13 +115,13 @@ pub(super) fn slice(call: &Call<'_>) -> Found {
         };
         let mut own = symbolic.iter().filter(|(_, at)| *at == position);
         if axis != rows.axis {
-            // Which part is taken depends on the number of rows.
+            // The selected part depends on the number of rows.
             if own.next().is_some() {
                 return Err(Mixes::Number);
             }
             continue;
         }
-        // All rows stay, and in their order: the end may be an expression if it keeps all of them, which `fits` compares.
+        // All rows stay in their order. The end may be an expression if it keeps all rows; `fits` checks this.
         let all = *start == 0
             && steps.get(position).is_none_or(|step| *step == 1)
             && own.all(|(param, _)| *param == 1);
@@ -171,7 +172,7 @@ pub(super) fn gather(call: &Call<'_>) -> Found {
     }
 }
 
-/// The position of an index counts in all dimensions but one.
+/// The position of an index matters in all dimensions except one.
 pub(super) fn gather_elements(call: &Call<'_>) -> Found {
     let ((data, extents), (indices, _)) = (call.operand(0)?, call.operand(1)?);
     let axis = call.axis(0, extents.len())?;
@@ -197,7 +198,7 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Found {
     }
 }
 
-/// As for [`gather_elements`]; what is written is where the indices are.
+/// As for [`gather_elements`]; the updates are at the positions of the indices.
 pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
@@ -207,7 +208,7 @@ pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     if call.axis(0, shape.len())? == rows.axis { Err(Mixes::Position) } else { one(rows) }
 }
 
-/// Rows are in the slices, behind the dimensions that the tuples index, and in those of the updates.
+/// Rows are in the slices, after the dimensions that the tuples index, and in the slices of the updates.
 pub(super) fn scatter_nd(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     let (Spread::Shared, places) = call.operand(1)? else { return Err(Mixes::Position) };
@@ -247,7 +248,7 @@ pub(super) fn filled(call: &Call<'_>) -> Found {
     }
 }
 
-/// A shared value that is repeated along the dimension whose extent follows the number of rows, if one does.
+/// Rule for a shared value that is repeated along the dimension whose extent follows the number of rows, if there is one.
 fn copied(call: &Call<'_>, is_alike: impl Fn(usize) -> bool) -> Found {
     let Some(axis) = varying(call)? else { return Ok(smallvec![Spread::Shared]) };
     let extent = call.result().get(axis).copied().unwrap_or(0);

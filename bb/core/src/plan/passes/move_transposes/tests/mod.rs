@@ -1,5 +1,5 @@
-//! Each test gives the trace before and after the pass, which is checked. `%7 = transpose(…)` of the text before is the value
-//! 7 of the trace; what the pass inserts has higher numbers.
+//! Each test compares the trace before and after the pass, and checks it. `%7 = transpose(…)` in the text before the pass is
+//! the value 7 of the trace. Values that the pass inserts have higher numbers.
 
 use super::*;
 use crate::ext::{Ops, Scalar};
@@ -25,7 +25,7 @@ fn moved(trace: &mut Trace) -> (usize, String) {
     (count, trace.to_string())
 }
 
-/// Asserts that the pass makes of a function the steps that are given.
+/// Asserts that the pass rewrites a function to the given steps.
 fn becomes(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Traced,
@@ -163,7 +163,7 @@ fn what_would_move_as_much_stays() {
         let x = on.reduce_sum(&on.transpose(&xs[0], &LAST)?, &[3], true)?;
         Ok(vec![on.transpose(&x, &SECOND)?])
     });
-    // Somebody else reads the transposed value.
+    // Another step reads the transposed value.
     stays(&[&[1, 3, 4, 5]], |on, xs| {
         let x = on.transpose(&xs[0], &LAST)?;
         Ok(vec![on.reduce_max(&x, &[3], true)?, on.neg(&x)?])
@@ -186,7 +186,7 @@ fn element_types_do_not_matter() {
 
 #[test]
 fn regions_that_share_a_transpose_become_one() {
-    // The second region is rewritten in another round than the first one: what is between them cancels only once.
+    // The second region is rewritten in another round than the first one: the transposes between them cancel only once.
     becomes(
         &[&[1, 3, 4, 5]],
         |on, xs| {

@@ -1,4 +1,4 @@
-//! What regions read and who reads them.
+//! The operands and the readers of regions.
 
 use super::*;
 
