@@ -79,11 +79,11 @@ pub struct ExecutorSettings {
     pub scheduler_port: u16,
     /// The address that the executor listens on.
     pub bind: String,
-    /// The host under which others reach it, if it is not the address from which it connects to the scheduler.
+    /// The host name that other processes use to reach it, if it differs from the source address of its connection to the scheduler.
     pub host: Option<String>,
-    /// The port from which results are fetched.
+    /// The port that serves results.
     pub port: u16,
-    /// The port on which tasks arrive.
+    /// The port that receives tasks.
     pub grpc_port: u16,
     /// How many partitions it works on at the same time.
     pub slots: usize,
@@ -95,7 +95,7 @@ pub struct ExecutorSettings {
     pub heartbeat: u64,
 }
 
-/// Runs an executor, until the process is told to end.
+/// Runs an executor until the process receives a request to terminate.
 ///
 /// # Errors
 ///

@@ -96,7 +96,7 @@ impl<'a> Column<'a> {
         element_bytes(self.input.dtype).saturating_mul(self.inside())
     }
 
-    /// Returns how the input is made of rows.
+    /// Returns how the rows form the input.
     pub(crate) fn row_input(&self) -> RowInput {
         match &self.elements {
             Elements::Once(value) => RowInput::Shared(value.shape().to_vec()),
@@ -125,7 +125,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Returns the bytes of an element; those of a text are a guess.
+/// Returns the size of an element in bytes; for text, an estimate.
 pub(crate) fn element_bytes(dtype: DataType) -> usize {
     if dtype == DataType::String { 32 } else { dtype.bits().div_ceil(8) }
 }
@@ -172,7 +172,7 @@ fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<
     };
     let shape = list("shape").ok_or_else(refuse)?;
     let elements = shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
-    // The elements of a permuted tensor lie in another order than those of `bb`.
+    // The elements of a permuted tensor are stored in another order than `bb` stores them.
     let permuted = json.get("permutation").is_some_and(|permutation| {
         !permutation.is_null() && list("permutation") != Some((0..shape.len()).collect())
     });

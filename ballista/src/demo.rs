@@ -194,7 +194,7 @@ impl LocalCluster {
         let scheduler =
             said.strip_prefix("scheduler ").ok_or("the scheduler does not say where it listens")?;
         let start = |_| {
-            // Who is killed leaves its folder behind, so that this must be in one that is removed.
+            // A killed executor leaves its folder behind, so the folder must be inside one that is removed.
             let own = tempfile::Builder::new().prefix("executor-").tempdir_in(folder)?.keep();
             let own = own.to_str().ok_or("the folder for temporary files is not Unicode")?;
             let one_thread = ["--slots", "1", "--threads", "1", "--heartbeat", "1"];
@@ -222,7 +222,7 @@ impl LocalCluster {
     }
 }
 
-/// Starts this program again, and returns what it says first.
+/// Starts this program again, and returns its first line of output.
 fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), CommandError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! What can go wrong between a table and a model.
+//! Errors between a table and a model.
 
 use bb::DataType;
 use bb::ir::graph::ValueType;
@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::error::DataFusionError;
 use std::sync::Arc;
 
-/// Why a query cannot run a model.
+/// Error of running a model in a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,23 +17,23 @@ pub enum Error {
     ModelArgument {
         /// The function.
         function: &'static str,
-        /// What came.
+        /// The actual value.
         got: String,
     },
-    /// A model has an option that does not exist or has no such value.
+    /// A model has an option that does not exist, or a value that the option does not accept.
     #[error("the option `{option}` of the model `{location}` is not known; expected {expected}")]
     Option {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
-        /// The option, as it came.
+        /// The option, as written.
         option: String,
-        /// What it may be.
+        /// The accepted options or values.
         expected: &'static str,
     },
     /// The file of a model cannot be read.
     #[error("cannot read the model `{location}`")]
     ReadModel {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The system's error.
         #[source]
@@ -42,7 +42,7 @@ pub enum Error {
     /// The object store of a model cannot be reached, or does not have the model.
     #[error("cannot fetch the model `{location}`")]
     FetchModel {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The error of the store.
         #[source]
@@ -51,7 +51,7 @@ pub enum Error {
     /// A model is larger than it may be.
     #[error("the model `{location}` has {bytes} bytes; at most {most} are read")]
     ModelSize {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// Its size.
         bytes: u64,
@@ -63,17 +63,17 @@ pub enum Error {
         "the model `{location}` has the SHA-256 hash {got}; expected {expected}, with which the query was planned"
     )]
     Hash {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The hash that the query carries.
         expected: String,
-        /// The hash of what lies there.
+        /// The hash of the model at the location.
         got: String,
     },
     /// The bytes are not a model that can run.
     #[error("cannot load the model `{location}`")]
     Load {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// What is wrong with it.
         #[source]
@@ -82,11 +82,11 @@ pub enum Error {
     /// No backend has the name, or it cannot be opened.
     #[error("cannot open the backend `{backend}` for the model `{location}`")]
     Backend {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The name.
         backend: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
@@ -101,11 +101,11 @@ pub enum Error {
     /// The backend cannot compile the model.
     #[error("cannot compile the model `{location}` for the backend `{backend}`")]
     Compile {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The backend.
         backend: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
@@ -114,26 +114,26 @@ pub enum Error {
         "the model `{location}` draws random numbers in `{op}`; call `bb_run_volatile` in place of `bb_run`"
     )]
     Random {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The operator.
         op: String,
     },
-    /// A model mixes rows, or may mix them, so that its results would depend on which rows a query puts into a batch.
+    /// A model mixes rows, or may mix them, so that its results would depend on how a query divides rows into batches.
     #[error(
         "the rows of the model `{location}` are {proof}; its results would depend on which rows share a run: add `batch=1` to \
          its options to run each row alone"
     )]
     Mixes {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
-        /// The node, and what it does.
+        /// The node, and how it treats rows.
         proof: bb::RowProof,
     },
     /// An input or output of a model has no form in Arrow.
     #[error("the {side} `{port}` of the model `{location}` is {ty:?}, which has no form in a column")]
     Port {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// Whether it is an input or an output.
         side: &'static str,
@@ -147,7 +147,7 @@ pub enum Error {
         "the {side} `{port}` of the model `{location}` must begin with an open dimension for the rows, or all inputs and outputs with 1; got {got}"
     )]
     RowAxis {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// Whether it is an input or an output.
         side: &'static str,
@@ -159,7 +159,7 @@ pub enum Error {
     /// A model is called with more or fewer columns than it has inputs.
     #[error("the model `{location}` takes {expected}; got {got} columns")]
     ColumnCount {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The inputs.
         expected: String,
@@ -175,7 +175,7 @@ pub enum Error {
         dtype: DataType,
         /// The type of the column.
         got: Box<ArrowType>,
-        /// What to write.
+        /// The expression to write instead.
         cure: String,
     },
     /// The lists of a column do not have the extents of the input.
@@ -200,7 +200,7 @@ pub enum Error {
         /// The number of elements of one row.
         size: usize,
     },
-    /// A column has a null, for which no tensor has an element.
+    /// A column has a null, which a tensor cannot represent.
     #[error(
         "the column for the input `{input}` is null in row {row} of a batch; filter nulls or write coalesce(…)"
     )]
@@ -235,41 +235,41 @@ pub enum Error {
     Tensor {
         /// The input.
         input: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: bb::ir::Error,
     },
     /// A model failed.
     #[error("the model `{location}` failed on a batch of {rows} rows")]
     Run {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The rows of the run.
         rows: usize,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
     /// A model gives more or fewer results than it has outputs.
     #[error("the model `{location}` gave {got} results; expected {expected}")]
     Results {
-        /// Where the model lies.
+        /// The location of the model.
         location: String,
         /// The number of outputs.
         expected: usize,
         /// The number of results.
         got: usize,
     },
-    /// A result is not what the model says of its output.
+    /// A result does not have the type and shape that the model declares for the output.
     #[error("the output `{output}` must be {expected} for {rows} rows; got {got}")]
     Output {
         /// The output.
         output: String,
-        /// What the model says.
+        /// The type and shape that the model declares.
         expected: String,
         /// The rows of the run.
         rows: usize,
-        /// What came.
+        /// The actual value.
         got: String,
     },
     /// The results of one batch are larger than they may be.
@@ -287,12 +287,12 @@ pub enum Error {
     /// Another thread or query met an error in loading the same model.
     #[error(transparent)]
     Shared(#[from] Arc<Error>),
-    /// Arrow refused what was made of results.
+    /// Arrow refused a column built from results.
     #[error("cannot make a column of the output `{output}`")]
     Arrow {
         /// The output.
         output: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: datafusion::arrow::error::ArrowError,
     },

@@ -1,4 +1,4 @@
-//! Files beside a model in which its weights are, because the hash of a model must cover them.
+//! External weight files of a model. The hash of the model must cover them.
 
 use crate::error::Error;
 use crate::location::ModelHash;
@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-/// Returns the hash of a model: that of its bytes, or if it has external data, that of its hash and of the names and hashes of
-/// the files.
+/// Returns the hash of a model. Without external data, this is the hash of its bytes. With external data, it is a hash over the hash of
+/// its bytes and the names and hashes of the files.
 pub(crate) fn hash(
     bytes: &[u8],
     folder: &Path,
@@ -44,9 +44,9 @@ pub(crate) fn hash(
     Ok(ModelHash::finished(all))
 }
 
-/// Returns the names of the files of a model in which external data is, sorted.
+/// Returns the sorted names of the external data files of a model.
 pub(crate) fn files(bytes: &[u8]) -> Vec<String> {
-    // What is no model is refused when it is loaded, and so is a file outside of the folder.
+    // Loading refuses invalid models, and files outside of the folder.
     let Ok(model) = ModelProto::decode(bytes) else { return Vec::new() };
     let inside = |name: &String| {
         Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))

@@ -24,10 +24,10 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// What the inputs and outputs of one run may take if the query does not say how many rows a run has.
+/// Maximum number of bytes for the inputs and outputs of one run if the query does not set the number of rows of a run.
 const RUN_BYTES: usize = 32 << 20;
 
-/// What the results of one batch may take if the query does not bound memory.
+/// Maximum number of bytes for the results of one batch if the query does not limit memory.
 const RESULT_BYTES: usize = 1 << 30;
 
 /// How the functions find and run models in this process.
@@ -72,7 +72,7 @@ struct RunFunction {
     settings: RunSettings,
 }
 
-// The settings are those of the process, so that functions of one name are the same.
+// All functions of a process share its settings, so functions of one name are equal.
 impl PartialEq for RunFunction {
     fn eq(&self, other: &RunFunction) -> bool {
         self.name == other.name
@@ -117,7 +117,7 @@ impl RunFunction {
         let compiled = model.compiled(&of, self.settings.threads, &self.settings.limits)?;
         let mut columns = Vec::new();
         check_count(&model, args.args.len().saturating_sub(1))?;
-        // Without rows there is nothing from which the length of lists could be had.
+        // Without rows, the lengths of lists cannot be determined.
         let inputs = if args.number_rows == 0 { &[] } else { model.inputs.as_slice() };
         let given = args.args.iter().skip(1).zip(args.arg_fields.iter().skip(1));
         for (input, (value, field)) in inputs.iter().zip(given) {
@@ -132,7 +132,7 @@ impl RunFunction {
                 _ => Column::of(input, &array(value, args.number_rows)?, field)?,
             });
         }
-        // What gives equal rows equal results may not depend on the rows beside them.
+        // An immutable function must give equal rows equal results, so the result of a row must not depend on other rows of the batch.
         let guarded = self.signature.volatility == Volatility::Immutable;
         run_batch(&of, &compiled, &columns, (args.number_rows, guarded))
     }
@@ -224,8 +224,8 @@ fn run_batch(
         let ran = run(compiled, columns, start, now, &mut results);
         match ran {
             Ok(()) => start += now,
-            // Fewer rows need less memory. What did not run left no results. A backend may hide the cause in an error of its own;
-            // a query with a bound on its memory expects such errors.
+            // Fewer rows need less memory. A failed run leaves no results. A backend may hide the cause in an error of its own, so a query
+            // with a bound on its memory retries after any error of a run.
             Err(error @ Error::Run { .. }) if now > 1 && (of.memory.is_some() || is_memory(&error)) => {
                 together = now / 2;
             }

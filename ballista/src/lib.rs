@@ -1,7 +1,7 @@
 //! Runs models over tables in SQL: `SELECT bb_run('model.onnx', x) FROM points`.
 //!
-//! The functions work in one process, on Apache DataFusion ([`session`]), and on as many machines as a cluster of Apache
-//! Ballista has ([`cluster`]). `bb/docs/cluster.md` says how columns become tensors and results become columns.
+//! The functions work in one process, on Apache DataFusion ([`session`]), and on all machines of a cluster of Apache
+//! Ballista ([`cluster`]). `bb/docs/cluster.md` says how columns become tensors and results become columns.
 //!
 //! The crate has no engine of its own: DataFusion plans and runs queries, Ballista divides them, and a backend of `bb` runs
 //! models. A model is a function of a row here; whatever is joined, grouped or sorted is said in SQL.

@@ -1,4 +1,4 @@
-//! Where a model lies and how it runs: the first argument of the SQL functions.
+//! Location and options of a model: the first argument of the SQL functions.
 
 use crate::error::Error;
 use sha2::{Digest as _, Sha256};
@@ -11,12 +11,12 @@ use url::Url;
 /// The options, for messages.
 const OPTIONS: &str = "backend=NAME, batch=ROWS, memory=BYTES or sha256=HASH";
 
-/// The SHA-256 hash of a model, including the files in which its weights are.
+/// The SHA-256 hash of a model, including its external weight files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModelHash([u8; 32]);
 
 impl ModelHash {
-    /// Returns the hash of a model without external data, which is that of its bytes.
+    /// Returns the hash of a model without external data: the hash of its bytes.
     pub fn of(bytes: &[u8]) -> ModelHash {
         ModelHash(Sha256::digest(bytes).into())
     }
@@ -63,7 +63,7 @@ pub struct ModelRef {
     pub batch: Option<NonZeroUsize>,
     /// The greatest number of bytes that all values of a run may take.
     pub memory: Option<NonZeroUsize>,
-    /// What the content of the model must be.
+    /// The required hash of the model's content.
     pub sha256: Option<ModelHash>,
 }
 
@@ -123,7 +123,7 @@ pub(crate) enum ModelPlace {
 impl ModelPlace {
     pub(crate) fn of(location: &str) -> ModelPlace {
         match Url::parse(location) {
-            // What a colon follows may also be a drive or a part of a file's name.
+            // The text before a colon may also be a drive or a part of a file name.
             Ok(url) if location.contains("://") => match url.to_file_path() {
                 Ok(path) if url.scheme() == "file" => ModelPlace::File(path),
                 _ => ModelPlace::Object(url),

@@ -1,4 +1,4 @@
-//! Models: their inputs and outputs, seen row by row, and what a backend compiled of them.
+//! Models: their inputs and outputs for each row, and their compiled forms.
 
 use crate::cache::{Cache, Weigh};
 use crate::error::Error;
@@ -22,10 +22,10 @@ const KEPT_BYTES: usize = 8 << 30;
 const RANDOM: &[&str] =
     &["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
 
-/// The files with external data of what lies at a place.
+/// The external data files of the model at a location.
 static FILES: Cache<(String, Version), Vec<String>> = Cache::new(256, 16 << 20);
 
-/// The hashes of what lies at a place, and of these files.
+/// The hash of the model at a location, by the versions of the model and of its external data files.
 static HASHES: Cache<(String, Vec<Version>), ModelHash> = Cache::new(256, 16 << 20);
 
 /// Models by the hash of their content. Models of equal content in two folders may have different external data.
@@ -34,7 +34,7 @@ static MODELS: Cache<(ModelHash, Option<PathBuf>), Model> = Cache::new(KEPT, KEP
 /// Compiled models.
 static COMPILED: Cache<CompiledKey, Compiled> = Cache::new(KEPT, KEPT_BYTES);
 
-/// What a compiled model depends on.
+/// Cache key of a compiled model.
 #[derive(Debug, Clone, PartialEq)]
 struct CompiledKey {
     hash: ModelHash,
@@ -93,7 +93,7 @@ pub(crate) struct Output {
     pub(crate) form: Form,
 }
 
-/// What an output is.
+/// The form of an output.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     /// A tensor with these extents of one row.
@@ -147,7 +147,7 @@ impl Weigh for Model {
 }
 
 impl Model {
-    /// Returns the model that a query names, and compares its hash with that of the query.
+    /// Returns the model that a query names, after comparing its hash with the query's.
     pub(crate) fn find(of: &ModelRef, places: Places<'_>) -> Result<Arc<Model>, Error> {
         let folder = match ModelPlace::of(&of.location) {
             ModelPlace::File(path) => path.parent().map(Path::to_path_buf),
@@ -159,7 +159,7 @@ impl Model {
             None => Ok(ModelHash::of(&content.bytes)),
         };
         let files_of = |content: &Content| beside.map_or_else(Vec::new, |_| external::files(&content.bytes));
-        // What was read for its hash need not be read again.
+        // Content that was read to compute the hash is reused.
         let mut at_hand = None;
         let hash = match of.sha256 {
             Some(hash) => hash,

@@ -1,4 +1,4 @@
-//! The table of the demonstration, and what a model makes of it without any engine of queries.
+//! The table of the demonstration, and the results of a model on it, computed without a query engine.
 
 use crate::args::CommandError;
 use bb::ir::graph::{Dim, ValueType};
@@ -89,7 +89,7 @@ impl PointModel {
         Ok(PointModel { executable, on, width })
     }
 
-    /// Runs the model on all points of a table. The time is that of the runs.
+    /// Runs the model on all points of a table. Returns the results and the time of the runs.
     pub(crate) fn expect(&self, rows: usize) -> Result<(Expected, Duration), CommandError> {
         let mut took = Duration::ZERO;
         let mut outputs: Vec<(usize, Vec<u8>)> =
@@ -116,7 +116,7 @@ pub(crate) struct Expected {
     outputs: Vec<(usize, Vec<u8>)>,
 }
 
-/// What a query found, compared with what was expected.
+/// Comparison of a query's results with the expected results.
 pub(crate) struct Comparison<'a> {
     expected: &'a Expected,
     seen: Vec<bool>,

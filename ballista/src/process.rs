@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Returns `bb_process()`, the id of the process that computes the row. It is for diagnosis.
 pub fn bb_process() -> ScalarUDF {
-    // Volatile, so that no planner computes it in place of an executor.
+    // Volatile, so that executors compute it, not the planner.
     ScalarUDF::new_from_impl(ProcessFunction { signature: Signature::nullary(Volatility::Volatile) })
 }
 

@@ -77,7 +77,7 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    /// Says that a result is not what the model says.
+    /// Returns the error for a result that does not match the model's output.
     pub(crate) fn unlike(&self, expected: &str, rows: usize, got: String) -> Error {
         Error::Output { output: self.output.name.clone(), expected: expected.to_owned(), rows, got }
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const ATTEMPTS: usize = 3;
 const EARLY: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// How long an executor that is told to end may work on what it has.
+/// Time for an executor to finish its tasks after a request to terminate.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Runs a scheduler.
@@ -78,7 +78,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) async fn run(self, run: RunSettings) -> Result<(), CommandError> {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
-        // Removed at the end, unless somebody else chose the folder.
+        // The folder is removed at the end, unless the user chose it.
         let own = match self.folder {
             None => Some(tempfile::Builder::new().prefix("bb-executor-").tempdir()?),
             Some(_) => None,
@@ -121,7 +121,7 @@ impl Executor {
     }
 }
 
-/// Waits until the process is told to end: Ctrl-C, or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM.
 async fn told_to_end() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -24,8 +24,8 @@ pub fn functions(settings: &RunSettings) -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// Returns the settings of sessions of one process: those of DataFusion, but that the metadata of columns in Parquet files are
-/// kept, because the shapes of tensors are there.
+/// Returns the settings of sessions of one process: DataFusion's defaults, except that the metadata of columns in Parquet files are
+/// kept, because they hold the shapes of tensors.
 pub fn config() -> SessionConfig {
     SessionConfig::new()
         .with_information_schema(true)
@@ -58,7 +58,7 @@ pub fn environment(
     builder.build_arc()
 }
 
-/// Returns a session in which the functions are known, with these settings and in this environment.
+/// Returns a session with these settings, this environment and the SQL functions.
 pub fn state(config: SessionConfig, environment: Arc<RuntimeEnv>, settings: &RunSettings) -> SessionState {
     SessionStateBuilder::new()
         .with_default_features()

@@ -19,7 +19,7 @@ use url::Url;
 /// How names of settings for object stores begin in the environment, in small letters.
 const SETTINGS: &[&str] = &["aws_", "azure_", "google_"];
 
-/// Object stores by URL. A store that nobody registered is opened with the settings in the environment, if this build has a
+/// Object stores by URL. A store that is not registered is opened with the settings in the environment, if this build has a
 /// client for it: `AWS_ACCESS_KEY_ID` and the like, by the names that the crate `object_store` gives them.
 #[derive(Debug, Default)]
 pub struct Stores(DefaultObjectStoreRegistry);
@@ -56,7 +56,7 @@ impl ObjectStoreRegistry for Stores {
     }
 }
 
-/// What tells two contents of one place apart without reading them.
+/// Version of the content at a location, compared without reading the content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     bytes: u64,
@@ -64,10 +64,10 @@ pub(crate) struct Version {
     tag: Option<String>,
 }
 
-/// What lies at a place.
+/// Content at a location.
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
-    /// The folder in which external data may lie.
+    /// The folder that may contain external data.
     pub(crate) folder: Option<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Returns the version of what lies at a place.
+    /// Returns the version of the content at a location.
     pub(crate) fn version(self, location: &str) -> Result<Version, Error> {
         match ModelPlace::of(location) {
             ModelPlace::File(path) => {
@@ -95,7 +95,7 @@ impl Places<'_> {
         }
     }
 
-    /// Reads what lies at a place.
+    /// Reads the content at a location.
     pub(crate) fn read(self, location: &str) -> Result<Content, Error> {
         match ModelPlace::of(location) {
             ModelPlace::File(path) => {

@@ -7,15 +7,15 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a file in this format begins and ends with.
+/// The magic number at the start and the end of a file in this format.
 ///
 /// Source: Apache Parquet: "File format".
 const MAGIC: [u8; 4] = *b"PAR1";
 
-/// The length of what is at the end: the length of the metadata before it, and the magic number.
+/// The size of the footer: the length of the metadata before it, and the magic number.
 const END: u64 = 8;
 
-/// Why a file is no table.
+/// Error of reading a file as a table.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableError {
     /// There is nothing in it.

@@ -1,8 +1,8 @@
 //! The errors of queries, said once.
 //!
 //! A cluster passes nothing on of an error but a text for developers, which has all layers:
-//! `Task failed due to runtime execution error: DataFusionError(Shared(External(Model("…"))))`. The scheduler and the client put
-//! what they know before it. [`reason`] finds the innermost error in that text. A text of another form stays as it is.
+//! `Task failed due to runtime execution error: DataFusionError(Shared(External(Model("…"))))`. The scheduler and the client
+//! prepend their own context. [`reason`] finds the innermost error in that text. A text of another form stays as it is.
 
 use ballista_core::error::BallistaError;
 use datafusion::arrow::error::ArrowError;
@@ -36,9 +36,9 @@ pub fn reason(error: &DataFusionError) -> String {
     }
 }
 
-/// Returns the cause in the text with which a cluster says that a task failed, if it is such a text.
+/// Returns the cause in a cluster's message about a failed task; `None` for other texts.
 fn of_task(text: &str) -> Option<String> {
-    // What fails several times is quoted.
+    // The error of a task that failed several times is quoted.
     if let Some((_, quoted)) = text.split_once("most recent failure reason: ") {
         let (last, _) = literal(quoted)?;
         return Some(of_task(&last).unwrap_or(last));
@@ -69,7 +69,7 @@ fn innermost(mut text: &str) -> Option<String> {
             text = ["source: ", "error: ", "message: "].iter().find_map(|field| after(fields, field))?;
         } else if let Some(inner) = rest.strip_prefix('(') {
             text = inner;
-            // What was done comes before the error.
+            // The context's description comes before the error.
             if name == "Context" {
                 text = literal(inner)?.1.strip_prefix(", ")?;
             }
@@ -79,7 +79,7 @@ fn innermost(mut text: &str) -> Option<String> {
     }
 }
 
-/// Returns what comes after `field` among the fields of a struct, outside of texts and of inner structs.
+/// Returns the text after `field` among the fields of a struct, ignoring quoted texts and inner structs.
 fn after<'a>(mut fields: &'a str, field: &str) -> Option<&'a str> {
     let mut depth = 0usize;
     loop {
@@ -103,7 +103,7 @@ fn after<'a>(mut fields: &'a str, field: &str) -> Option<&'a str> {
     }
 }
 
-/// Reads a text as `Debug` quotes it, and returns it and what comes after.
+/// Parses a text as `Debug` quotes it, and returns it and the rest.
 fn literal(text: &str) -> Option<(String, &str)> {
     let mut chars = text.strip_prefix('"')?.chars();
     let mut said = String::new();

@@ -93,7 +93,7 @@ pub(crate) fn output_field(name: &str, output: &Output) -> Field {
     }
 }
 
-/// Returns the field of the result: that of the only output, or a struct of all.
+/// Returns the field of the result: the field of the only output, or a struct of all outputs.
 pub(crate) fn result_field(name: &str, model: &Model) -> Field {
     match model.outputs.as_slice() {
         [output] => output_field(name, output),
@@ -136,7 +136,7 @@ pub(crate) fn check_column(input: &Input, field: &Field) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what makes a column of the right type.
+/// Returns an SQL expression that casts a column to the required type.
 fn cure(input: &Input, depth: usize) -> String {
     let element = arrow(input.dtype).map(ArrowType::to_string).unwrap_or_default();
     let depth = input.row().map_or(depth, |row| if depth == 0 && row.len() == 1 { 0 } else { row.len() });
@@ -159,7 +159,7 @@ pub(crate) enum Fit {
     Unflattened(Vec<usize>),
 }
 
-/// Compares the extents of a row of a column, as far as they are known, with those of an input.
+/// Compares the known extents of a row of a column with the extents of an input row.
 pub(crate) fn fit(input: &Input, got: &[Option<usize>]) -> Option<Fit> {
     let Some(row) = input.row() else { return Some(Fit::Same) };
     let agrees = |dim: &Dim, got: Option<usize>| match (dim, got) {

@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Joins an error's message with those of its causes.
+/// Joins the messages of an error and its causes.
 fn chain(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -53,7 +53,7 @@ fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         return Some(both);
     }
-    // A negative summand may cancel a variance, of which then no digit is left.
+    // A negative epsilon may cancel a variance and lose all its digits.
     let cancels = call.op.method.ends_with("_normalization") && call.floats().any(|epsilon| epsilon < 0.0);
     if cancels {
         return None;
@@ -61,7 +61,7 @@ fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String
     if !want.dtype().is_float() {
         return Some(both).filter(|_| elements(got) != elements(want));
     }
-    // A parameter may ask for another precision than that of the result.
+    // A parameter may require another precision than the result's type.
     let tolerance = call.types().chain([want.dtype()]).map(tolerance).fold(0.0, f64::max);
     let finite = |x: &TensorData| {
         numbers_of(x).into_iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))

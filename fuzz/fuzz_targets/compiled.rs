@@ -1,7 +1,7 @@
 //! Loads compiled models with mended checksums, and runs their plans on the backend with unsafe kernels.
 //!
-//! The corpus is made of models: with `BB_FUZZ_SAVE=FOLDER`, a file in ONNX's format is compiled and run, and saved in the
-//! folder.
+//! The corpus is built from models: with `BB_FUZZ_SAVE=FOLDER`, the target compiles and runs a file in ONNX's format, and saves it in
+//! the folder.
 #![no_main]
 
 use bb::ir::graph::{Dim, ValueType};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// What loading and running a model may take, in bytes: some times the limits, because kernels need memory of their own.
+/// Memory limit in bytes for loading and running a model: several times the limits, because kernels need memory of their own.
 const MEMORY: usize = 48 << 20;
 
 /// The deadline of a run.
@@ -69,7 +69,7 @@ fn input(on: &BackendHandle, ty: &ValueType) -> Option<Value> {
     on.runtime().constant(&numbers).ok()
 }
 
-/// Compiles and runs a model, and saves it with its plan under a name made of its bytes.
+/// Compiles and runs a model, and saves it with its plan under a name derived from its bytes.
 fn save(model: &[u8], folder: &Path) {
     let on = &BACKENDS[0];
     let Ok(module) = Module::from_bytes_with(model.to_vec(), &limits()) else { return };

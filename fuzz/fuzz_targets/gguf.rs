@@ -8,9 +8,9 @@ use bb_generate::{GenerateOptions, Generator, OpenOptions, Tokens};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// What reading a file may take beside it, in bytes for each of its bytes: a key of a few bytes becomes an entry of a map.
+/// Memory limit for reading a file, in addition to the file, in bytes for each of its bytes: a short key becomes an entry of a map.
 const TIMES: usize = 64;
-/// What opening a model may take, in bytes: the tables of angles, and what the libraries keep.
+/// Memory limit in bytes for opening a model: the tables of angles, and the caches of libraries.
 const MODEL: usize = 3 * memory::MOST;
 
 static BACKEND: LazyLock<bb::BackendHandle> =

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the runs of a model may take, in bytes: some times the limits, because kernels need memory of their own.
+/// Memory limit in bytes for the runs of a model: several times the limits, because kernels need memory of their own.
 const MEMORY: usize = 48 << 20;
 
 /// The deadline of a run, and how much longer it may take: operators that compute on the host end when they are done.
@@ -74,7 +74,7 @@ fn inputs(
     compiled.inputs().iter().map(&mut input).collect()
 }
 
-/// Runs the model, and checks how long it takes and what comes out.
+/// Runs the model, and checks the time and the results.
 fn try_run(on: &BackendHandle, compiled: &Arc<dyn ErasedExecutable>, inputs: &[Option<TensorData>]) {
     let constant = |x: &TensorData| on.runtime().constant(x).ok().map(OnnxValue::Tensor);
     let inputs: Vec<Option<OnnxValue<Value>>> =

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../cli/src/npz.rs"]
 mod npz;
 
-/// What the reader asks of the command line's module of this name.
+/// The functions that the reader uses from the command line's module of this name.
 mod render {
     pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
         names.iter().take(8).map(|name| name.as_ref()).collect()
@@ -22,7 +22,7 @@ mod render {
     }
 }
 
-/// What reading a member and its tensor may take beside the archive, in bytes: the member, its tensor, and the directory.
+/// Memory limit in bytes for reading a member, in addition to the archive: the member, its tensor, and the directory.
 const MEMORY: usize = 8 * MEMBER;
 
 fuzz_target!(|data: &[u8]| {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// The most bytes of a decoded picture.
 const PICTURE: usize = 1 << 20;
 
-/// What decoding may take, in bytes. Before a decoder starts, it is tried whether there is memory for what it will make, which is
-/// refused from `memory::MOST` on.
+/// Memory limit in bytes for decoding. Before a decoder starts, an allocation of the size of its result is tried, and refused from
+/// `memory::MOST` bytes on.
 const MEMORY: usize = memory::MOST + (32 << 20);
 
 /// The deadline of a run, and the processor time that it may take until it ends, under a sanitizer.

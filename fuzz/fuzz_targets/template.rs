@@ -5,7 +5,7 @@ use bb_fuzz::memory;
 use bb_generate::{ChatTemplate, Message};
 use libfuzzer_sys::fuzz_target;
 
-/// What rendering may take, in bytes: what is counted may be held twice while it grows, and steps keep some bytes each.
+/// Memory limit in bytes for rendering: counted memory may exist twice while it grows, and each step keeps some bytes.
 const MEMORY: usize = 1 << 30;
 
 fuzz_target!(|data: &[u8]| {

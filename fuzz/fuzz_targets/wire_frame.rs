@@ -19,7 +19,7 @@ fn check(frame: Vec<u8>) {
     let _ = tensor.summary().to_string();
 }
 
-/// Gives a frame the right magic number, version, padding and checksums.
+/// Writes the right magic number, version, padding and checksums into a frame.
 fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
     frame.resize(frame.len().max(24), 0);
     frame[..8].copy_from_slice(&wire::MAGIC);

@@ -8,7 +8,7 @@ use bb::{BackendHandle, DataType, Error, Primitive, RoundMode, TensorData, Value
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// A tensor, and the views by which a backend gets the operand from it.
+/// A tensor, and the views that produce the operand from it on a backend.
 #[derive(Debug)]
 struct Operand {
     data: TensorData,
@@ -38,7 +38,7 @@ static EXTENSIONS: LazyLock<Vec<&'static OpSpec>> = LazyLock::new(|| {
 });
 
 /// The shapes of valid operands. A letter is an extent, the same wherever it occurs, `*` any number of extents, and `S` and
-/// `K` as many as the call has spatial dimensions. Operations without a row take operands of one shape.
+/// `K` one extent per spatial dimension of the call. Operations without a row take operands of one shape.
 const SHAPES: &[(&str, &str)] = &[
     ("layer_normalization", "* d, d, d"),
     ("rms_normalization", "* d, d"),

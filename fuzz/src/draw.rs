@@ -95,7 +95,7 @@ impl<'a> Draw<'a> {
 
     /// Draws true once in `n` times.
     pub fn once_in(&mut self, n: usize) -> bool {
-        // The greatest number means true, because bytes of zeros are common and should draw what is usual.
+        // The greatest number means true, because zero bytes are common and should draw the usual case.
         self.below(n) == n - 1
     }
 
@@ -145,7 +145,7 @@ impl<'a> Draw<'a> {
         (0..self.below(rank + 1)).map(|_| self.extent()).collect()
     }
 
-    /// Draws an extent of which some are so large that no memory holds the tensor.
+    /// Draws an extent. Some extents are too large for any memory.
     pub fn any_extent(&mut self) -> usize {
         if self.once_in(6) { self.one(&HUGE).copied().unwrap_or(0) } else { self.extent() }
     }

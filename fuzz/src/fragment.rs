@@ -1,4 +1,4 @@
-//! Small valid models of every operator, from which larger ones are made.
+//! Small valid models of every operator, the building blocks of larger models.
 
 use crate::draw::Draw;
 use bb::ir::opset;
@@ -7,7 +7,7 @@ use bb::{DataType, TensorData};
 use prost::Message;
 use std::sync::LazyLock;
 
-/// The calls with which `bb coverage` tries each version of each operator.
+/// The calls that `bb coverage` uses to try each version of each operator.
 static CALLS: &[u8] = include_bytes!("../../bb/src/coverage/samples.bin");
 
 /// Vectors of the tests: what ONNX has no schema of, control flow, strings and sequences.
@@ -108,7 +108,7 @@ impl Fragment {
         }
     }
 
-    /// Gives all names a prefix, those in subgraphs included.
+    /// Adds a prefix to all names, including names in subgraphs.
     pub fn rename(&mut self, prefix: &str) {
         let rename = |name: &mut String| {
             if !name.is_empty() {
@@ -121,7 +121,7 @@ impl Fragment {
         self.constants.iter_mut().filter_map(|x| x.name.as_mut()).for_each(rename);
     }
 
-    /// Puts `to` in the place of the value `from`.
+    /// Renames the value `from` to `to`.
     pub fn replace(&mut self, from: &str, to: &str) {
         let replace = |name: &mut String| {
             if name == from {

@@ -12,18 +12,18 @@ pub const MOST: usize = 1 << 26;
 /// The bytes that are allocated.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The most bytes that were allocated at a time, those of refused allocations included.
+/// Peak number of allocated bytes, including refused allocations.
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The most bytes that were allocated at a time.
+/// Peak number of allocated bytes, without refused allocations.
 static GRANTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls a function, and returns how many bytes it had allocated at a time, those of refused allocations included.
+/// Calls a function, and returns its peak number of allocated bytes, including refused allocations.
 pub fn watched<R>(f: impl FnOnce() -> R) -> (R, usize) {
     peak_of(&PEAK, f)
 }
 
-/// Calls a function, and returns how many bytes it had allocated at a time. It may ask for more, and do without.
+/// Calls a function, and returns its peak number of allocated bytes, without refused allocations.
 pub fn granted<R>(f: impl FnOnce() -> R) -> (R, usize) {
     peak_of(&GRANTED, f)
 }
@@ -35,7 +35,7 @@ fn peak_of<R>(peak: &AtomicUsize, f: impl FnOnce() -> R) -> (R, usize) {
     (result, peak.load(Ordering::Relaxed).saturating_sub(before))
 }
 
-/// Counts allocations, and refuses those of [`MOST`] bytes and more.
+/// Counts allocations, and refuses allocations of [`MOST`] bytes or more.
 struct Little;
 
 /// Counts an allocation. Returns whether it is refused.

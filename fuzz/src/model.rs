@@ -114,7 +114,7 @@ impl Builder<'_, '_> {
         for constant in std::mem::take(&mut fragment.constants) {
             let data = TensorData::from_proto(&constant);
             match data {
-                // Shapes and counts that only a run knows.
+                // Shapes and counts that are known only at run time.
                 Ok(data) if self.draw.below(6) == 0 => self.input(constant.name(), data),
                 _ => self.graph.initializer.push(constant),
             }
@@ -127,7 +127,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Gives a fragment's input a value: a result of another operator, an input of the graph, or a constant.
+    /// Assigns a value to a fragment's input: a result of another operator, an input of the graph, or a constant.
     fn bind(&mut self, name: &str, data: TensorData, fragment: &mut Fragment) {
         let like = |ty: &ValueType| match ty {
             ValueType::Tensor { dtype, shape: Some(shape) } => {
@@ -164,7 +164,7 @@ impl Builder<'_, '_> {
         self.inputs.insert(name.to_owned(), data);
     }
 
-    /// Adds a constant, or an input whose elements only a run knows.
+    /// Adds a constant, or an input whose elements are known only at run time.
     fn given(&mut self, data: TensorData) -> String {
         let name = self.name();
         match self.draw.below(2) {
@@ -218,7 +218,7 @@ impl Builder<'_, '_> {
         if self.draw.below(2) == 0 {
             self.spoil(&mut other.nodes);
         }
-        // Renaming must not reach what the branch captures.
+        // Renaming must not change the values that the branch captures.
         for (name, _) in &self.values {
             other.replace(&format!("else_{name}"), name);
         }
@@ -367,7 +367,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Returns an extent of an input: that of its elements, or another one for a symbolic dimension.
+/// Returns an extent of an input: the present extent if it is known, otherwise a changed one.
 pub fn extent(dim: &Dim, present: usize, changed: impl Fn(usize) -> usize) -> usize {
     match dim {
         Dim::Known(extent) => *extent,

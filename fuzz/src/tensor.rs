@@ -1,4 +1,4 @@
-//! What holds of every tensor that was read.
+//! Invariants of every tensor that was read.
 
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::proto::TensorProto;

@@ -5,9 +5,10 @@ use std::io::Read;
 /// The most bytes of an unpacked member.
 pub const MEMBER: usize = 1 << 18;
 
-/// Returns an archive in which the directory has the sizes and checksums that its members have.
+/// Returns the archive with the sizes and checksums in its directory corrected to match its members.
 ///
-/// Members are found by their entries, which need not be where the archive's end says. What cannot be unpacked stays.
+/// Members are found by their entries, which need not be at the position in the archive's end record. Entries of members that cannot
+/// be unpacked stay unchanged.
 pub fn mended(archive: &[u8]) -> Vec<u8> {
     let mut mended = archive.to_vec();
     for at in 0..archive.len().saturating_sub(45) {
@@ -35,7 +36,7 @@ fn member(archive: &[u8], at: usize) -> Option<(u32, Vec<u8>)> {
         8 => {
             let mut content = Vec::new();
             let mut from = flate2::read::DeflateDecoder::new(stated).take(MEMBER as u64 + 1);
-            // What was unpacked before an error is of no use, because the reader meets the same error.
+            // Bytes unpacked before an error are useless, because the reader meets the same error.
             from.read_to_end(&mut content).ok()?;
             Some((stated.len() as u32, content))
         }

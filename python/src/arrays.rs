@@ -1,8 +1,8 @@
 //! Tensors from arrays of NumPy and from DLPack, and arrays of tensors.
 //!
-//! A large array lends its memory to the tensor, which keeps the array alive: nobody may write to it while a run reads it, as with any
-//! binding that does not copy. An array that is made of a tensor may always be written: it takes over memory that nobody else holds,
-//! or gets a copy.
+//! A large array lends its memory to the tensor, which keeps the array alive. A program must not write to the array while a run reads
+//! it, as with any binding that does not copy. An array created from a tensor is always writable: it takes over memory that has no
+//! other owner, or gets a copy.
 
 use crate::convert::Problem;
 use crate::dtypes::{Elements, descriptor, elements};
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-/// The number of bytes up to which elements are copied: a copy of so few is quicker than an owner.
+/// Maximum size in bytes of copied elements: a small copy is faster than creating an owner.
 const FEW: usize = 1024;
 
 /// The memory of an array or of bytes, which it keeps alive.
@@ -44,7 +44,7 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// Returns the bytes of an object that nobody can change, without copying them.
+/// Returns the bytes of an immutable object, without copying them.
 pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
     let all = bytes.as_bytes();
     Bytes::from_owner(Lent {
@@ -127,7 +127,7 @@ fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
     Ok(strings.finish(array.shape())?)
 }
 
-/// The name of a capsule with a tensor of DLPack, and the name of one whose tensor somebody took.
+/// The name of a capsule that holds a DLPack tensor, and its name after a consumer took the tensor.
 const FULL: &CStr = c"dltensor";
 const USED: &CStr = c"used_dltensor";
 
@@ -135,7 +135,7 @@ const USED: &CStr = c"used_dltensor";
 ///
 /// # Errors
 ///
-/// [`Problem::Device`] if its elements are not on the host; what the object raises; the errors of [`Managed::into_tensor`].
+/// [`Problem::Device`] if its elements are not on the host; exceptions that the object raises; the errors of [`Managed::into_tensor`].
 pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> Result<TensorData, Problem> {
     let py = object.py();
     let device = object.call_method0(intern!(py, "__dlpack_device__"))?.get_item(0)?;
@@ -266,7 +266,7 @@ fn place(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
     unsafe { (*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr().cast_const())).data.cast() }
 }
 
-/// Makes an array of a tensor that is not text. It takes over the elements if nobody else holds them.
+/// Creates an array from a tensor that is not text. The array takes over the elements if they have no other owner.
 ///
 /// # Errors
 ///
@@ -286,7 +286,7 @@ pub(crate) fn of_tensor<'py>(py: Python<'py>, data: TensorData) -> Result<Bound<
 ///
 /// # Errors
 ///
-/// [`Problem::NoType`] if NumPy does not have the element type; those of [`TensorData::bytes`].
+/// [`Problem::NoType`] if NumPy does not have the element type; the errors of [`TensorData::bytes`].
 pub(crate) fn read_only<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
     let dtype = data.dtype();
     if dtype == DataType::String {
@@ -302,11 +302,11 @@ pub(crate) fn read_only<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound
     Ok(array?.into_any())
 }
 
-/// Returns the object as an array: itself if it is one, else what `numpy.asarray` makes of it.
+/// Returns the object itself if it is an array, otherwise the result of `numpy.asarray`.
 ///
 /// # Errors
 ///
-/// What NumPy raises.
+/// Exceptions that NumPy raises.
 pub(crate) fn as_array_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     if let Some(array) = as_array(object) {
         return Ok(array.clone());
@@ -346,7 +346,7 @@ pub(crate) fn filled<'py>(
 ///
 /// # Errors
 ///
-/// What NumPy raises.
+/// Exceptions that NumPy raises.
 pub(crate) fn of_strings<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
     data.prepare()?;
     let object = |text: &[u8]| match std::str::from_utf8(text) {

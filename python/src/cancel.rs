@@ -1,4 +1,4 @@
-//! What stops runs from another thread.
+//! Cancellation of runs from another thread.
 
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};

@@ -37,7 +37,7 @@ impl Compiled {
     ///
     /// # Errors
     ///
-    /// The backend's own, and those of [`bb::Error`] for nodes that nothing runs.
+    /// The backend's own errors, and the errors of [`bb::Error`] for unsupported nodes.
     pub(crate) fn new(
         py: Python<'_>,
         handle: &BackendHandle,
@@ -60,7 +60,7 @@ impl Compiled {
         Ok(Compiled { executable, inputs, outputs, tensors, spec })
     }
 
-    /// Warns of inputs with different extents to which the model gives one name.
+    /// Warns if inputs have different extents where the model declares the same symbolic dimension.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! Why a Python object does not become a value of a model, or a value no Python object.
+//! Conversion errors between Python objects and values of a model.
 
 use crate::dtypes::added_name;
 use bb::DataType;
 use pyo3::prelude::*;
 
-/// Why a Python object does not become a value of a model, or a value no Python object.
+/// Error of converting a Python object to a value of a model, or a value to a Python object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
     /// The model was compiled, so that its dimensions and constants are fixed.
@@ -41,7 +41,7 @@ pub(crate) enum Problem {
     )]
     NoType { dtype: DataType, name: &'static str },
 
-    /// An object is not what an input of the kind is made of.
+    /// An object cannot be converted to an input of this kind.
     #[error("expected {expected}, got `{got}`")]
     Kind { expected: &'static str, got: String },
 

@@ -49,7 +49,7 @@ pub(crate) fn python_name(dtype: DataType) -> &'static str {
     known.map_or(dtype.name(), |(_, name)| name)
 }
 
-/// Returns the element type with a name that Python's libraries have for it; `string` is that of ONNX.
+/// Returns the element type with this name in Python's libraries; `string` is ONNX's name.
 pub(crate) fn of_name(name: &str) -> Option<DataType> {
     if matches!(name, "string" | "str") {
         return Some(DataType::String);
@@ -60,7 +60,7 @@ pub(crate) fn of_name(name: &str) -> Option<DataType> {
 /// The descriptors of the added types that the installed package has; empty without the package.
 static FOUND: PyOnceLock<Vec<(DataType, Py<PyArrayDescr>)>> = PyOnceLock::new();
 
-/// What the elements of an array are.
+/// Elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Elements {
     /// Elements of this type, in the processor's byte order or not.
@@ -88,7 +88,7 @@ fn added(py: Python<'_>) -> &[(DataType, Py<PyArrayDescr>)] {
     })
 }
 
-/// Returns what the elements of an array are.
+/// Returns the kind of elements of an array.
 pub(crate) fn elements(descr: &Bound<'_, PyArrayDescr>) -> Elements {
     const LONG: DataType = if size_of::<c_long>() == 8 { DataType::I64 } else { DataType::I32 };
     const ULONG: DataType = if size_of::<c_long>() == 8 { DataType::U64 } else { DataType::U32 };

@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// What was being done, and on which backend, which knows the kinds of its own errors.
+/// Phase of an error, with the backend, which classifies its own errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Phase<'a> {
     /// A backend was opened.
@@ -37,11 +37,11 @@ impl Phase<'_> {
         }
     }
 
-    /// Returns what a caller can do about an error.
+    /// Returns the kind of an error.
     fn kind(&self, error: &Error) -> ErrorKind {
         let kind = self.on().map_or_else(|| error.kind(), |on| on.error_kind(error));
         match self {
-            // No input has come yet, so that operands that do not fit are a mistake of the model.
+            // There are no inputs yet, so operands that do not fit are a mistake of the model.
             Phase::Load | Phase::Compile(_) => kind.of_model(),
             Phase::Open | Phase::Convert | Phase::Run(_) => kind,
         }
@@ -82,7 +82,7 @@ fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
 fn class(phase: Phase<'_>, kind: ErrorKind, chain: &[Source<'_>]) -> &'static str {
     let class = match kind {
         ErrorKind::InvalidModel | ErrorKind::Configuration => phase.class(),
-        // Operands of a node on the way are not what the caller passed.
+        // The operands of an inner node are not inputs of the caller.
         ErrorKind::WrongInput if chain.iter().any(|error| names_node(*error)) => phase.class(),
         ErrorKind::WrongInput => "InputError",
         ErrorKind::Unsupported => "UnsupportedError",
@@ -350,16 +350,16 @@ pub(crate) fn raise_load(py: Python<'_>, error: LoadError) -> PyErr {
     }
 }
 
-/// An input, and what it is declared as.
+/// An input and its declared type.
 pub(crate) struct Fed<'a> {
     pub(crate) name: &'a str,
     pub(crate) ty: &'a bb::ir::graph::ValueType,
     pub(crate) object: &'a Bound<'a, PyAny>,
 }
 
-/// Makes the exception of an object that does not become an input, or a result that becomes no object.
+/// Creates the exception for an object that cannot become an input, or a result that cannot become an object.
 ///
-/// `phase` is that of the backend's errors.
+/// `phase` is the phase of the backend's errors.
 pub(crate) fn raise_problem(
     py: Python<'_>,
     phase: Phase<'_>,

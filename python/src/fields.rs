@@ -1,4 +1,4 @@
-//! What an error of a run says as data: the node, its operator, and what its operands are.
+//! Fields of a run's error: the node, its operator, and the types of its operands.
 
 use bb::ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb::{DataType, Module};
@@ -11,14 +11,14 @@ pub(crate) struct OperandInfo {
     pub(crate) shape: Option<Vec<Option<usize>>>,
 }
 
-/// What the inputs of a run are.
+/// Inputs of a run.
 pub(crate) struct Given<'a> {
     pub(crate) module: &'a Module,
     /// The extents of the inputs that are tensors, by name.
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
 
-/// A node of a model, and what is known of its operands.
+/// A node of a model, and the known facts about its operands.
 pub(crate) struct FoundNode {
     pub(crate) domain: String,
     pub(crate) operands: Vec<OperandInfo>,
@@ -41,7 +41,7 @@ impl Given<'_> {
         None
     }
 
-    /// Collects what the symbolic dimensions of the inputs are in this run.
+    /// Collects the extents of the inputs' symbolic dimensions in this run.
     fn symbols(&self) -> HashMap<&str, i64> {
         let graph = self.module.graph();
         let mut symbols = HashMap::new();
@@ -71,7 +71,7 @@ impl Given<'_> {
             dtype = Some(*of);
             shape = dims.as_ref().map(|dims| dims.iter().map(extent).collect());
         }
-        // What was given is known better than what was declared.
+        // The shape of a given input is more precise than its declared shape.
         if let Some((_, given)) = self.shapes.iter().find(|(input, _)| input == name) {
             shape = Some(given.iter().map(|extent| Some(*extent)).collect());
         }

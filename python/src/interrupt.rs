@@ -1,7 +1,7 @@
 //! Signals that arrive while a run has the interpreter's lock released.
 //!
-//! The interpreter handles signals on its main thread alone. A run there looks at a clock wherever it looks whether it must end, and
-//! asks the interpreter every now and then; so no other thread is needed, and a short run pays for a few looks at the clock.
+//! The interpreter handles signals only on its main thread. A run on this thread reads the clock at its cancellation checks, and lets
+//! the interpreter handle signals at intervals. So no other thread is needed, and a short run only reads the clock a few times.
 
 use bb::RunOptions;
 use pyo3::exceptions::PyRuntimeError;
@@ -11,26 +11,26 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a run goes on before the interpreter is asked.
+/// Interval at which a run lets the interpreter handle signals.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How many looks it takes for one look at the clock, which costs as much as a small operation.
+/// Number of cancellation checks per reading of the clock. Reading it takes about the time of a small operation.
 const LOOKS: u32 = 4;
 
 thread_local! {
-    /// Whether this is the interpreter's main thread; `None` before anybody asked.
+    /// Whether this is the interpreter's main thread; `None` before the first query.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 
-    /// When to ask the interpreter next; `None` where no run of the main thread is.
+    /// When the interpreter next handles signals; `None` outside of a run of the main thread.
     static NEXT: Cell<Option<Instant>> = const { Cell::new(None) };
 
-    /// How many looks there were.
+    /// Number of cancellation checks so far.
     static LOOKED: Cell<u32> = const { Cell::new(0) };
 
     /// Whether the interpreter handles a signal in the midst of a run.
     static HANDLES: Cell<bool> = const { Cell::new(false) };
 
-    /// What the handler of a signal raised.
+    /// The exception that a signal handler raised.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
@@ -64,7 +64,7 @@ fn ended() -> bool {
     ends
 }
 
-/// Ends the run of this thread, if it is the main thread's, with what a method of a backend raised.
+/// Ends the run of this thread, if it is the main thread's, with the exception that a method of a backend raised.
 pub(crate) fn end(py: Python<'_>, raised: &PyErr) {
     if NEXT.get().is_some() {
         RAISED.set(Some(raised.clone_ref(py)));
@@ -95,8 +95,8 @@ fn is_main(py: Python<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// What the handler of a signal raised meanwhile, as `KeyboardInterrupt`. `RuntimeError` if this is called by such a handler, because
-/// the run that it interrupts may hold what the call waits for.
+/// The exception that a signal handler raised meanwhile, for example `KeyboardInterrupt`. `RuntimeError` if a signal handler calls
+/// this, because the interrupted run may hold a resource that the call waits for.
 pub(crate) fn detached<R: Send>(
     py: Python<'_>,
     options: Option<&RunOptions>,

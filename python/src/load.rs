@@ -17,12 +17,12 @@ pub(crate) enum Source {
     Bytes(Bytes, Option<PathBuf>),
 }
 
-/// What loading a model fails with.
+/// Error of loading a model.
 #[derive(Debug)]
 pub(crate) enum LoadError {
     /// The model is not valid.
     Model(bb::Error),
-    /// What the caller asked for does not fit the model.
+    /// The caller's options do not fit the model.
     Asked(Problem),
 }
 

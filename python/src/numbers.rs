@@ -18,8 +18,8 @@ use pyo3::types::{PyFloat, PyList};
 ///
 /// # Errors
 ///
-/// [`Problem::Digits`] for the first number that the declared type does not hold; [`Problem::Kind`] for what is no number; what
-/// NumPy raises for lists of different lengths.
+/// [`Problem::Digits`] for the first number that the declared type cannot represent; [`Problem::Kind`] for objects that are not
+/// numbers; the exception that NumPy raises for lists of different lengths.
 pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: DataType) -> Result<TensorData, Problem> {
     let py = object.py();
     let numpy = py.import(intern!(py, "numpy"))?;
@@ -85,7 +85,7 @@ fn truths(x: &TensorData) -> Result<TensorData, Problem> {
     Ok(TensorData::bools(x.shape(), &truths)?)
 }
 
-/// Makes integers of integers, all of which are in the range of the type.
+/// Converts integers to another integer type. All must be in its range.
 fn whole(x: &TensorData, to: DataType) -> Result<TensorData, Problem> {
     let signed = to.is_signed_integer();
     let most = (1i128 << (to.bits() - usize::from(signed))) - 1;
@@ -96,7 +96,7 @@ fn whole(x: &TensorData, to: DataType) -> Result<TensorData, Problem> {
     }
 }
 
-/// Makes floats of integers, which stay what they are, and of floats, which are rounded.
+/// Converts integers and floats to a float type. Integers must be exact in it; floats are rounded.
 fn floats(
     object: &Bound<'_, PyAny>,
     natural: &Bound<'_, PyUntypedArray>,
@@ -104,7 +104,7 @@ fn floats(
     to: DataType,
 ) -> Result<TensorData, Problem> {
     let made = cast(x, to, Rounding::default())?;
-    // Every float type has its values among those of f64.
+    // f64 represents every value of every float type.
     let got = cast(&made, DataType::F64, Rounding::default())?;
     let got = got.as_slice::<f64>()?;
     if x.dtype().is_integer() {

@@ -1,4 +1,4 @@
-//! What sessions say of models and backends, as JSON. Units are in the names.
+//! Reports about models and backends, as JSON. Names include the units.
 
 use crate::failure::{Phase, raise};
 use crate::load::Source;
@@ -17,7 +17,7 @@ fn domain(name: &str) -> &str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// Writes what runs a node: one word, and how many operations it is lowered to.
+/// Returns one word for how a node runs, and the number of operations it is lowered to.
 fn how(how: How) -> (&'static str, Option<usize>) {
     match how {
         How::Native => ("native", Some(1)),
@@ -27,7 +27,7 @@ fn how(how: How) -> (&'static str, Option<usize>) {
     }
 }
 
-/// Describes a module: its inputs, outputs, values that stay constant, operators, and what it says that is not so.
+/// Describes a module: its inputs, outputs, operators, parameters and warnings.
 pub(crate) fn inspect(handle: &BackendHandle, module: &Module) -> String {
     let graph = module.graph();
     let ports = |values: &[ValueId]| -> Vec<Json> {
@@ -58,11 +58,11 @@ pub(crate) fn inspect(handle: &BackendHandle, module: &Module) -> String {
     .to_string()
 }
 
-/// Describes a model by what its file says of it. A compiled model says nothing.
+/// Describes a model by the metadata of its file. A compiled model has none.
 ///
 /// # Errors
 ///
-/// What reading it again fails with.
+/// Errors of reading the file again.
 pub(crate) fn facts(source: &Source, limits: &Limits) -> Result<String, bb_ir::Error> {
     let bytes = match source {
         Source::File(path) => bb_ir::file::load(path, limits)?,
@@ -86,7 +86,7 @@ pub(crate) fn facts(source: &Source, limits: &Limits) -> Result<String, bb_ir::E
     .to_string())
 }
 
-/// Says what runs each node.
+/// Reports how each node runs.
 pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
     let coverage = Coverage::of(module, handle.runtime());
     let nodes: Vec<Json> = coverage
@@ -113,7 +113,7 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
 ///
 /// # Errors
 ///
-/// What a run fails with.
+/// Errors of a run.
 pub(crate) fn profile(
     executable: &dyn ErasedExecutable,
     inputs: &[Option<OnnxValue<Value>>],

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList};
 
 /// A tensor of a run's result on the host, before it becomes an array.
 pub(crate) enum Fetched {
-    /// Nobody else holds the elements.
+    /// The elements have no other owner.
     Sole(SoleElements),
     /// The elements belong to others, too.
     Shared(Array),

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many lists of outputs a session keeps what it compiled for.
+/// Number of output lists whose compiled graphs a session keeps.
 const KEPT: usize = 16;
 
 /// A model on a backend, once it was opened. Threads may share it.
@@ -31,7 +31,7 @@ const KEPT: usize = 16;
 #[pyclass(frozen, subclass, weakref, module = "bb")]
 pub(crate) struct Session(OnceLock<Opened>);
 
-/// A model on a backend. Nothing of it changes but what it keeps to be quicker.
+/// A model on a backend. Only its cache changes.
 pub(crate) struct Opened {
     pub(crate) handle: BackendHandle,
     pub(crate) module: Module,
@@ -39,7 +39,7 @@ pub(crate) struct Opened {
     source: Source,
     limits: Limits,
     all: Arc<Compiled>,
-    /// What was compiled for other outputs, the latest last.
+    /// Graphs compiled for other outputs, the latest last.
     others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
 }
 
@@ -305,7 +305,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// `RuntimeError` if a method of a backend runs the session that calls it: the session may hold what the run would wait for.
+    /// `RuntimeError` if a method of a backend runs the session that calls it, because the run could wait for a resource that the
+    /// session holds.
     fn begin(&self) -> PyResult<Running> {
         let place = std::ptr::from_ref(self).addr();
         RUNNING.with_borrow_mut(|running| {
@@ -319,7 +320,7 @@ impl Opened {
         })
     }
 
-    /// Returns what is compiled for these outputs, and compiles it if nobody asked for them yet.
+    /// Returns the graph compiled for these outputs, compiling it at the first request.
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };
         if names.is_instance_of::<PyString>() {

@@ -16,8 +16,8 @@ pub(crate) fn name(ty: &ValueType) -> String {
     }
 }
 
-/// Lists the extents of a tensor: numbers, names of symbolic dimensions, formulas, and `None` for what is not known. Other values have
-/// none, like a tensor of rank 0; `None` if the rank is not known.
+/// Lists the extents of a tensor: numbers, names of symbolic dimensions, formulas, and `None` for unknown extents. The list is empty for
+/// other values, as for a tensor of rank 0. Returns `None` if the rank is unknown.
 pub(crate) fn shape<'py>(py: Python<'py>, ty: &ValueType) -> PyResult<Option<Bound<'py, PyList>>> {
     let dims: &[Dim] = match ty {
         ValueType::Tensor { shape: None, .. } | ValueType::Unknown => return Ok(None),

@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-/// The address space of such a process, in bytes.
+/// The address space of a capped process, in bytes.
 pub const SPACE: usize = 2 << 30;
 
-/// Runs this test program again within [`SPACE`], and returns what it prints.
+/// Runs this test program again within [`SPACE`], and returns its output.
 ///
 /// # Errors
 ///
-/// What it printed, if it cannot be started or does not succeed.
+/// The program's output if it fails, or the reason why it cannot be started.
 pub fn run(args: &[&str], settings: &[(&str, &str)]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", SPACE >> 10);

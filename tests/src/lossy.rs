@@ -1,4 +1,4 @@
-//! A backend whose device can be lost, whose queue can be stopped, and which counts what is alive.
+//! A backend whose device can be lost, whose queue can be stopped, and which counts live objects.
 //!
 //! The reference backend computes. Each operation also puts an entry into the queue of a thread, which finishes entries only
 //! while the queue runs. Kernels of users are SPIR-V or WGSL as far as their validation goes; they copy their first input.
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 type Inner = <Reference as Backend>::Tensor;
 
-/// What the device does now.
+/// Current state of the device.
 #[derive(Debug, Default)]
 struct Now {
     lost: Option<String>,

@@ -20,7 +20,7 @@ pub fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     }
 }
 
-/// Makes a node of the domain `test`, of which the models made here import version 1.
+/// Creates a node of the domain `test`. The models of this module import version 1 of it.
 pub fn custom(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto { domain: Some("test".to_owned()), ..node(op, inputs, outputs) }
 }
@@ -112,7 +112,7 @@ pub fn with_graph(
     holder
 }
 
-/// Gives a node a name.
+/// Sets the name of a node.
 pub fn named(name: &str, mut node: NodeProto) -> NodeProto {
     node.name = Some(name.to_owned());
     node

@@ -1,4 +1,4 @@
-//! Counts the allocations of calls and of runtimes, with a counting allocator. Each test counts those of its own thread.
+//! Counts the allocations of calls and of runtimes, with a counting allocator. Each test counts the allocations of its own thread.
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
@@ -179,8 +179,7 @@ fn erasure_adds_nothing_to_a_run_into_buffers() {
     assert_eq!(allocations(|| plan.run_into(&[Some(&x)], &mut [Some(&mut buffer)]).unwrap()), 1);
 }
 
-/// What a compiled model claims of itself decides nothing: whichever byte is forged, loading it takes memory in proportion to
-/// the file.
+/// Loading a compiled model takes memory in proportion to its file, whichever byte of the file is forged.
 #[test]
 fn a_compiled_model_allocates_in_proportion_to_its_file() {
     let cpu = bb::backend("cpu").unwrap();

@@ -51,7 +51,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[test]
 fn a_value_is_bounded_in_every_run_of_a_plan() {
-    // The outer sum of a list has as many elements as the square of its length.
+    // The number of elements of a list's outer sum is the square of the list's length.
     let nodes = vec![
         ints("last", &[1]),
         node("Unsqueeze", &["x", "last"], &["column"]),
@@ -80,7 +80,7 @@ fn a_value_is_bounded_in_every_run_of_a_plan() {
 
 #[test]
 fn what_the_host_computes_is_bounded() {
-    // As many indices as the input has elements other than 0: nobody knows before.
+    // The number of indices depends on data: one per element other than 0.
     let model = typed(
         model(&[("x", &[-1])], vec![node("NonZero", &["x"], &["y"])], &[("y", &[1, -1])]),
         &[("y", DataType::I64)],
@@ -97,7 +97,7 @@ fn what_the_host_computes_is_bounded() {
 
 #[test]
 fn planes_of_very_many_rows_are_pooled() {
-    // A layout with 24 bytes for each row of windows would take 1.5 GiB, most of what the test in little memory has.
+    // A layout with 24 bytes for each row of windows would take 1.5 GiB, most of the memory of the test in little memory.
     let pool = with_ints(node("AveragePool", &["x"], &["y"]), "kernel_shape", &[1, 1]);
     let model = model(&[("x", &[-1, 1, -1, 1])], vec![pool], &[("y", &[-1, 1, -1, 1])]);
     for name in backends::NAMES {
@@ -114,7 +114,7 @@ fn what_lives_in_a_run_is_bounded() {
     let nodes = names.iter().zip(operators).map(|(y, op)| node(op, &["x"], &[y])).collect();
     let outputs: Vec<(&str, &[i64])> = names.iter().map(|y| (y.as_str(), &[-1][..])).collect();
     let wide = model(&[("x", &[-1])], nodes, &outputs);
-    // A chain of the same results, of which two live at a time.
+    // A chain of the same results. Two of them live at a time.
     let mut chain = vec![node("Exp", &["x"], &["y0"])];
     chain.extend(names.windows(2).map(|pair| node("Exp", &[&pair[0]], &[&pair[1]])));
     let long = model(&[("x", &[-1])], chain, &[("y4", &[-1])]);
@@ -183,7 +183,7 @@ fn sequences_that_grow_in_a_loop_are_bounded() {
 
 #[test]
 fn only_what_a_plan_reads_stays_of_its_constants() {
-    // A weight, of which seven steps make what the plan adds to its input.
+    // A weight. Seven steps compute from it the value that the plan adds to its input.
     let extents = [64usize, 64];
     let shape = ints("shape", &[64, 64]);
     let mut nodes = vec![shape, node("ConstantOfShape", &["shape"], &["w0"])];
@@ -199,7 +199,7 @@ fn only_what_a_plan_reads_stays_of_its_constants() {
     let compiled = Backend::compile(&on, module, &CompileOptions::default()).unwrap();
     let x = on.constant(&zeros(&extents)).unwrap();
     compiled.run(&on, &[Some(&x)]).unwrap();
-    // The input and the sum of constants; what it was made of is gone.
+    // The input and the sum of constants. The operands of the sum are released.
     assert_eq!(counts.alive(), 2);
     let operations = counts.operations();
     let y = on.constant(&zeros(&[1, 64])).unwrap();
@@ -241,13 +241,13 @@ fn left_of_masks(options: &CompileOptions) -> usize {
 
 #[test]
 fn plans_for_many_shapes_take_bounded_memory() {
-    // The inputs, and the masks of as many plans as fit.
+    // The inputs, and the masks of all plans that fit.
     let left = left_of_masks(&limited(&[("plan_bytes", "1MiB")]));
     assert!(left <= 2 + 8, "{left}");
     // Without a limit that they reach, all plans that a segment keeps are left.
     let left = left_of_masks(&CompileOptions::default());
     assert!(left > 32, "{left}");
-    // The limit of the process holds whatever that of the graph is. It may drop plans of other tests, which make them again.
+    // The limit of the process applies regardless of the graph's limit. It may drop plans of other tests, which then create them again.
     bb::limit_process_plans(1 << 20);
     let left = left_of_masks(&CompileOptions::default());
     bb::limit_process_plans(1 << 30);
@@ -323,13 +323,13 @@ fn a_run_can_be_cancelled() {
             chain(&run.join().unwrap().unwrap_err())
         });
         assert!(error.ends_with(&Error::Cancelled.to_string()), "{name}: {error}");
-        // What was cancelled runs again.
+        // A cancelled graph can run again.
         let few = on.constant(&TensorData::scalar(2i64)).unwrap();
         assert!(compiled.run_items(&[Some(OnnxValue::Tensor(few)), inputs[1].clone()]).is_ok(), "{name}");
     });
 }
 
-/// A picture in the format BMP, of which only the header is there; its extents alone say how large it is.
+/// The header of a BMP picture without its pixels; only the header's extents determine the size.
 fn bitmap(width: u32, height: u32) -> Vec<u8> {
     let mut file = b"BM".to_vec();
     for word in [54u32, 0, 54, 40, width, height] {

@@ -1,7 +1,7 @@
 //! Tests that a lack of memory is an error, wherever it occurs in an operator.
 //!
-//! A test starts this program again in an address space of 2 GiB. There, an operator runs with so little memory that its
-//! first allocation fails, then with somewhat more, and so on until it succeeds: each allocation of the size of a tensor
+//! A test starts this program again in an address space of 2 GiB. There, an operator runs with too little memory for its
+//! first allocation, then with somewhat more, and so on until it succeeds: each allocation of the size of a tensor
 //! fails once.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
@@ -197,7 +197,7 @@ fn with_little_memory() {
     let many = handle.runtime().constant(&many).unwrap();
     drop(handle.neg(&many).unwrap());
     for case in cases() {
-        // What the process printed last is where it ended.
+        // The last printed line shows where the process ended.
         println!("{} on {backend}", case.node.op_type());
         let (start, failures) = (std::time::Instant::now(), run(&handle, &case));
         println!("{failures} failures in {:?}", start.elapsed());

@@ -1,10 +1,10 @@
-//! Buffers that JavaScript fills and reads. JavaScript knows them by number.
+//! Buffers that JavaScript fills and reads. JavaScript refers to them by number.
 
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// What a buffer holds.
+/// Contents of a buffer.
 #[derive(Debug)]
 enum Buffer {
     /// Bytes that JavaScript may write.
@@ -25,7 +25,7 @@ thread_local! {
 
 impl Buffers {
     fn keep(&mut self, buffer: Buffer) -> u32 {
-        // Zero stands for no buffer.
+        // The number 0 means that there is no buffer.
         loop {
             self.last = self.last.wrapping_add(1);
             if self.last != 0 && !self.held.contains_key(&self.last) {

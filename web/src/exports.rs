@@ -116,7 +116,7 @@ extern "C" fn bb_run(session: u32, request: u32) -> u32 {
     answer(of(session).and_then(|session| session.run(&request)))
 }
 
-/// Says what runs each node.
+/// Reports how each node runs.
 #[unsafe(no_mangle)]
 extern "C" fn bb_coverage(session: u32) -> u32 {
     answer(of(session).map(|session| session.checked().coverage()))

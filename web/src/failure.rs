@@ -5,13 +5,13 @@ use bb_cpu::CpuError;
 use bb_ir::Error as IrError;
 use serde_json::{Value as Json, json};
 
-/// Why a call of JavaScript failed.
+/// Error of a call from JavaScript.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What JavaScript asked for is no JSON of the right form.
+    /// A request from JavaScript is not JSON of the expected form.
     #[error("{what} cannot be read")]
     Json {
-        /// What was read.
+        /// The name of the part that was parsed.
         what: &'static str,
         /// The reason.
         #[source]
@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Magika(#[from] crate::magika::ScoreError),
 
-    /// A limit has no such name, or its value has another form.
+    /// The name of a limit is unknown, or its value is malformed.
     #[error("the options set a limit wrongly")]
     Limit(#[source] IrError),
 
@@ -107,7 +107,7 @@ impl From<IrError> for Failure {
     }
 }
 
-/// What an error says of the place where it happened.
+/// Location information of an error.
 #[derive(Default)]
 struct Place {
     node: Option<String>,
@@ -165,7 +165,7 @@ impl Failure {
         }
     }
 
-    /// Returns what a caller can do about the error.
+    /// Returns the kind of the error, which suggests how a caller can react.
     fn kind(&self) -> ErrorKind {
         match self {
             Failure::Json { .. } | Failure::NoSession { .. } | Failure::Type { .. } => ErrorKind::WrongInput,

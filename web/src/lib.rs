@@ -1,7 +1,7 @@
 //! The module for browsers: sessions on the CPU backend, behind functions that JavaScript can call.
 //!
-//! What users see of it is `web/bb.js`, with types in `web/bb.d.ts`. JavaScript and this crate exchange buffers by number: JSON in
-//! UTF-8 for what is asked and answered, and the bytes of models and tensors as they are. Each answer is JSON with the field `ok` or
+//! Its public interface is `web/bb.js`, with types in `web/bb.d.ts`. JavaScript and this crate exchange buffers by number. Requests and
+//! answers are JSON in UTF-8; the bytes of models and tensors are passed unchanged. Each answer is JSON with the field `ok` or
 //! the field `error`. No function here takes or gives a pointer to memory that this crate does not own.
 //!
 //! The target cannot unwind. A panic therefore ends the instance; its message stays readable until JavaScript drops the instance.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 ///
-/// The errors of [`Module::from_bytes_with`]; [`Failure::Dims`] for those of [`check::fix_dims`]; [`Failure::Compiled`] if the model was compiled, so that its
-/// dimensions cannot change.
+/// The errors of [`Module::from_bytes_with`]; [`Failure::Dims`] for the errors of [`check::fix_dims`]; [`Failure::Compiled`] for a
+/// compiled model, because its dimensions cannot change.
 pub(crate) fn load(
     bytes: Bytes,
     files: Vec<(String, Bytes)>,

@@ -20,17 +20,17 @@ use std::sync::Arc;
 #[used]
 static LINKED: fn() -> Cpu = Cpu::new;
 
-/// Likewise, names the module that registers the operators of ONNX Runtime, by which language models are computed.
+/// Likewise, names the module that registers the operators of ONNX Runtime, which language models use.
 #[used]
 static OPERATORS: fn() = bb_onnx_microsoft::linked;
 
-/// What JavaScript may set when it opens a session.
+/// Options that JavaScript passes when it opens a session.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
     /// The extents of symbolic dimensions.
     dims: BTreeMap<String, usize>,
-    /// Limits on what a model may use, by name.
+    /// Resource limits of a model, by name.
     limits: BTreeMap<String, String>,
     /// The buffers that hold the external data, by location.
     files: BTreeMap<String, u32>,
@@ -70,7 +70,7 @@ pub(crate) struct Session {
     executable: Arc<dyn ErasedExecutable>,
 }
 
-/// The limits on a model of a stranger. The memory of an instance is at most 4 GiB, so the limits are lower than elsewhere.
+/// The limits on an untrusted model. The memory of an instance is at most 4 GiB, so the limits are lower than elsewhere.
 fn limits() -> Limits {
     Limits {
         total_tensor_bytes: 2 << 30,
@@ -101,7 +101,7 @@ impl Checked {
         Ok(Checked { backend: bb::backend("cpu")?, module, limits, coverage: OnceCell::new() })
     }
 
-    /// Describes the inputs and outputs, what the model says that is not so, what runs each node, and the graph.
+    /// Describes the inputs and outputs, the wrong statements of the model, how each node runs, and the graph.
     pub(crate) fn describe(&self) -> Json {
         let graph = self.module.graph();
         let ports = |values: &[ValueId]| -> Vec<Json> {
@@ -122,7 +122,7 @@ impl Checked {
         self.coverage.get_or_init(|| Coverage::of(&self.module, self.backend.runtime()))
     }
 
-    /// Says what runs each node.
+    /// Reports how each node runs.
     pub(crate) fn coverage(&self) -> Json {
         let coverage = self.covered();
         let nodes: Vec<Json> = coverage
@@ -167,7 +167,7 @@ impl Session {
         &self.checked
     }
 
-    /// Describes the inputs and outputs, and what the model says that is not so.
+    /// Describes the inputs and outputs, and the wrong statements of the model.
     pub(crate) fn describe(&self) -> Json {
         let ports = |ports: &[Port]| -> Vec<Json> {
             ports.iter().map(|of| port(&of.name, &of.ty, of.optional)).collect()
@@ -182,7 +182,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of the inputs, and what the run fails with.
+    /// Errors of reading the inputs, and of the run.
     pub(crate) fn run(&self, request: &[u8]) -> Result<Json, Failure> {
         let request: Request = serde_json::from_slice(request)
             .map_err(|source| Failure::Json { what: "the inputs of a run", source })?;
@@ -231,7 +231,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// What the run fails with.
+    /// Errors of the run.
     pub(crate) fn scores(&self, tokens: &[i32]) -> Result<Vec<f32>, Failure> {
         let input = TensorData::new(&[1, tokens.len()], tokens)?;
         let input = self.checked.backend.runtime().constant(&input)?;
@@ -246,7 +246,7 @@ pub(crate) fn domain(name: &str) -> &str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// Returns one word for what runs a node.
+/// Returns one word for how a node runs.
 pub(crate) fn how(how: How) -> &'static str {
     match how {
         How::Native => "native",

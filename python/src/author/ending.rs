@@ -1,7 +1,7 @@
-//! What happens to threads that are in methods when the interpreter ends.
+//! Handling of threads that run methods when the interpreter ends.
 //!
-//! A thread that takes the interpreter's lock after the end crashes the program. So from the end on, other threads than the one that
-//! ends the interpreter wait forever where they would take it; the end of the process ends them.
+//! A thread that takes the interpreter's lock after the end crashes the program. So after the end, all threads except the one that ends
+//! the interpreter block forever where they would take the lock; the end of the process ends them.
 
 use pyo3::prelude::*;
 use std::cell::Cell;

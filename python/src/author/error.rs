@@ -1,12 +1,12 @@
-//! Why a call of an author's method failed.
+//! Errors of calls of an author's methods.
 
 use crate::convert::Problem;
 use pyo3::PyErr;
 
-/// Why a call of an author's method failed. `method` is the class and the method, as in `MyBackend.add`.
+/// Error of a call of an author's method. `method` is the class and the method, as in `MyBackend.add`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
-    /// What `bb` finds wrong with operands, or that the author has no such method.
+    /// `bb` refused the operands, or the author did not write the method.
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
@@ -22,7 +22,7 @@ pub(crate) enum PythonError {
     #[error("`{method}` returned {got}, expected {expected}")]
     Returned { method: String, expected: String, got: String },
 
-    /// Elements cannot be given to the method, or what it returned cannot be read.
+    /// Elements cannot be passed to the method, or its result cannot be read.
     #[error("the elements of a tensor cannot pass through `{method}`")]
     Elements {
         method: String,

@@ -22,7 +22,7 @@ pub(super) struct Known {
     /// The calls, unless some node is no primitive.
     steps: Option<Vec<Step>>,
     object: OnceLock<Py<Graph>>,
-    /// What the outputs are for the inputs of the last run.
+    /// The inputs of the last run, and the types and shapes of its outputs.
     last: Mutex<Option<(Vec<Kind>, Vec<(String, Kind)>)>>,
 }
 
@@ -32,11 +32,11 @@ impl Known {
         Ok(Known { module, steps, object: OnceLock::new(), last: Mutex::new(None) })
     }
 
-    /// Returns what the outputs are for these inputs; `None` if some node is no primitive.
+    /// Returns the types and shapes of the outputs for these inputs; `None` if some node is not a primitive.
     ///
     /// # Errors
     ///
-    /// [`bb::Error::UnknownInput`] and [`bb::Error::MissingInput`]; what the rules of the primitives refuse; an element type that the
+    /// [`bb::Error::UnknownInput`] and [`bb::Error::MissingInput`]; the errors of the primitives' rules; an element type that the
     /// author does not declare.
     pub(super) fn expected(
         &self,
@@ -54,7 +54,7 @@ impl Known {
         Ok(Some(outputs))
     }
 
-    /// Returns what the inputs are, in the order of the graph's.
+    /// Returns the types and shapes of the inputs, in the graph's order.
     fn given(&self, inputs: &HashMap<String, PythonTensor>) -> Result<Vec<Kind>, bb::Error> {
         let graph = self.module.graph();
         let expected = || graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
@@ -71,7 +71,7 @@ impl Known {
         graph.inputs.iter().map(kind).collect()
     }
 
-    /// Returns what the outputs are by the rules of the primitives.
+    /// Infers the types and shapes of the outputs with the primitives' rules.
     fn inferred(
         &self,
         on: &Instance,
@@ -128,7 +128,7 @@ impl Known {
             let made = Graph::new(py, &self.module, steps, &constants);
             made.map_err(|problem| on.elements(METHOD, problem))
         })?;
-        // Another thread may have made it meanwhile; then that one stays, so that an author knows a graph by its object.
+        // Another thread may have created it meanwhile. Then that object stays, so that an author can identify a graph by its object.
         Ok(self.object.get_or_init(|| made))
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Instance {
     /// The methods of the primitives, in the order of their table.
     methods: Vec<Option<Py<PyAny>>>,
     execute: Option<Py<PyAny>>,
-    /// What the author wrote in place of the methods of `bb.Backend`; `None` for these.
+    /// The author's replacement for a method of `bb.Backend`; `None` if the method is inherited.
     from_host: Option<Py<PyAny>>,
     to_host: Option<Py<PyAny>>,
     describe: Option<Py<PyAny>>,
@@ -44,12 +44,12 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Looks which methods an object has.
+    /// Collects the methods that an object has.
     ///
     /// # Errors
     ///
     /// `TypeError` if it is not of a class that inherits from `base`, if a method cannot be called, and for element types that `bb`
-    /// does not have; what the object raises.
+    /// does not have; exceptions that the object raises.
     pub(super) fn new(object: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> PyResult<Instance> {
         let class = object.get_type();
         let name = class.name()?.to_string();
@@ -98,8 +98,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// What `bb` finds wrong with the operands; [`bb::Error::NoMethod`] if the author did not write the method; what the method
-    /// raised; [`PythonError::Returned`] if its result is not of the type and shape that the primitive gives.
+    /// `bb`'s errors about the operands; [`bb::Error::NoMethod`] if the author did not write the method; the exception that the method
+    /// raised; [`PythonError::Returned`] if its result does not have the type and shape that the primitive's rule gives.
     pub(super) fn call(
         &self,
         op: Primitive,
@@ -128,11 +128,12 @@ impl Instance {
         })
     }
 
-    /// Gives elements of the host to the author.
+    /// Passes elements of the host to the author.
     ///
     /// # Errors
     ///
-    /// [`PythonError::Elements`] if NumPy does not have the element type; what the method raised and returned.
+    /// [`PythonError::Elements`] if NumPy does not have the element type; the exception that the method raised; an error for a wrong
+    /// result.
     pub(super) fn from_host(&self, data: &TensorData) -> Result<PythonTensor, PythonError> {
         const METHOD: &str = "from_host";
         self.check_types("constant", std::iter::once(data.dtype()))?;
@@ -153,7 +154,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// What the method raised and returned; [`PythonError::Elements`] if its elements cannot be read.
+    /// The exception that the method raised; an error for a wrong result; [`PythonError::Elements`] if its elements cannot be read.
     pub(super) fn to_host(&self, x: &PythonTensor) -> Result<TensorData, PythonError> {
         const METHOD: &str = "to_host";
         self.enter(METHOD, |py| {
@@ -176,8 +177,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// What the method raised; [`PythonError::Returned`] if it returns no dict; [`bb::Error::MissingOutput`]; and
-    /// [`PythonError::Returned`] if an output is not of the type and shape that the graph gives.
+    /// The exception that the method raised; [`PythonError::Returned`] if it returns no dict; [`bb::Error::MissingOutput`]; and
+    /// [`PythonError::Returned`] if an output does not have the type and shape that the graph gives.
     pub(super) fn execute<'a>(
         &self,
         graph: &Py<super::Graph>,
@@ -250,7 +251,7 @@ impl Instance {
         }
     }
 
-    /// Takes a tensor that a method returned, if it is what is expected.
+    /// Wraps a tensor that a method returned, after checking that it has the expected type and shape.
     fn taken(
         &self,
         method: &str,
@@ -292,7 +293,7 @@ impl Instance {
         each.map(|(object, (dtype, shape))| self.taken(method, object, (*dtype, &shape[..]))).collect()
     }
 
-    /// Returns the element type and the shape of an object; `None` if it has none that `bb` knows.
+    /// Returns the element type and the shape of an object; `None` if it has none that `bb` can read.
     fn kind(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
         if let Some(describe) = &self.describe {
             let described = describe.bind(object.py()).call1((object,))?;
@@ -368,7 +369,7 @@ fn arguments<'py>(
     Ok(PyTuple::new(py, all)?)
 }
 
-/// Returns what an array is; `None` if ONNX does not have its element type.
+/// Returns the element type and shape of an array; `None` if ONNX does not have its element type.
 fn kind_of_array(array: &Bound<'_, numpy::PyUntypedArray>) -> Option<Kind> {
     Some((of_elements(elements(&array.dtype()))?, Shape::from_slice(array.shape())))
 }
@@ -381,7 +382,7 @@ fn of_elements(elements: Elements) -> Option<DataType> {
     }
 }
 
-/// Reads what an object says of itself: an element type and extents.
+/// Reads the element type and the extents that an object reports.
 fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
     let Some(dtype) = element_type(dtype)? else { return Ok(None) };
     let Ok(extents) = shape.try_iter() else { return Ok(None) };
@@ -393,7 +394,7 @@ fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Optio
     Ok(Some((dtype, shape)))
 }
 
-/// Reads an element type: that of NumPy or of `ml_dtypes`, its name, or that of another library with the same name, such as
+/// Reads an element type: a type of NumPy or of `ml_dtypes`, its name, or a type of another library with the same name, for example
 /// `torch.float32`.
 fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     if object.is_none() {
@@ -433,7 +434,7 @@ fn written(dtype: DataType, shape: &[usize]) -> String {
     format!("{} of the shape {shape:?}", python_name(dtype))
 }
 
-/// Writes what an object is: as a tensor if it is one, else by its type.
+/// Describes an object: as a tensor if it is one, otherwise by its type.
 fn shown(object: &Bound<'_, PyAny>, kind: Option<Kind>) -> String {
     match kind {
         Some((dtype, shape)) => written(dtype, &shape),

@@ -1,8 +1,8 @@
 //! Backends that authors write in Python: classes with the methods of the primitives, or with one that runs graphs.
 //!
 //! An [`Instance`](instance::Instance) holds the author's object and calls its methods. [`Methods`](backends::Methods) and
-//! [`Graphs`](backends::Graphs) implement the contract over it; the table of primitives says which methods there are. What a method
-//! returns is compared with what the rule of the primitive says, so that a mistake is an error which names the method.
+//! [`Graphs`](backends::Graphs) implement the contract over it; the table of primitives lists the methods. The result of a
+//! method is compared with the primitive's rule, so a mistake becomes an error that names the method.
 
 mod backends;
 mod conformance;

@@ -26,7 +26,7 @@ impl Maker {
     ///
     /// # Errors
     ///
-    /// What the constructor raises; those of [`Instance::new`].
+    /// Exceptions that the constructor raises; the errors of [`Instance::new`].
     pub(super) fn instance(&self, py: Python<'_>) -> PyResult<Arc<Instance>> {
         let author = self.author.bind(py);
         let object = if author.is_instance_of::<PyType>() { author.call0()? } else { author.clone() };

@@ -13,7 +13,7 @@ pub(super) struct Step {
     pub(super) outputs: Vec<ValueId>,
 }
 
-/// An error for what the caller of this module excludes.
+/// Returns the error for a case that the callers of this module exclude.
 #[cold]
 pub(super) fn excluded(expected: &'static str) -> bb::Error {
     bb::Error::excluded(expected)
@@ -40,7 +40,7 @@ fn step(graph: &Graph, node: &Node, op: Primitive) -> Result<Step, bb::Error> {
         [(_, Arity::Tensors)] => node.inputs.len(),
         operands => operands.len(),
     };
-    // What follows the operands are the parameters that ONNX has as inputs.
+    // After the operands follow the parameters that are inputs in ONNX.
     let (operands, mut rest) = node.inputs.split_at_checked(operands).ok_or_else(|| missing(spec))?;
     let mut params = Vec::with_capacity(spec.params.len());
     for param in spec.params {

@@ -1,4 +1,4 @@
-//! An author's tensor: any Python object, of which the element type and the shape are known.
+//! An author's tensor: any Python object with a known element type and shape.
 
 use bb::{DataType, Shape, SlotValue, Tensor};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct PythonTensor(Arc<Held>);
 
-/// A Python object, and what is known of it. A thread without the interpreter's lock may drop it; the object is then released by
+/// A Python object with its element type and shape. A thread without the interpreter's lock may drop it; the object is then released by
 /// the next thread that takes the lock.
 struct Held {
     object: Py<PyAny>,

@@ -4,8 +4,8 @@
 //! `bounds.txt`. Without arguments, the program lists the paths; it fails if the processor lacks AVX2, because other kernels
 //! would run.
 //!
-//! `instructions products` lists products, which run in the same way: `bash tests/instructions aarch64` counts them under QEMU. `instructions
-//! save NAME FILE` writes the model of a product for other engines.
+//! `instructions products` lists products, which run in the same way: `bash tests/instructions aarch64` counts them under QEMU.
+//! `instructions save NAME FILE` writes the model of a product for other engines.
 #![expect(clippy::unwrap_used, reason = "a test that is a program")]
 
 mod products;
@@ -28,10 +28,10 @@ type On = Arc<dyn BackendRuntime>;
 /// Runs a path once.
 type Run = Box<dyn FnMut()>;
 
-/// A name, and what makes the path ready to run.
+/// A name, and the function that prepares the path.
 type HotPath = (&'static str, fn(&On) -> Run);
 
-/// The paths; kernels are those of single operators, so that a number says where it comes from.
+/// The paths. Kernels are measured with single operators, so that each number has a clear origin.
 const PATHS: [HotPath; 15] = [
     ("call", call),
     ("chain of 100 nodes", chain),

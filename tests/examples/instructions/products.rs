@@ -5,11 +5,11 @@ use bb::ir::proto::{ModelProto, NodeProto, TensorProto};
 use bb_tests::model::{model, node, typed, with_int, with_ints};
 use prost::Message;
 
-/// A name, and what makes its model.
+/// A name, and the function that creates its model.
 type Product = (&'static str, fn() -> Vec<u8>);
 
-/// The products. Names of matrix products have their extents; if there are four, the first one is a number of products. Those with bits have
-/// columns of such integers in blocks of 32.
+/// The products. Names of matrix products have their extents; if there are four, the first one is a number of products. Products with
+/// bits have columns of integers of this width in blocks of 32.
 pub(super) const PRODUCTS: [Product; 24] = [
     ("f32 64x64x64", || floats(&[64, 64], &[64, 64], false)),
     ("f32 128x128x128", || floats(&[128, 128], &[128, 128], false)),
@@ -47,7 +47,7 @@ fn bytes(a: &[i64], b: &[i64], constant: bool) -> Vec<u8> {
     of_two("MatMulInteger", a, b, constant, [DataType::U8, DataType::I8, DataType::I32])
 }
 
-/// A product of rows that are rounded to 8 bits with columns of integers of few bits, in blocks of so many numbers. Scales are floats of
+/// A product of rows that are rounded to 8 bits with columns of integers of `bits` bits, in blocks of `block` numbers. Scales are floats of
 /// 16 bits, as most models have them, and no block has a zero point of its own.
 fn blocks(bits: i64, block: i64, a: &[i64; 2], columns: i64) -> Vec<u8> {
     let [rows, inner] = *a;
@@ -82,7 +82,7 @@ fn of_two(op: &str, a: &[i64], b: &[i64], constant: bool, [x, w, y]: [DataType; 
 fn conv(x: &[i64; 4], filters: &[i64; 4], pad: i64) -> Vec<u8> {
     let ([_, channels, height, width], [out, each, ..]) = (*x, *filters);
     let conv: NodeProto = with_ints(node("Conv", &["x", "w"], &["y"]), "pads", &[pad; 4]);
-    // RTen wants what the standard lets a model leave out.
+    // RTen requires attributes that are optional in the standard.
     let conv = with_ints(with_int(conv, "group", channels / each), "strides", &[1; 2]);
     with_constant(
         model(&[("x", x)], vec![conv], &[("y", &[1, out, height, width])]),

@@ -2,7 +2,7 @@
 //!
 //! `qemu-aarch64 -d nochain,exec,in_asm` lists the instructions of each block when it is translated, and then a line each time the block
 //! runs. Four numbers are printed: instructions, loads, stores, and multiplications of vectors that add. `bash tests/instructions aarch64`
-//! compiles this file by itself, because it runs beside the emulator and not in it.
+//! compiles this file separately, because it runs on the host and not in the emulator.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -57,7 +57,7 @@ fn main() {
     println!("{instructions} {loads} {stores} {multiplications}");
 }
 
-/// Adds what a block did.
+/// Adds the counts of a block.
 fn add(totals: &mut Counts, block: Option<(Counts, u64)>) {
     let Some((counts, times)) = block else { return };
     for (total, count) in totals.iter_mut().zip(counts) {
@@ -69,7 +69,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |number, &digit| Some(number << 4 | u64::from((digit as char).to_digit(16)?)))
 }
 
-/// Tells what an instruction counts as. Source: the encoding index of the Arm Architecture Reference Manual, A64.
+/// Returns the counts of one instruction. Source: the encoding index of the Arm Architecture Reference Manual, A64.
 fn classes(word: u32) -> Counts {
     [1, is_load(word).into(), is_store(word).into(), multiplies(word).into()]
 }

@@ -1,4 +1,4 @@
-//! A backend that fails on purpose, and what it injected.
+//! A backend that fails on purpose, and the counts of its injected faults.
 
 use bb::{BackendHandle, OpenOptions};
 use bb_cpu::Cpu;
@@ -57,7 +57,7 @@ impl Faults {
         true
     }
 
-    /// Prints what was injected, and returns whether each failure arrived as an error.
+    /// Prints the injected faults, and returns whether each failure arrived as an error.
     pub(super) fn all_arrived(&self) -> bool {
         let [errors, panics, shapes] = self.injected.each_ref().map(|count| count.load(Ordering::Relaxed));
         let (delays, arrived) = (self.delays.load(Ordering::Relaxed), self.arrived.load(Ordering::Relaxed));

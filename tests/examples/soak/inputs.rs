@@ -107,7 +107,7 @@ fn detector() -> (Soaked, Module) {
     (Soaked { name: "detector", inputs, spoil }, load("silero_vad_op16"))
 }
 
-/// A graph of what needs plans of its own, or memory of the host: a mask made of extents, extents that depend on
+/// A graph of operations that need separate plans or host memory: a mask built from extents, extents that depend on
 /// elements, a loop, strings and a sequence. Shapes: extents of the input.
 fn assorted() -> (Soaked, Module) {
     let inputs = |shape: usize| {

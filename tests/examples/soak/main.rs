@@ -3,15 +3,15 @@
 //! `cargo run --release -p bb-tests --example soak -- [RUNS] [BACKEND] [unmeasured]`: 100,000 runs on the CPU backend by default;
 //! `faulty` is the CPU backend under layers that inject errors, panics, wrong extents and delays at a rate, with a seed: each failure
 //! must arrive as an error with its node.
-//! `unmeasured` runs without comparing what is left over, for example under a sanitizer, which keeps what is freed. Among the
+//! `unmeasured` runs without the check for leaks, for example under a sanitizer, which keeps freed memory. Among the
 //! runs are some that fail, some that another thread stops, and some with a deadline that is too short. A run that ends well
 //! must give the same bits as every other run on the same inputs.
 //!
 //! After the first tenth of the runs, resident memory may grow by 5 % at most, in the mean of each tenth. When the backend is
-//! gone, the process has as many threads and open files as before it was opened.
+//! gone, the process has the same number of threads and open files as before the backend was opened.
 //!
 //! The CPU backend takes large buffers from the system. The others allocate them with glibc, which keeps free memory for each
-//! thread; `MALLOC_ARENA_MAX=1` shows what they themselves hold.
+//! thread; `MALLOC_ARENA_MAX=1` shows the memory that the backends themselves hold.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that is a program")]
 
@@ -60,17 +60,17 @@ struct Ends {
     stopped: AtomicUsize,
 }
 
-/// What all threads use.
+/// State that all threads share.
 struct Soak {
     on: BackendHandle,
     models: Vec<(Soaked, Arc<dyn ErasedExecutable>)>,
     /// For each model and shape, a hash of the results; 0 before the first run.
     known: Vec<AtomicU64>,
-    /// What stops the present run of each thread.
+    /// Tokens that cancel the current run of each thread.
     tokens: [Mutex<CancelToken>; THREADS],
     ends: Ends,
     next: AtomicUsize,
-    /// What is injected, on the backend that fails on purpose.
+    /// Injected faults, on the backend that fails on purpose.
     faults: Option<Faults>,
 }
 
@@ -185,7 +185,7 @@ fn hash(results: &[TensorData]) -> u64 {
     hasher.finish().max(1)
 }
 
-/// Joins an error's message with those of its causes.
+/// Joins the messages of an error and its causes.
 fn chain(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -213,7 +213,7 @@ fn held() -> (usize, usize) {
 fn soak(runs: usize, backend: &str) -> bool {
     let before = held();
     let options = match backend {
-        // Threads of its own end with the backend; those of the process never end.
+        // The backend's own threads end with it; the process's threads never end.
         "cpu" | "faulty" => OpenOptions::default().with_threads(NonZeroUsize::new(2).unwrap()),
         _ => OpenOptions::default(),
     };
@@ -281,7 +281,8 @@ fn soak(runs: usize, backend: &str) -> bool {
     growth <= GROWTH && left == before && arrived
 }
 
-/// Returns what is held once it is what it was before, or after ten seconds: threads end a little after they are told to.
+/// Waits until the held resources are the same as before, for at most ten seconds, and returns them: threads end a little after the
+/// request to end.
 fn settled(before: (usize, usize)) -> (usize, usize) {
     for _ in 0..100 {
         if held() == before {

@@ -1,5 +1,5 @@
-//! An application that is written from the documentation alone: each method that a program may call besides running models, with
-//! its failures. It has a backend of its own, which sees what is dispatched to it.
+//! An application that is written using only the documentation: each method that a program may call besides running models, with
+//! its failures. It has a backend of its own, which records the calls dispatched to it.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::export::ModelTrace;
@@ -163,7 +163,7 @@ fn operations_are_found_by_name_and_called_with_exactly_their_operands() {
     let x = on.tensor(&[2], &[1f32, -2.0]).unwrap();
     let neg = bb::operation("neg").unwrap();
     assert_eq!(floats(&on.runtime().dispatch_atomic(neg, &[Some(&x)], &[]).unwrap()[0]), [-1.0, 2.0]);
-    // The error of the backend wraps what was wrong.
+    // The error of the backend wraps the cause.
     let wrong = |inputs: &[Option<&Value>], params: &[Param<'_>]| {
         let error = on.call(neg, inputs, params).unwrap_err();
         let wrapped = std::error::Error::source(&error).and_then(|source| on.runtime().wrapped(source));
@@ -298,7 +298,7 @@ fn buffers_are_operands_and_results_of_operations() {
     buffers.call(add, &[Some(x), Some(y)], &[], &[x]).unwrap();
     assert_eq!(buffers.read(x).unwrap(), bytes_of(&[3.0, 6.0]));
     assert_eq!(buffers.map(x, |bytes| bytes.as_ptr() as usize).unwrap(), place);
-    // A tensor of somebody else does not change.
+    // A tensor that the program holds does not change.
     let held = buffers.value(x).unwrap();
     buffers.call(add, &[Some(x), Some(x)], &[], &[x]).unwrap();
     assert_eq!((floats(&held), buffers.read(x).unwrap()), (vec![3.0, 6.0], bytes_of(&[6.0, 12.0])));
@@ -318,7 +318,7 @@ fn buffers_are_operands_and_results_of_operations() {
         fault(buffers.alloc_aligned(DataType::F32, &[2], 3).unwrap_err()),
         BufferFault::Alignment { got: 3 }
     );
-    // Numbers are generational: that of a freed buffer stays wrong when its place is used again.
+    // Buffer numbers are generational: the number of a freed buffer stays invalid when its slot is reused.
     buffers.free(y).unwrap();
     let again = buffers.alloc(DataType::F32, &[2]).unwrap();
     assert_ne!(y, again);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 type Named = HashMap<String, Tensor>;
 
-/// What a backend received: in which method, the operators of the graph, and the metadata.
+/// Log of a backend's calls: the method, the operators of the graph, and the metadata.
 #[derive(Default)]
 struct Log(Mutex<Vec<(&'static str, String, String)>>);
 
@@ -158,7 +158,7 @@ impl Both {
     }
 }
 
-/// Implements the methods for which `Both` has kernels.
+/// Implements the methods that `Both` has kernels for.
 macro_rules! kernels {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
@@ -194,7 +194,7 @@ fn softmax() -> Vec<u8> {
 }
 
 /// Runs the model twice on a backend, through a node with metadata and an attribute. `ready` is called in
-/// between, because before that the node tries operations, for which there is no caller.
+/// between, because before that the node tries operations, which have no caller.
 fn run_twice(backend: &BackendHandle, ready: impl Fn()) {
     let attribute = AttributeProto { name: Some("priority".to_owned()), i: Some(1), ..Default::default() };
     let built = Deployment::builder()

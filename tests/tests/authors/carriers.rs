@@ -65,7 +65,7 @@ fn text(node: bb::ir::proto::NodeProto, name: &str, value: &str) -> bb::ir::prot
     node
 }
 
-/// `y = exp(-x - w) + x`, of which the exponential is carried; the body captures `w`.
+/// `y = exp(-x - w) + x`, where a carrier node computes the exponential. Its body captures `w`.
 fn carried(attributes: impl FnOnce(bb::ir::proto::NodeProto) -> bb::ir::proto::NodeProto) -> Vec<u8> {
     let inside =
         vec![node("Neg", &["a"], &["m"]), node("Sub", &["m", "w"], &["d"]), node("Exp", &["d"], &["e"])];
@@ -166,7 +166,7 @@ fn carriers_in_carriers_and_branches_run_and_wrong_ones_are_refused() {
         let told = chain(&error);
         assert!(told.contains("BackendSubgraph") && told.contains(what), "{told}");
     }
-    // Without a body it is an operator that nobody knows.
+    // Without a body it is an unknown operator.
     let bare = run(model(&[("x", &[2])], vec![custom("BackendSubgraph", &["x"], &["y"])], &[("y", &[2])]));
     assert!(matches!(bare, Err(Error::Kernel { .. } | Error::Unsupported { .. })), "{bare:?}");
 }

@@ -1,4 +1,4 @@
-//! Tests of backends that are made of several.
+//! Tests of backends that combine several backends.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -23,11 +23,11 @@ use std::time::Duration;
 /// The tensors of the reference backend.
 type Inner = <Reference as Backend>::Tensor;
 
-/// What a test answers in place of the reference backend; `None` leaves an operation to it.
+/// A test's replacement of the reference backend's operations; `None` leaves an operation to the reference backend.
 type Hook =
     dyn Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>> + Send + Sync;
 
-/// The reference backend, but for what a test answers itself.
+/// The reference backend, except for operations that a test replaces.
 #[derive(bb::Backend)]
 #[bb(name = "hooked", new = Mine::plain)]
 struct Mine {
@@ -293,7 +293,7 @@ fn the_device_that_is_lost_in_a_run_is_replaced_if_that_is_allowed() {
                 }
             }
         }
-        // Single operations go to what is left.
+        // Single operations go to the remaining backends.
         let sum = on.call(Primitive::Neg.spec(), &[Some(&on.tensor(&[1], &[2f32]).unwrap())], &[]).unwrap();
         assert_eq!(on.to_host(&sum[0]).unwrap().as_slice::<f32>().unwrap(), [-2.0]);
     }
@@ -401,7 +401,7 @@ fn single_operations_run_where_their_operands_lie() {
     calls.store(0, Ordering::Relaxed);
     let negative = &neg();
     assert_eq!((calls.load(Ordering::Relaxed), both.transfers().values), (1, 0));
-    // What the first lacks moves, once.
+    // The operand of an operation that the first backend lacks moves once.
     let exp = &on.call(Primitive::Exp.spec(), &[Some(negative)], &[]).unwrap()[0];
     let again = &on.call(Primitive::Exp.spec(), &[Some(negative)], &[]).unwrap()[0];
     assert_eq!((calls.load(Ordering::Relaxed), both.transfers().values), (1, 1));
@@ -497,7 +497,7 @@ fn what_lies_in_host_memory_moves_without_a_copy_of_its_elements() {
     let x = fast.neg(&fast.tensor(&[n], &vec![1f32; n]).unwrap()).unwrap();
     assert_eq!(begins(&plain, &plain.adopt(&x).unwrap()), begins(&fast, &x));
     drop(x);
-    // In a plan: the other backend allocates its own result alone.
+    // In a plan: the other backend allocates only its own result.
     let several = first_of([fast.clone(), plain.clone()]).unwrap();
     let several = several.with_pin("Neg", "fast").unwrap().with_pin("MatMul", "plain").unwrap();
     let on = handle(several.clone());

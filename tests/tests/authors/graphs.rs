@@ -9,7 +9,7 @@ use bb_reference::{Reference, Tensor};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What a graph declares: the number of its nodes, and the element types of its inputs, outputs and initializers.
+/// Declarations of a graph: the number of its nodes, and the element types of its inputs, outputs and initializers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     nodes: usize,
@@ -87,7 +87,7 @@ const F32: i32 = 1;
 const I32: i32 = 6;
 const I64: i32 = 7;
 
-/// Five operators: rows of a table by `i64` indices, times 2, plus 1, and the indices themselves, of which some are masked.
+/// Five operators: rows of a table by `i64` indices, times 2, plus 1, and the indices themselves, some of them masked.
 fn model() -> Module {
     let table = TensorData::new(&[4, 2], &[0f32, 1., 10., 11., 20., 21., 30., 31.]).unwrap();
     let graph = bb::trace(&[("ids", DataType::I64, &[3])], move |on, inputs| {
@@ -137,7 +137,8 @@ fn a_graph_comes_whole_and_in_the_types_of_the_backend() {
     assert!(seen.iter().all(|seen| !seen.inputs.contains(&I64) && !seen.outputs.contains(&I64)), "{seen:?}");
 }
 
-/// `ready()` says which node may exceed `i32`; a program that accepts this gets the node alone, with exact sums, and the rest whole.
+/// `ready()` reports the node that may exceed `i32`. In a program that accepts this, the node runs by itself, with exact sums, and the
+/// rest runs as one graph.
 #[test]
 fn what_may_exceed_is_said_and_called_alone() {
     let graph = bb::trace(&[("x", DataType::I64, &[2])], |on, inputs| {

@@ -1,4 +1,4 @@
-//! The kinds of errors, by which programs that answer others decide.
+//! The kinds of errors, which servers use to choose their answers.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::services::OutOfMemory;

@@ -1,4 +1,4 @@
-//! Tests of layers: backends that are made of a backend.
+//! Tests of layers: backends that wrap a backend.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -32,7 +32,7 @@ impl<B: InnerBackend> bb::Layer for Counting<B> {
     }
 }
 
-/// Doubles products of matrices, and knows a `relu` of its own.
+/// Doubles products of matrices, and has a `relu` of its own.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, extensions(Nn))]
 struct Doubling<B> {
@@ -56,7 +56,7 @@ impl<B: InnerBackend> bb::ext::Nn for Doubling<B> {
     }
 }
 
-/// The rows, what is summed over, and the columns of the product. The CPU backend packs a weight of this size.
+/// The extents of the product: rows, summed dimension, columns. The CPU backend packs a weight of this size.
 const EXTENTS: [usize; 3] = [2, 300, 512];
 
 /// Small integers of both signs, whose products and sums are exact.
@@ -90,7 +90,7 @@ fn run(on: &BackendHandle, options: &CompileOptions) -> Vec<f32> {
     last
 }
 
-/// What the model computes, by its definition.
+/// The model's result by its definition.
 fn expected() -> Vec<f32> {
     let [m, k, n] = EXTENTS;
     let (x, w) = (numbers(m * k), numbers(k * n));
@@ -382,7 +382,7 @@ impl<B: InnerBackend> bb::Layer for Refusing<B> {
     }
 }
 
-/// Doubles products, and counts what it compiles.
+/// Doubles products, and counts compiled graphs.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]
 struct Planning<B> {

@@ -1,4 +1,5 @@
-//! What authors of backends write: declared backends and how they are opened, what reaches them, and operations of their own.
+//! Tests of code that authors of backends write: declared backends and how they are opened, the calls that reach them, and operations of
+//! their own.
 //!
 //! Each backend that a test here declares is in the list of linked backends of this whole program.
 

@@ -1,4 +1,4 @@
-//! What authors and users of backends read when something is not there, or there twice.
+//! Error messages for authors and users of backends when something is missing or defined twice.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{BackendHandle, BoxError, Ctx, Deployment, Problem, Runtime, Value};
@@ -24,7 +24,7 @@ fn twice(ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxErro
     Ok(vec![ctx.backends.add(x, x)?])
 }
 
-/// The second is not also reported as one that no node needs, which it would be if it were alone.
+/// The second component is not also reported as unneeded, which it would be without the first one.
 #[test]
 fn a_component_that_is_bound_twice_is_one_problem() {
     let built = Deployment::builder()

@@ -5,7 +5,7 @@ use bb_cpu::Cpu;
 use bb_reference::Reference;
 use bb_tests::on_reference::by_reference;
 
-/// A backend of which two devices are found.
+/// A backend with two devices.
 #[derive(bb::Backend)]
 #[bb(name = "two", open = Two::open, devices = Two::devices, options(device))]
 struct Two;

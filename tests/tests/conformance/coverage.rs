@@ -1,4 +1,4 @@
-//! Tests that coverage reports what a backend can run: a type that one primitive lacks shows in the operators
+//! Tests that coverage reports the operators that a backend can run: a type that one primitive lacks shows in the operators
 //! that use it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ const NO_EXP: Hook = |op, inputs, _| {
     lacking.then(|| Err(bb_reference::Error::from(Error::from(refused))))
 };
 
-/// ONNX lists types for which some operators have no meaning: `Col2Im` sums strings, complex numbers and
+/// ONNX lists some types that have no meaning for an operator: `Col2Im` sums strings, complex numbers and
 /// truth values, and the tried gradient multiplies them.
 #[test]
 fn a_backend_with_all_primitives_supports_every_meaningful_type() {
@@ -129,7 +129,7 @@ fn coverage_considers_element_types() {
     );
 }
 
-/// If what a node needs is only known when inputs are given, coverage reports this.
+/// Coverage reports nodes whose requirements are only known when inputs are given.
 #[test]
 fn unchecked_nodes_are_reported() {
     let nodes = vec![

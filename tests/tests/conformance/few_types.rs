@@ -4,5 +4,5 @@
 use bb::DataType::{Bool, F32, I32, I64};
 use bb_tests::few::Few;
 
-// Each 17th case, none of which is a network of `light/`. `.ci/nightly` runs all cases.
+// Every 17th case. This includes no network of `light/`. `.ci/nightly` runs all cases.
 bb::conformance!(Few::of(&[F32, I32, I64, Bool]), cases = 17);

@@ -1,4 +1,4 @@
-//! ONNX's cases on what is made of several backends: each case has its result, whichever of them runs its nodes.
+//! ONNX's cases on combined backends: each case has its result, whichever backend runs its nodes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::onnx::Suite;

@@ -9,7 +9,7 @@ use bb_tests::few::Few;
 use bb_tests::model;
 use std::path::{Path, PathBuf};
 
-// Each 17th case, none of which is a network of `light/`. `.ci/nightly` runs all cases.
+// Every 17th case. This includes no network of `light/`. `.ci/nightly` runs all cases.
 bb::conformance!(Few::least(), cases = 17);
 
 fn least() -> BackendHandle {
@@ -166,7 +166,7 @@ fn the_backend_below_is_found_by_its_type() {
     assert!(on.typed::<Few>().is_none());
 }
 
-/// A program that asks for a type wants the backend's own, not what the runtime makes of another.
+/// A program that requires a type requires the backend's own type, not one that the runtime emulates.
 #[test]
 fn types_that_the_runtime_supplies_meet_no_requirement() {
     let needs = |types: &[DataType]| {
@@ -178,7 +178,7 @@ fn types_that_the_runtime_supplies_meet_no_requirement() {
     assert_eq!(unmet, told);
 }
 
-/// `ready` lists an operation that may exceed, and takes it when told to.
+/// `ready` lists an operation that may exceed the range, and accepts it on request.
 #[test]
 fn a_deployment_lists_what_may_exceed_before_anything_runs() {
     let model = model::model(&[("x", &[2])], vec![model::node("Add", &["x", "x"], &["y"])], &[("y", &[2])]);

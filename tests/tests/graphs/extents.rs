@@ -1,5 +1,5 @@
 //! Tests that plans hold for all extents that do not change the operations, and never for others. For each input, the
-//! result of a plan must be bit by bit the same as that of a new plan.
+//! result of a plan must be bit by bit the same as the result of a new plan.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::onnx::OnnxValue;
@@ -48,7 +48,7 @@ fn plans(profile: &Profile) -> u64 {
     profile.rows().iter().filter(|row| row.activity == Activity::Planning).map(|row| row.calls).sum()
 }
 
-/// Finds the first element in which two runs differ.
+/// Finds the first element that differs between two runs.
 fn first_difference(a: &Option<Vec<TensorData>>, b: &Option<Vec<TensorData>>) -> Option<(usize, f32, f32)> {
     let floats = |x: &Option<Vec<TensorData>>| -> Vec<f32> {
         let all = x.iter().flatten().filter_map(|x| x.as_slice::<f32>().ok());
@@ -69,7 +69,7 @@ fn close(a: &TensorData, b: &TensorData) -> bool {
 
 /// Runs one compiled graph on all of these shapes on every backend. Each run is compared bit by bit with a graph that
 /// is compiled only for this run, and also with the reference backend. Returns the number of plans that the interpreter
-/// made; those of the first run count as one.
+/// created; the plans of the first run count as one.
 fn walked(model: &[u8], runs: &[Vec<Vec<usize>>]) -> u64 {
     let inputs: Vec<Vec<TensorData>> = runs.iter().enumerate().map(|(at, run)| tensors(run, at)).collect();
     walked_on(&backends::NAMES, model, &inputs)

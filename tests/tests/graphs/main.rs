@@ -1,4 +1,4 @@
-//! Graphs: what is accepted, what passes make of them, and how plans run.
+//! Tests of graphs: checking, passes, and runs of plans.
 
 mod check;
 mod compare;

@@ -1,4 +1,4 @@
-//! Tests that errors name the operators of the model, and the operations that those are made of only as the cause.
+//! Tests that errors name the operators of the model, and name the operations inside an operator only as the cause.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
@@ -130,7 +130,7 @@ impl Draw {
     }
 }
 
-/// Operators for which some draws still name an operation that is part of them.
+/// Operators whose errors, in some draws, still name an operation inside the operator.
 const KNOWN: [&str; 0] = [];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests prepared kernels: each step is prepared once and shared between plans, constants that only kernels were made of are
-//! released, and a kernel owns an operand at its last use alone.
+//! Tests prepared kernels: each step is prepared once and shared between plans, constants that only the preparation of kernels needed
+//! are released, and a kernel owns an operand only at its last use.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::op::Param;
@@ -42,7 +42,7 @@ impl bb::Tensor for Counted {
     }
 }
 
-/// What happened, by operation.
+/// Log of events, by operation.
 #[derive(Clone, Default)]
 struct Notes(Arc<State>);
 
@@ -83,11 +83,11 @@ struct Habits {
     prepares: &'static [Primitive],
     /// Whether kernels read their constants in each run, rather than copies of their own.
     reads: bool,
-    /// Whether a preparation asks for the extents of operands.
+    /// Whether a preparation requires the extents of operands.
     asks: bool,
     /// Fails while it prepares, or in runs of kernels.
     fails: Option<&'static str>,
-    /// What a kernel says that it takes.
+    /// Number of bytes that a kernel reports.
     bytes: usize,
 }
 
@@ -313,7 +313,7 @@ fn a_constant_that_was_computed_once_is_released_too() {
     assert_eq!((compiled.notes.tensors(), compiled.notes.kernels()), (0, 1));
 }
 
-/// A model of which each number of rows needs a plan of its own, because it repeats the first row.
+/// A model that needs a plan for each number of rows, because it repeats the first row.
 fn tied() -> GraphProto {
     let mut pad = node("Pad", &["x", "pads"], &["s"]);
     pad.attribute.push(AttributeProto {
@@ -377,13 +377,13 @@ fn a_kernel_owns_an_operand_at_its_last_use_alone() {
         (vec![node("Neg", &["x"], &["y"])], &["y"], [0, 1]),
         // The result of a step that nothing reads again.
         (vec![node("Abs", &["x"], &["a"]), node("Neg", &["a"], &["y"])], &["y"], [1, 0]),
-        // What a later step reads.
+        // A result that a later step reads.
         (
             vec![node("Abs", &["x"], &["a"]), node("Neg", &["a"], &["b"]), node("Mul", &["a", "b"], &["y"])],
             &["y"],
             [0, 1],
         ),
-        // What is returned as well.
+        // A result that is returned as well.
         (vec![node("Abs", &["x"], &["a"]), node("Neg", &["a"], &["y"])], &["y", "a"], [0, 1]),
         // What is two operands at once.
         (vec![node("Abs", &["x"], &["a"]), node("Add", &["a", "a"], &["y"])], &["y"], [0, 2]),

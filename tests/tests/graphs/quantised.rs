@@ -130,7 +130,7 @@ impl Drawn {
         ((self.0 >> 33) % n) as i32
     }
 
-    /// Draws bytes, as the numbers that they stand for.
+    /// Draws bytes, as the real numbers that they encode.
     fn real(&mut self, shape: &[usize], grid: Grid) -> Real {
         let least = if grid.0 == DataType::I8 { -128 } else { 0 };
         let elements = (0..shape.iter().product()).map(|_: usize| grid.number(least + self.below(256)));
@@ -180,7 +180,7 @@ impl Graph {
         names
     }
 
-    /// `to` is what the bytes `from` stand for.
+    /// Dequantizes the bytes `from` into `to`.
     fn dequantize(&mut self, from: &str, to: &str, grid: Grid) {
         let [scale, zero] = self.grid(to, grid);
         self.nodes.push(node("DequantizeLinear", &[from, &scale, &zero], &[to]));
@@ -236,7 +236,7 @@ impl Graph {
     }
 }
 
-/// What a graph is run with.
+/// Input of a run.
 struct Input {
     real: Real,
     grid: Grid,
@@ -355,7 +355,7 @@ fn convolutions_are_those_of_integers() {
             // A rectifier changes no byte where zero is the least.
             let least = to.2 == if to.0 == DataType::I8 { -128 } else { 0 };
             let expected: &[&str] = match relu {
-                // Groups of few filters stay those of floats.
+                // Convolutions with groups of few filters stay in floats.
                 Some("Relu") if group == 4 => &["dequantize_linear", "conv", "relu", "quantize_linear"],
                 Some("Relu") if !least => &["qlinear_conv", "lookup"],
                 Some("Clip") => &["qlinear_conv", "lookup"],
@@ -408,7 +408,7 @@ fn products_of_matrices_are_those_of_integers() {
     }
 }
 
-/// Each lacks what the sums of integers need.
+/// Each graph lacks a requirement of integer sums.
 #[test]
 fn what_is_not_surely_as_near_stays_a_product_of_floats() {
     let mut drawn = Drawn(3);
@@ -449,7 +449,7 @@ fn what_is_not_surely_as_near_stays_a_product_of_floats() {
     }
 }
 
-/// What a graph returns stays, and so does a product with what differs between runs, whose terms nobody counts.
+/// A product that the graph returns stays, and so does a product without a constant operand, because its terms are not counted.
 #[test]
 fn a_product_that_is_returned_or_has_no_constant_stays() {
     let mut drawn = Drawn(4);
@@ -479,7 +479,7 @@ fn functions_of_one_tensor_are_tables() {
         graph.dequantize("x", "xf", from);
         graph.floats("half", &[1, 1, 1], &[0.5]);
         graph.floats("two", &[], &[2.0]);
-        // What two steps of the function read, and numbers of any rank.
+        // A value that two steps of the function read, and numbers of any rank.
         graph.push(node("Mul", &["xf", "half"], &["a"]));
         graph.push(node("Add", &["two", "a"], &["b"]));
         graph.push(node("Relu", &["b"], &["c"]));
@@ -497,7 +497,8 @@ fn functions_of_one_tensor_are_tables() {
     }
 }
 
-/// A number for each column is no table, and neither is what somebody else reads.
+/// A function with one number per column does not become a table, and neither does one whose intermediate result is also read
+/// elsewhere.
 #[test]
 fn functions_of_more_than_a_byte_stay() {
     let mut drawn = Drawn(6);
@@ -604,7 +605,7 @@ fn tensors_of_several_scales_are_quantised_before_they_are_joined() {
     assert_bytes(&graph, &x, &[(y, Y)]);
 }
 
-/// Floats that the graph returns are made of bytes, whatever else reads the bytes.
+/// Floats that the graph returns are dequantized from bytes, regardless of other readers of the bytes.
 #[test]
 fn floats_that_are_returned_stay() {
     let mut drawn = Drawn(10);

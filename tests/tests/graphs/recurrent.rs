@@ -37,7 +37,7 @@ fn instructions(
     let shapes = HashMap::from([("x".to_owned(), vec![steps, 2, 4])]);
     let module = Module::from_bytes(serialized(graph)).unwrap();
     let text = module.print_lir(&shapes, &on.capabilities().families).unwrap();
-    // What each pass did follows an empty line.
+    // The reports of the passes follow an empty line.
     text.split("\n\n").next().unwrap().lines().map(str::to_owned).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Tests that what nobody can mean or compute is refused at once, by an error that names it.
+//! Tests that meaningless or impossible models are refused at once, by an error that names the cause.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::onnx::OnnxValue;
@@ -79,7 +79,7 @@ fn inputs_of_one_name_are_refused() {
     assert!(causes(&Module::from_bytes(twice).unwrap_err()).contains("`x`"));
 }
 
-/// A block of so many numbers has more bits than an address counts.
+/// A block of this size has more bits than an address can count.
 #[test]
 fn blocks_beyond_all_numbers_are_refused() {
     let mut experts = model::node("QMoE", &["x", "router", "w", "s", "", "v", "t"], &["y"]);
@@ -201,7 +201,7 @@ fn a_transposed_convolution_adds_only_products_of_elements_that_exist() {
     // Each element of the operand times the filter, two places further on: ONNX's definition.
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     for (filter, x, expected) in [
-        // No product lies on the third place of each step.
+        // No product contributes to the third position of each step.
         ([1.0, inf], [1.0, 2.0], [1.0, inf, 0.0, 2.0, inf]),
         ([1.0, 2.0], [inf, 1.0], [inf, inf, 0.0, 1.0, 2.0]),
         ([nan, 1.0], [1.0, 3.0], [nan, 1.0, 0.0, nan, 3.0]),

@@ -1,5 +1,5 @@
-//! Tests that rows which are proven to be independent are: alone, and beside rows of any numbers, they give the same bits. And
-//! that no model which mixes rows is taken for one that does not.
+//! Tests that rows which are proven independent give the same bits in a run of their own and together with other rows of any numbers.
+//! Also tests that no model that mixes rows is reported as independent.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx::read_tensors;
@@ -650,14 +650,14 @@ fn real_models_are_proven() {
         let inputs = module.row_inputs(&Default::default()).unwrap();
         assert_eq!(module.prove_rows(&inputs, 64).unwrap(), RowProof::Independent, "{name}");
     }
-    // What runs follows from values.
+    // The branch that runs depends on values.
     let module = Module::load(file("silero_vad_op16").join("model.onnx")).unwrap();
     let inputs = module.row_inputs(&Default::default()).unwrap();
     let proof = module.prove_rows(&inputs, 64).unwrap();
     assert!(matches!(&proof, RowProof::Unproven { op, .. } if op == "If"), "{proof}");
 }
 
-/// The rows of ONNX Runtime's inputs, alone and all together.
+/// The rows of ONNX Runtime's inputs, each in a run of its own and all together.
 #[test]
 fn real_models_give_the_same_bits_alone_and_together() {
     let on = backends::start("cpu").unwrap();

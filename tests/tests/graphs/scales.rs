@@ -50,7 +50,8 @@ fn graph(
 }
 
 /// Compiles a graph for every backend, with the option and without, and runs it with all inputs one after another. The error
-/// of a sum of products is at most its terms' number times the sum of their sizes times that of `f32`; 1e-5 is above that here.
+/// of a sum of products is at most the number of terms times the sum of their sizes times the error of `f32`; 1e-5 is above this bound
+/// here.
 fn assert_near(graph: &GraphProto, cases: &[(TensorData, Vec<f64>)]) {
     for (name, fold_scales) in backends::NAMES.iter().flat_map(|name| [(name, true), (name, false)]) {
         let on = backends::start(name).unwrap();
@@ -206,7 +207,7 @@ fn scales_of_columns_become_weights_of_products() {
     assert_near(&graph, &cases);
 }
 
-/// What somebody else reads, or scales rows, or scales a sum, stays as it is written.
+/// A product stays as written if its operand has another reader, or if it scales rows or a sum.
 #[test]
 fn what_is_no_scale_of_channels_stays() {
     let w = drawn(FILTERS * 2 * 9, 11);

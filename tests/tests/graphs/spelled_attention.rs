@@ -51,7 +51,7 @@ fn drawn(shape: &[usize], seed: usize) -> TensorData {
     TensorData::new(shape, &(0..shape.iter().product()).map(number).collect::<Vec<f32>>()).unwrap()
 }
 
-/// Returns an element by its position, of which the positions are 0 where the extent is 1.
+/// Returns the element at a position. Positions along dimensions of extent 1 count as 0.
 fn at(x: &TensorData, position: [usize; 4]) -> f64 {
     let shape = [&[1; 4][x.shape().len()..], x.shape()].concat();
     let place = |all: usize, (&extent, at): (&usize, usize)| all * extent + if extent == 1 { 0 } else { at };
@@ -79,7 +79,7 @@ fn attention([q, k, v]: [&TensorData; 3], mask: Option<&TensorData>, scale: f64)
     all
 }
 
-/// What the inputs of a run are, and the results of the definition.
+/// The inputs of a run, and the results of the definition.
 type Case = (Vec<TensorData>, Vec<f64>);
 
 /// Compiles a graph for every backend, as it is and recognised, and runs it with all inputs one after another.

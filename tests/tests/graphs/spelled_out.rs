@@ -192,7 +192,8 @@ fn normalisations_of_rows_become_one_operation() {
     }
 }
 
-/// What somebody else reads, or normalises other dimensions, or scales by something else than a row, stays as it is written.
+/// A normalisation stays as written if an intermediate result has another reader, if it normalises other dimensions, or if it scales by
+/// something else than a row.
 #[test]
 fn what_is_no_normalisation_of_rows_stays() {
     let (scale, bias) = (drawn(5, 1.0), drawn(5, 0.0));
@@ -366,7 +367,7 @@ fn halve(constants: &mut [TensorProto]) {
     }
 }
 
-/// Squares of halves overflow between operations and not within one, so that nobody need ask for it.
+/// Squares of halves overflow between operations but not within one operation, so fusing halves needs no option.
 #[test]
 fn normalisations_of_halves_become_one_operation() {
     for written in

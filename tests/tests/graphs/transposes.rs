@@ -168,7 +168,7 @@ fn assert_runs(graph: &GraphProto, runs: &[(Vec<Dense>, Vec<Dense>)], what: &str
     }
 }
 
-/// Returns what a graph is lowered to once transposes have been moved.
+/// Returns the lowered graph after the pass that moves transposes.
 fn moved(graph: &GraphProto) -> String {
     let natives = [(Family::Nn, OpSet::default().with(NnOp::Conv as u16).with(NnOp::Relu as u16))];
     let module = Module::from_bytes(serialized(graph.clone())).unwrap();
@@ -233,7 +233,7 @@ fn convolutions_with_channels_last_have_the_bits_of_their_definition() {
     assert_runs(&varying, &runs, "varying extents");
 }
 
-/// A value of a drawn graph: which of the four dimensions of the first input each of its own is, and what runs compute.
+/// A value of a drawn graph: the dimension of the first input for each of its four dimensions, and its contents in each run.
 struct Drawing {
     order: [usize; 4],
     values: Vec<Dense>,

@@ -1,6 +1,6 @@
-//! Tests that each computation on the host asks on its way whether the run must end, and ends there.
+//! Tests that each computation on the host checks for cancellation repeatedly, and ends when the run is cancelled.
 //!
-//! What is counted is how often it asks, not how long it takes, so that no test depends on the machine.
+//! The tests count checks instead of measuring time, so that no test depends on the machine's speed.
 
 use bb::ir::pace::STRETCH;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
@@ -187,7 +187,7 @@ fn all() -> Vec<Long> {
     ]
 }
 
-/// What computes on the host, but is not here, with the reason.
+/// Operators that compute on the host but are not tested here, with the reason.
 const OTHERS: [(&str, &str); 4] = [
     ("BitCast", "it shares the bytes"),
     ("ImageDecoder", "its libraries are bounded by their own limits"),
@@ -212,7 +212,7 @@ fn compiled(on: &Arc<dyn BackendRuntime>, one: &Long) -> Arc<dyn ErasedExecutabl
     on.clone().compile(model, &CompileOptions::default()).unwrap()
 }
 
-/// Sets the opsets of a model, which has those of the tests.
+/// Replaces the opset imports of a test model.
 fn imported(model: Vec<u8>, op: &str) -> Vec<u8> {
     use bb::ir::proto::{ModelProto, OperatorSetIdProto};
     use prost::Message;
@@ -226,7 +226,7 @@ fn imported(model: Vec<u8>, op: &str) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// Runs until the run asked so often whether it must end. Returns how often it asked, and how it ended.
+/// Runs a model and cancels the run at a given number of cancellation checks. Returns the number of checks and the result.
 fn asked(
     on: &Arc<dyn BackendRuntime>,
     model: &dyn ErasedExecutable,
@@ -244,7 +244,7 @@ fn asked(
     (asked.load(Ordering::Relaxed), ran)
 }
 
-/// As [`asked`], for a run that needs no new plan: making one asks as well.
+/// Like [`asked`], for a run that needs no new plan, because creating a plan also checks for cancellation.
 fn asked_with_a_plan(
     on: &Arc<dyn BackendRuntime>,
     model: &dyn ErasedExecutable,
@@ -261,7 +261,7 @@ fn cancelled(error: &(dyn std::error::Error + 'static)) -> bool {
     own || error.to_string().contains("the run was cancelled") || error.source().is_some_and(cancelled)
 }
 
-/// Expected: an operator asks as often as it does the work of a `STRETCH`, and gives nothing once it was told to end.
+/// Expected: an operator checks for cancellation once per `STRETCH` of work, and returns no result after it was cancelled.
 #[test]
 fn every_operator_on_the_host_ends_with_its_run() {
     let on = backends::start("reference").unwrap();

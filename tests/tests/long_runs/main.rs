@@ -1,4 +1,4 @@
-//! Tests that what a stranger makes long ends in time and takes memory in proportion.
+//! Tests that runs made long by untrusted input end in time and take memory in proportion.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod host;

@@ -87,7 +87,7 @@ fn wrong_declarations_are_reported() {
     assert_eq!(told("models/skl_random_forest/model.onnx"), [""; 0]);
 }
 
-/// Returns the model without declarations, except those of its inputs. Unknown extents of the inputs get names.
+/// Returns the model without declarations, except the declarations of its inputs. Unknown extents of the inputs get names.
 fn open(model: &str) -> Module {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models").join(model).join("model.onnx");
     let mut model = ModelProto::decode(&*std::fs::read(path).unwrap()).unwrap();

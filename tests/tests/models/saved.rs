@@ -116,7 +116,7 @@ fn a_compiled_model_comes_back_with_the_same_results() {
                 assert_eq!(run(&*loaded, &inputs(rows)).unwrap(), *expected, "{name}");
             }
             assert_eq!(run(&*loaded, &inputs(7)).unwrap(), run(&*original, &inputs(7)).unwrap());
-            // What was loaded can be saved again, and by then no plan of the file may be in use any more.
+            // A loaded graph can be saved again, even if none of the file's plans is in use any more.
             loaded.save(&folder.file()).unwrap();
         }
     }
@@ -274,14 +274,14 @@ fn crc32(parts: &[&[u8]]) -> u32 {
     !crc
 }
 
-/// Gives a forged file the checksum that it should have.
+/// Writes the matching checksum into a forged file.
 fn seal(bytes: &mut [u8]) {
     let body = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     let crc = crc32(&[&bytes[..12], &bytes[16..32 + body]]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What a stranger writes may be refused or run, but neither panics nor takes more than the limits allow.
+/// An untrusted file may be refused or run, but it neither panics nor exceeds the limits.
 #[test]
 fn forged_files_are_refused_or_harmless() {
     let folder = Folder::new("forged");
@@ -314,8 +314,8 @@ fn forged_files_are_refused_or_harmless() {
     }
 }
 
-/// The plan of the file is what runs, and its results are compared with what it claims: here of one native operation, whose rule
-/// is not compared when the file is loaded.
+/// The plan of the file runs, and its results are compared with its claims. Here, the claim is about one native operation, whose rule
+/// is not checked when the file is loaded.
 #[test]
 fn results_that_a_plan_does_not_claim_end_the_run() {
     let folder = Folder::new("claims");

@@ -22,7 +22,7 @@ fn with_text(mut node: NodeProto, name: &str, text: &str) -> NodeProto {
     node
 }
 
-/// Returns a model of nodes, whose results are those of the last.
+/// Returns a model of nodes that returns the outputs of the last node.
 fn model(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto]) -> Vec<u8> {
     let outputs: Vec<&str> = nodes.last().unwrap().output.iter().map(String::as_str).collect();
     model_with(inputs, nodes, &outputs)
@@ -137,7 +137,7 @@ fn resized_pictures_blend_the_neighbours_of_each_position() {
     }
 }
 
-/// What two nodes compute alike is computed once; both results are there, and each is the caller's own.
+/// Two equal nodes are computed once. Both results exist, and the caller owns each of them.
 #[test]
 fn equal_nodes_have_each_their_result() {
     let x = tensor(&[3], |i| i as f32 - 1.0);
@@ -175,7 +175,7 @@ fn an_infinity_stays_near_its_place_in_a_picture_made_smaller() {
     });
 }
 
-/// A result is the average of thousands of elements here, for each of which a gather would be a step of the plan.
+/// Each result is the average of thousands of elements here. A gather for each element would be one step of the plan each.
 #[test]
 fn a_long_axis_that_is_made_much_smaller_takes_few_steps() {
     let (from, to) = (65536usize, 64usize);

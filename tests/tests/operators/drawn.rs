@@ -1,4 +1,4 @@
-//! What the fuzz targets `graph` and `calls` found, on every backend.
+//! Regression tests of findings of the fuzz targets `graph` and `calls`, on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{ImageOp, MlOp, NnOp};
@@ -73,13 +73,13 @@ fn with_text(mut node: NodeProto, name: &str, value: &str) -> NodeProto {
     node
 }
 
-/// Joins an error's message with those of its causes.
+/// Joins the messages of an error and its causes.
 fn chain(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// An operator, the extents of its first operand, and those of the others.
+/// An operator, the extents of its first operand, and the extents of the others.
 type Case = (&'static str, &'static [usize], &'static [&'static [usize]]);
 
 #[test]
@@ -151,7 +151,7 @@ fn strings_that_a_plan_computes_in_advance_are_bounded() {
             (1, 10, None, true),
             (1, 20, None, false),
             (1, 12, Some("8KiB"), true),
-            // A plan does not look at so many elements.
+            // Too many elements for a plan to inspect.
             (300, 3, None, true),
             (300, 10, None, false),
         ] {

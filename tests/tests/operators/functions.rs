@@ -1,4 +1,4 @@
-//! Tests bodies made of primitives: the accuracy of elementary functions, NaN and infinities, and that tracing records
+//! Tests bodies that are built from primitives: the accuracy of elementary functions, NaN and infinities, and that tracing records
 //! only primitives.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -117,7 +117,7 @@ fn rounding_is_that_of_numpy() {
     assert!(read(on.ceil(&t))[2].is_sign_negative());
 }
 
-/// Source: NumPy. The result of `mod` has the sign of the divisor, the result of `fmod` that of the dividend.
+/// Source: NumPy. The result of `mod` has the sign of the divisor, the result of `fmod` has the sign of the dividend.
 #[test]
 fn remainders_take_the_sign_that_is_asked_for() {
     let on = Extended::new(&Reference, &[]);

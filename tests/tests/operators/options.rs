@@ -88,7 +88,7 @@ fn pools_take_every_whole_window() {
         for options in [AveragePoolOptions::default(), mean] {
             close(&x.average_pool(&[2], options).unwrap(), &[1, 1, 3], &[2.0, 2.5, 3.5]);
         }
-        // Windows of which the last one is not whole, and a mean over the padding.
+        // Windows with an incomplete last one, and a mean over the padding.
         let options = MaxPoolOptions { strides: &[3], ..Default::default() };
         close(&x.max_pool(&[2], options).unwrap(), &[1, 1, 1], &[3.0]);
         close(&x.max_pool(&[2], MaxPoolOptions { ceil: true, ..options }).unwrap(), &[1, 1, 2], &[3.0, 5.0]);
@@ -99,7 +99,7 @@ fn pools_take_every_whole_window() {
     }
 }
 
-/// A list has as many numbers as the operand has spatial dimensions, or none.
+/// A list has one number per spatial dimension of the operand, or is empty.
 #[test]
 fn lists_of_another_length_are_refused() {
     for on in each() {
@@ -121,7 +121,7 @@ fn lists_of_another_length_are_refused() {
     }
 }
 
-/// The rows have the means 2 and 2 and the variances 1 and 4, to which 1e-5 is added.
+/// The rows have the means 2 and 2 and the variances 1 and 4, plus an epsilon of 1e-5.
 #[test]
 fn rows_are_normalised_along_the_last_dimension() {
     assert_eq!(LayerNormalizationOptions::default(), LayerNormalizationOptions { axis: -1, epsilon: 1e-5 });

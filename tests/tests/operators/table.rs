@@ -1,4 +1,4 @@
-//! The table of operators: that of all crates of operators together.
+//! Tests of the table of operators: the tables of all operator crates together.
 
 use bb::onnx::{OptionalDomain, operators};
 use bb_ir::opset;

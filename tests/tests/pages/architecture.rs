@@ -74,7 +74,7 @@ fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>)
         }
         match token {
             TokenTree::Group(group) => reached(group.stream(), inside, names),
-            // `$crate` is in a macro, and names what the callers of the macro use.
+            // `$crate` occurs in macros, and names items that callers of the macro use.
             TokenTree::Ident(_) if at > 0 && is(at - 1, "$") => {}
             TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
                 // The number of modules between the crate's root and the start of the path.

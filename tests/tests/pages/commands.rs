@@ -18,7 +18,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the arguments of Cargo in each `cargo run` of a page that chooses no features, without those of the program.
+/// Returns Cargo's arguments in each `cargo run` of a page that chooses no features, without the program's arguments.
 fn runs(page: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root().join(page)).unwrap();
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests that each package uses the crates that it asks for.
+//! Tests that each package uses the crates that it depends on.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Returns what stands between quotes in a part of a file, which begins behind one text and ends before another.
+/// Returns the quoted texts in a part of a file, which begins after one text and ends before another.
 fn quoted(place: &str, begin: &str, end: &str, quote: char) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(place);
     let text = fs::read_to_string(path).unwrap();

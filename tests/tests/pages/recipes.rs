@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Returns the paths in backquotes of a text. A path has a slash and nothing but what is in names of files.
+/// Returns the paths in backquotes of a text. A path has a slash, and only characters of file names.
 fn paths(text: &str) -> BTreeSet<&str> {
     let is_path = |part: &&str| {
         part.contains('/')
@@ -19,7 +19,7 @@ fn paths(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).filter(is_path).collect()
 }
 
-/// Returns what stands before the commands: the recipes and the table of tests.
+/// Returns the part of the page before the commands: the recipes and the table of tests.
 fn recipes() -> String {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     page.split_once("\n## Commands\n").unwrap().0.to_owned()
@@ -66,7 +66,7 @@ fn the_recipe_of_a_primitive_lists_the_files_that_name_all_primitives() {
         let text = fs::read_to_string(&file).unwrap();
         let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
         let place = file.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-        // What a command writes from ONNX's schemas names all of its operators.
+        // The file that a command generates from ONNX's schemas names all operators.
         let generated = place == "bb-ir/src/opset/schemas.rs";
         let names_all = bb::Primitive::ALL.iter().all(|primitive| words.contains(primitive.spec().name));
         if names_all && !generated && !listed.contains(place.as_str()) {

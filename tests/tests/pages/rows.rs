@@ -27,7 +27,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
     block.lines().map(str::trim).filter(|line| line.ends_with(';'))
 }
 
-/// Returns what a row names: its rule, if that is a function, and its functions, if they are not control flow.
+/// Returns the names in a row: its rule, if it is a function, and its functions, if they are not control flow.
 fn named(row: &str) -> Vec<&str> {
     let (before, after) = row.split_once(", infer: ").unwrap();
     let mut names: Vec<&str> = Vec::new();

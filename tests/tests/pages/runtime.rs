@@ -36,7 +36,7 @@ const REASONS: &[(&str, &str)] = &[
     ("ATen", "calls a function of PyTorch by its name"),
 ];
 
-/// Operators of ONNX Runtime that stand in ONNX's domain: checking moves them to that of ONNX Runtime.
+/// Operators of ONNX Runtime that models use in ONNX's domain: checking moves them to ONNX Runtime's domain.
 const MOVED: [&str; 2] = ["LayerNormalization", "SimplifiedLayerNormalization"];
 
 /// An operator of the list.

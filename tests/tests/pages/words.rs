@@ -64,7 +64,7 @@ fn sources(extensions: &[&str]) -> Vec<(String, String)> {
     found.sort();
     let read = |path: PathBuf| {
         let place = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-        // The expansions are what the derive writes, the crates are what `bb new` writes, and the schemas are what a program writes.
+        // Generated files: the expansions of the derive, the crates of `bb new`, and the schemas.
         let written = place.ends_with(".expanded.rs")
             || place.starts_with("tests/tests/authors/started_")
             || place == "bb-ir/src/opset/schemas.rs";
@@ -143,7 +143,7 @@ fn words(text: &str) -> Vec<(usize, String)> {
 fn phrases_have_nouns() {
     let mut wrong = Vec::new();
     let kinds = ["rs", "md", "py", "pyi", "js", "mjs", "ts"];
-    // This file says what is wrong with the phrases.
+    // This file lists the phrases.
     for (place, text) in
         sources(&kinds).into_iter().filter(|(place, _)| place != "tests/tests/pages/words.rs")
     {

@@ -132,11 +132,11 @@ fn a_removed_backend_is_not_found_and_ends_with_its_last_instance() {
     for name in ["chip", "first_of(chip, cpu)"] {
         assert!(registry.backend(name).is_err(), "{name}");
     }
-    // Who has an instance keeps it.
+    // An existing instance stays usable.
     assert_eq!(doubled(&chip), [3.0, -4.0]);
     drop(chip);
     assert_eq!(Arc::strong_count(&token), 1);
-    // The name is free; what is made of it is made anew.
+    // The name is free, and combined backends that use the name are created again.
     let other = add(&registry, "chip");
     let both = registry.backend("first_of(chip, cpu)").unwrap();
     assert_eq!(doubled(&both), [3.0, -4.0]);

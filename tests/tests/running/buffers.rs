@@ -45,12 +45,12 @@ fn parts_are_read_written_and_copied_within_and_between_buffers() {
         let mut part = [0; 3];
         table.read_at(x, 4, &mut part).unwrap();
         assert_eq!(part, [50, 6, 7]);
-        // What overlaps is copied as it was.
+        // Overlapping bytes are copied with their old values.
         table.copy(x, 0, x, 2, 5).unwrap();
         assert_eq!(table.read(x).unwrap(), [1, 2, 1, 2, 3, 40, 50, 8]);
         table.copy(x, 2, y, 4, 4).unwrap();
         assert_eq!(table.read(y).unwrap(), [0, 0, 0, 0, 1, 2, 3, 40]);
-        // A tensor that somebody holds does not change.
+        // A tensor that the caller holds does not change.
         assert_eq!(before.to_host(8).unwrap().as_slice::<u8>().unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
 
         let out = |offset, count| BufferFault::Range { offset, count, size: 8 };
@@ -218,7 +218,7 @@ fn any_operation_writes_into_a_buffer_of_its_type_and_shape() {
     }
 }
 
-/// Whatever is computed in place has the bits of what the operation returns.
+/// Results that are computed in place have the same bits as the results of the operation.
 #[test]
 fn the_cpu_backend_computes_element_wise_operations_in_the_memory_of_the_buffer() {
     let [cpu, ..] = each();

@@ -36,7 +36,7 @@ fn a_function_over_any_backend_takes_a_handle() {
         let found = numbers(&loss(&on, &x).unwrap());
         assert!((f64::from(found[0]) - mean).abs() < 1e-6, "{found:?}, not {mean}");
         assert_eq!((Tensor::dtype(&x), Tensor::shape(&x), Tensor::rank(&x)), (DataType::F32, &[2][..], 1));
-        // Lists, optional operands, several results, and what reads elements.
+        // Lists, optional operands, several results, and methods that read elements.
         let parts = Backend::split(&on, &x, 0, &[1, 1]).unwrap();
         assert_eq!(numbers(&Backend::concat(&on, &[&parts[1], &parts[0]], 0).unwrap()), [1.0, 0.0]);
         let image = on.tensor(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]).unwrap();

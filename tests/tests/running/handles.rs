@@ -60,7 +60,7 @@ fn a_kernel_runs_without_the_caller_waiting() {
     assert!(matches!(refused, Err(Error::Service { source: ServiceError::Kernel { .. }, .. })));
 }
 
-/// A chip that says what it is.
+/// A chip that describes itself.
 struct Chip;
 
 impl Backend for Chip {
@@ -133,7 +133,7 @@ fn a_backend_whose_free_memory_is_unknown_is_found_with_a_doubt() {
     assert_eq!(doubtful.backend.name(), "lossy");
     assert_eq!(doubtful.doubts, [Doubt::Memory { needed: u64::MAX }]);
     assert!(doubtful.doubts[0].to_string().contains("does not tell"));
-    // One of which everything is certain goes first, whatever its name.
+    // A backend without doubts goes first, regardless of its name.
     let linked = Registry::builder().declared::<Slow>().declared::<Reference>().build().backends().unwrap();
     assert_eq!(linked.find(&Requirements::default()).unwrap().name(), "device");
     let none = needs(1);

@@ -70,7 +70,7 @@ impl bb::Tensor for Touchy {
     }
 }
 
-/// What the test's thread and the backend tell each other.
+/// Signals between the test's thread and the backend.
 struct Blocking {
     /// Told when `exp` has begun.
     begun: Sender<()>,

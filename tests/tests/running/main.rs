@@ -1,6 +1,6 @@
 //! Running backends: values, runs and their ends, services, deployments, and the list of linked backends.
 //!
-//! Tests here expect no other backends than those of `bb_tests`, so declare others in `authors`.
+//! Tests here expect only the backends of `bb_tests`, so declare others in `authors`.
 
 mod added;
 mod buffers;

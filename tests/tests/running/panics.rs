@@ -11,7 +11,7 @@ use bb_reference::Reference;
 use bb_tests::model::{model, named, node, with_floats, with_graph, with_int};
 use std::collections::HashMap;
 
-/// Returns a layer's options by which an operation panics whenever it is called.
+/// Returns the options of a layer that makes each call of an operation panic.
 fn panics(op: &str) -> FaultOptions {
     FaultOptions::rate(FaultKind::Panic, 1.0, 0).with_op(op)
 }
@@ -85,7 +85,7 @@ fn of_a_loop() {
     told(&on, nodes, &["node `repeats` (Loop) failed", "an injected panic"]);
 }
 
-/// A backend for whole graphs that knows no exponentials.
+/// A backend for whole graphs that lacks exponentials.
 struct Whole;
 
 impl Whole {

@@ -1,4 +1,4 @@
-//! Tests runs into buffers of the caller on every backend: what is written, what is refused and what a failure leaves.
+//! Tests runs into buffers of the caller on every backend: the written elements, refused buffers, and the buffers after a failure.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::{GraphProto, NodeProto};

@@ -1,5 +1,5 @@
 //! Tests the services of backends where they fail: a lost device, a full memory, freed buffers, work at shutdown, and kernels
-//! and calls that are refused. Nothing panics, and what is alive is counted.
+//! and calls that are refused. Nothing panics, and live objects are counted.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::op::Family;
@@ -150,7 +150,7 @@ fn a_backend_without_a_service_says_so() {
 /// The number of elements of a tensor of 64 KiB.
 const COUNT: usize = 1 << 14;
 
-/// The number of bytes of such a tensor.
+/// The number of bytes of a tensor of `COUNT` elements.
 const SIZE: u64 = 1 << 16;
 
 #[test]
@@ -498,7 +498,7 @@ fn tensors_are_exchanged_by_dlpack() {
     assert_eq!(numbers(&back), [-2.0; 192]);
     drop(back);
     assert_eq!(memory.statistics().unwrap().live, 0);
-    // What the buffer says of itself must be what it is.
+    // The buffer's declared type and shape must match the buffer.
     let managed = bb_dlpack::Managed::new(&TensorData::new(&[2], &[1i32, 2]).unwrap()).unwrap();
     let wrong = memory.import(ForeignBuffer::new(DataType::F32, &[2], managed));
     assert!(matches!(wrong, Err(Error::Service { source: ServiceError::Foreign { .. }, .. })));
@@ -558,7 +558,7 @@ fn a_backend_is_found_by_what_it_can_do_or_each_says_why_not() {
 
 #[test]
 fn plans_and_peers_with_another_fingerprint_are_refused_with_what_differs() {
-    // Two builds of one backend, of which one lacks the kernels.
+    // Two builds of one backend. One of them lacks the kernels.
     let full = BackendHandle::new(Runtime::with_families("cpu", Cpu::new(), Cpu::FAMILIES));
     let bare = BackendHandle::new(Runtime::with_families("cpu", Cpu::new(), &Cpu::FAMILIES[1..]));
     full.check_peer(&full.fingerprint().to_bytes()).unwrap();

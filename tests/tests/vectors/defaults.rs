@@ -64,7 +64,7 @@ fn runtime() -> &'static HashMap<(String, String), Vec<AttributeProto>> {
             else {
                 panic!("not a row: {line}")
             };
-            // Operators that ONNX Runtime moves from ONNX's domain keep ONNX's versions, whose defaults are alike.
+            // Operators that ONNX Runtime moves from ONNX's domain keep ONNX's versions, which have the same defaults.
             let own = all.entry((domain.to_owned(), op.to_owned())).or_default();
             if domain != "com.ms.internal.nhwc" || own.iter().all(|a| a.name() != name) {
                 own.push(attribute(name, kind, text));
@@ -236,7 +236,7 @@ fn samples() -> Vec<ModelProto> {
     all
 }
 
-/// Gives a seed to nodes that draw random numbers, so that each run draws the same.
+/// Sets a seed on nodes that draw random numbers, so that each run draws the same numbers.
 fn seeded(mut sample: ModelProto) -> ModelProto {
     let versions: HashMap<String, i64> = sample
         .opset_import

@@ -89,7 +89,7 @@ impl Vector {
 
     fn outputs(&self, on: &Arc<dyn BackendRuntime>) -> Result<Vec<Output>, Box<dyn Error>> {
         let module = self.module.as_ref().map_err(|e| chain(e))?.clone();
-        // What each operator gives is compared, also where a cast behind it shows its result to NumPy.
+        // The result of each operator itself is compared, also where a cast after it converts the result for NumPy.
         let options = CompileOptions::default().with_widen_halves(false);
         let executable = on.clone().compile(module, &options)?;
         let mut inputs = Vec::new();
@@ -224,7 +224,7 @@ fn fixed(mut model: ModelProto) -> ModelProto {
     model
 }
 
-/// Values that a plan folds or computes on the host must equal those of a run.
+/// Values that a plan folds or computes on the host must equal the values of a run.
 #[test]
 fn constants_and_inputs_give_the_same_results() {
     all_agree_on("reference", fixed);
@@ -244,7 +244,7 @@ fn every_generator_has_a_file_of_vectors_with_distinct_names() {
     }
 }
 
-/// Returns the innermost element type of a type; for a map, that of its values.
+/// Returns the innermost element type of a type; for a map, the element type of its values.
 fn element(ty: &TypeProto) -> Option<DataType> {
     match ty.value.as_ref()? {
         Kind::TensorType(tensor) => DataType::from_onnx(tensor.elem_type()),
@@ -302,7 +302,7 @@ fn each_choice_in_the_document_on_semantics_has_vectors() {
     let text = std::fs::read_to_string(folder().join("../../bb/docs/semantics.md")).unwrap();
     let mut names = HashMap::new();
     let mut wrong = Vec::new();
-    // What lies between two marks was measured.
+    // The text between two marks contains measurements.
     let marks =
         ["errors", "halves"].map(|name| [format!("<!-- {name} -->"), format!("<!-- end of {name} -->")]);
     let mut measured = false;

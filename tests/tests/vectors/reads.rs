@@ -67,7 +67,7 @@ fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &
     }
 }
 
-/// Calls a node's function; `None` if there is none, if it fails, or if it does not take such operands.
+/// Calls a node's function; `None` if there is none, if it fails, or if it does not take these operands.
 fn called(
     on: &Extended<'_, Reference>,
     node: &Node,

@@ -1,4 +1,4 @@
-//! What bounds searches, and what their draws depend on.
+//! Tests of the limits on searches, and of the inputs that their draws depend on.
 
 use super::{Vector, chain, read};
 use bb::ir::proto::attribute_proto::AttributeType;

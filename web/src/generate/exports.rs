@@ -17,7 +17,7 @@ thread_local! {
     static MODELS: RefCell<BTreeMap<u32, LanguageModel>> = RefCell::default();
 }
 
-/// Takes 64 random bits of JavaScript, from which those of libraries follow.
+/// Seeds the random numbers of libraries with 64 random bits from JavaScript.
 #[unsafe(no_mangle)]
 extern "C" fn bb_seed(high: u32, low: u32) {
     random::seed(u64::from(high) << 32 | u64::from(low));

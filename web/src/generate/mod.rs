@@ -23,7 +23,7 @@ thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What JavaScript may set when it opens a language model.
+/// Options that JavaScript passes when it opens a language model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
@@ -31,11 +31,11 @@ struct Options {
     context: Option<usize>,
 }
 
-/// What follows what, and how.
+/// A request to generate text: the prompt and the options of sampling.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Request {
-    /// A conversation, whose next message is wanted.
+    /// A conversation; the model generates its next message.
     messages: Option<Vec<Message>>,
     /// A text that is to be continued.
     prompt: Option<String>,
@@ -68,7 +68,7 @@ impl Request {
     }
 }
 
-/// What a sequence is at.
+/// State of a sequence.
 enum State {
     /// Nothing is generated.
     Idle(TokenSequence),
@@ -100,7 +100,7 @@ impl LanguageModel {
     ///
     /// # Errors
     ///
-    /// Those of the options, and those of [`Generator::from_bytes`].
+    /// Errors of the options, and the errors of [`Generator::from_bytes`].
     fn open(model: Bytes, options: &[u8]) -> Result<LanguageModel, Failure> {
         let options: Options = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a language model", source })?;
@@ -266,7 +266,7 @@ mod tests {
             .map(|piece| piece.unwrap().token.into())
             .collect();
         assert_eq!(tokens, expected);
-        // The same prompt is cached, but for its last token.
+        // The same prompt is cached, except its last token.
         let generation = begun(&mut model, &prompt);
         assert_eq!(finished(&mut model, generation), (expected, vec![180]));
     }

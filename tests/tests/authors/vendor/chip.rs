@@ -39,7 +39,7 @@ pub(crate) fn gated_sum<B: Ops + Chip + ?Sized>(on: &B, xs: &[&B::Tensor]) -> Re
     on.gated(&sum, first, 1.0)
 }
 
-/// `weight * x + (1 - weight) * y`, or `x` alone, between bounds.
+/// `weight * x + (1 - weight) * y`, or only `x`, between bounds.
 pub(crate) fn blend<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

@@ -227,7 +227,7 @@ fn steps_that_are_not_quite_the_pattern_stay() {
         assert_eq!(kernels, 0);
         got
     };
-    // Somebody else reads what a step in between makes.
+    // The graph also returns an intermediate result.
     stays(spelled("gate", "Mul", false), &SHAPES, &[("y", &[-1, 3]), ("curve", &[-1, 3])]);
     // Another operation at the end.
     stays(spelled("gate", "Add", false), &SHAPES, &[("y", &[-1, 3])]);

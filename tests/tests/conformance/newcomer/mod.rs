@@ -1,4 +1,4 @@
-//! What a newcomer builds from the guide alone: the complete backend that the guide shows.
+//! The complete backend that the guide shows, as a newcomer builds it with only the guide.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use bb::ext::{ConvOptions, Nn};
 use bb::{Backend, DataType, TensorData};
 use kernels::Newcomer;
 
-// Each 17th case, none of which is a network of `light/`, because the kernels are not optimised. `.ci/nightly` runs all cases.
+// Every 17th case. This includes no network of `light/`, because the kernels are not optimised. `.ci/nightly` runs all cases.
 bb::conformance!(Newcomer, cases = 17);
 
 /// The kernel takes windows of one place. For all others it calls the default body, which computes with `i64`, a type that the

@@ -32,7 +32,7 @@ enum Told {
 const INFERRED: [(Told, usize); 4] =
     [(Told::Declared, 2746), (Told::Names, 2336), (Told::NamesByExtent, 2658), (Told::Contents, 3077)];
 
-/// Returns the model without declarations, except those of its inputs, which are chosen by `told`; also returns the
+/// Returns the model without declarations, except the declarations of its inputs, which `told` chooses. Also returns the
 /// values of the names.
 fn model(
     case: &Path,
@@ -45,7 +45,7 @@ fn model(
     let Some(graph) = &mut model.graph else { return Ok((model, names)) };
     graph.value_info.clear();
     graph.output.iter_mut().for_each(|output| output.r#type = None);
-    // A caller may override such an initializer, so it would not be a constant.
+    // A caller may override an initializer that is also an input, so it would not be a constant.
     let constants: HashSet<String> = graph.initializer.iter().map(|t| t.name().to_owned()).collect();
     graph.input.retain(|input| !constants.contains(input.name()));
     model.ir_version = Some(10);
@@ -203,7 +203,7 @@ impl Beside<'_> {
     }
 }
 
-/// Types that ONNX infers wrongly or without proof, by case and by what is told about the inputs, with the
+/// Types that ONNX infers wrongly or without proof, by case and by the given facts about the inputs, with the
 /// reason.
 const ONNX_ALONE: &[(&str, Told, &str)] = &[
     (
@@ -222,7 +222,7 @@ const ONNX_ALONE: &[(&str, Told, &str)] = &[
     ("test_loop11", Told::Contents, BODIES),
 ];
 
-/// Why ONNX infers more about the results of control flow.
+/// Reason why ONNX infers more about the results of control flow.
 const BODIES: &str = "ONNX takes what a body declares for the truth; here it is a claim, which may be wrong";
 
 #[test]

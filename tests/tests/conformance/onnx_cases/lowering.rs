@@ -1,5 +1,5 @@
-//! Tests the lowering of operators made of primitives. The traced graph must contain only primitives, compute what the
-//! function computes eagerly, and be valid for ONNX's checker. The same holds for its exports to old and new opsets.
+//! Tests the lowering of operators that are built from primitives. The traced graph must contain only primitives, compute the same
+//! as the function does eagerly, and be valid for ONNX's checker. The same holds for its exports to old and new opsets.
 
 use super::{cases, chain};
 use bb::conformance::onnx::{Tolerance, compare, read_inputs};
@@ -19,10 +19,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The least number of cases with a single node of an operator that is made of primitives.
+/// The least number of cases with a single node of an operator that is built from primitives.
 const CASES: usize = 2000;
 
-/// The opsets to which cases are exported, in turn.
+/// Target opsets of the exported cases, in turn.
 const OPSETS: [i64; 5] = [13, 17, 18, 21, NEWEST];
 
 /// The least number of exported models; the others have element types that their opset lacks.

@@ -262,7 +262,7 @@ fn an_operator_unknown_to_onnx_belongs_to_the_user() {
         let model = ModelProto { opset_import: vec![opset("", opsets)], ..model(g) };
         let graph = run(&model).unwrap().graph;
         assert_eq!(graph.nodes[0].op_type, op);
-        // Nothing proves the declared shape, so it is only a claim.
+        // The declared shape is not proven, so it is only a claim.
         let y = graph.values.iter().find(|v| v.name == "y").unwrap();
         assert_eq!(y.ty.to_string(), "i64");
     }

@@ -1,4 +1,4 @@
-//! Tests what `check` accepts, what it returns, and what it refuses.
+//! Tests the models that `check` accepts, its results, and the models that it refuses.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! What is computed of several functions of the same bytes, each of which was quantised: one look-up.
+//! Values computed from several quantised functions of the same bytes become one look-up.
 
 use super::{Drawn, Graph, Grid, Input, Real, X, Y, assert_bytes, node, operations};
 use bb::DataType;
@@ -55,7 +55,7 @@ fn sums_and_products_of_functions_of_the_same_bytes_are_one_look_up() {
     }
 }
 
-/// A look-up stays if somebody else reads what it gives, and what is made of it is a look-up of the first bytes all the same.
+/// A look-up stays if its result has another reader. A function of its result is still a look-up of the first bytes.
 #[test]
 fn functions_of_functions_are_one_look_up() {
     let mut drawn = Drawn(22);

@@ -1,5 +1,5 @@
-//! Tests that models are written to files completely or not at all, and that large initializers go to a file
-//! beside them on request.
+//! Tests that models are written to files completely or not at all, and that large initializers go to a separate
+//! file on request.
 
 use super::{run_module, traced};
 use bb::export::{ExportOptions, Keep, ModelTrace, inlined, save};
@@ -132,7 +132,7 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
                 let file = file.unwrap();
                 std::fs::copy(file.path(), to.join("test_data_set_0").join(file.file_name())).unwrap();
             }
-            // The model's tolerance, without which the runner takes that of ONNX's own cases.
+            // The model's tolerance. Without it, the runner uses the tolerance of ONNX's own cases.
             std::fs::copy(case.join("data.json"), to.join("data.json")).unwrap();
             let beside = (how == "kept").then_some(1000);
             save(model, &to.join("model.onnx"), beside).unwrap();

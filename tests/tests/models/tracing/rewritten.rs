@@ -38,7 +38,7 @@ fn near(found: &[f32], expected: [f64; 2]) -> bool {
 fn a_rewritten_trace_runs_on_every_backend() {
     let [a, b] = [0.5f64, -1.0].map(|x| (-x).exp());
     let before = [a / (a + b) + 1.0, b / (a + b) + 1.0];
-    // Without the negation, what follows differs.
+    // Without the negation, the later results differ.
     let [c, d] = [0.5f64, -1.0].map(f64::exp);
     let after = [c / (c + d) + 1.0, d / (c + d) + 1.0];
     let rewritten = trace()

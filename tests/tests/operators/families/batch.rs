@@ -44,7 +44,7 @@ fn tensors_are_stacked_along_any_dimension_and_taken_apart() {
         assert_eq!(none.unstack(1).unwrap()[0].shape(), [0]);
         for dtype in DataType::ALL.iter().copied().filter(|dtype| *dtype != DataType::String) {
             let x = on.runtime().constant(&TensorData::zeros(dtype, &[3], 64).unwrap()).unwrap();
-            // What a backend cannot join at all, it cannot stack.
+            // A backend cannot stack elements that it cannot concatenate.
             if on.concat(&[&x, &x], 0).is_err() {
                 assert!(on.stack(&[&x, &x], 0).is_err(), "{dtype}");
                 continue;
@@ -118,7 +118,7 @@ fn attention_takes_operands_without_heads_or_says_which_rank_it_takes() {
     }
 }
 
-/// The probabilities of a softmax, and the negative logarithm of that of the label.
+/// The probabilities of a softmax, and the negative logarithm of the label's probability.
 #[test]
 fn a_cross_entropy_comes_with_its_probabilities() {
     for on in each() {
@@ -173,7 +173,7 @@ fn tokens_lose_by_how_often_they_were_there() {
     }
 }
 
-/// Parameters of filters are numbers of any width, or of a type that is known at run time alone.
+/// Parameters of filters are numbers of any width, or of a type that is known only at run time.
 #[test]
 fn filters_take_any_number() {
     for on in each() {

@@ -68,7 +68,7 @@ fn rounding(dtype: DataType) -> f64 {
     }
 }
 
-/// Compares a result with what is expected: the error is at most `tolerance` roundings of the largest result.
+/// Compares a result with the expected one: the error is at most `tolerance` roundings of the largest result.
 fn difference(got: &TensorData, expected: &TensorData, tolerance: f64) -> Option<String> {
     if (got.dtype(), got.shape()) != (expected.dtype(), expected.shape()) {
         let kind = |x: &TensorData| format!("{} {:?}", x.dtype(), x.shape());
@@ -145,7 +145,7 @@ fn replay(text: &str, operation: impl Fn(&str) -> Operation) -> Vec<String> {
                 ];
                 for (how, result) in results {
                     let problem = match result {
-                        // Such a backend computes other floats where that is exact, and refuses the rest.
+                        // The backend with the fewest types computes other floats where that is exact, and refuses the rest.
                         Err(error)
                             if on.name() == super::LEAST
                                 && dtype != DataType::F32

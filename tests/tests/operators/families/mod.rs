@@ -1,6 +1,6 @@
 //! Tests the operations of `Llm`, `Image` and `Quant` on every backend, called one by one and as graphs of primitives.
 //!
-//! What NumPy computes of them lies in `tests/families`; `tests/families/make.py` made it, and says by which formulas.
+//! The expected results in `tests/families` are computed with NumPy, by the formulas in `tests/families/make.py`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod batch;
@@ -12,7 +12,7 @@ use bb::{BackendHandle, Runtime};
 use bb_tests::backends;
 use bb_tests::few::Few;
 
-/// The name of the backend that has `f32`, `i32` and `bool` alone.
+/// The name of the backend that has only `f32`, `i32` and `bool`.
 const LEAST: &str = "least";
 
 /// Starts each backend.

@@ -123,7 +123,7 @@ fn attention_of_many_sequences_takes_scales_that_fit() {
             refused(call(both, scales), "expected both");
         }
         refused(call(both, [None, None]), "i8");
-        // Scales of floats, and of a past of which only the keys are integers.
+        // Scales of floats, and of a past with integers only in its keys or only in its values.
         for past in [[&cache, &cache], [&integers, &cache], [&cache, &integers]] {
             refused(call(past, [one, one]), "f32");
         }

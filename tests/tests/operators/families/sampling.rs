@@ -1,4 +1,4 @@
-//! Drawing tokens: which may be drawn, with which probabilities, and that seeds decide.
+//! Tests of drawing tokens: the candidates, their probabilities, and the seed.
 
 use super::each;
 use bb::ext::SampleTokenOptions;
@@ -15,13 +15,13 @@ fn draw(logits: &Value, previous: Option<&Value>, options: SampleTokenOptions) -
     tokens.to_host(1 << 20).unwrap().as_slice::<i64>().unwrap().to_vec()
 }
 
-/// Draws as many tokens as there are rows, all from the same logits.
+/// Draws one token per row, all from the same logits.
 fn drawn(on: &BackendHandle, logits: &[f32], rows: usize, seed: i64, how: SampleTokenOptions) -> Vec<i64> {
     let all = on.tensor(&[rows, logits.len()], &logits.repeat(rows)).unwrap();
     draw(&all, None, SampleTokenOptions { seed: Some(seed), ..how })
 }
 
-/// Logits of which the exponentials are the probabilities 0.4, 0.3, 0.2 and 0.1, out of order.
+/// Logits whose exponentials are the probabilities 0.4, 0.3, 0.2 and 0.1, out of order.
 fn four() -> [f32; 4] {
     [0.2f32, 0.4, 0.1, 0.3].map(f32::ln)
 }
@@ -108,7 +108,7 @@ const QUANTILES: [f64; 3] = [10.828, 13.816, 16.266];
 
 #[test]
 fn tokens_have_the_probabilities_of_the_softmax() {
-    // The host draws for each backend alike.
+    // The host draws the same way for each backend.
     let on = each().next().unwrap();
     // The probabilities to the power 1 / temperature, normalised.
     let warm = |t: f64| {

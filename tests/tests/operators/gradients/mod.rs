@@ -52,7 +52,7 @@ fn wide(x: &TensorData) -> Fallible<Vec<f64>> {
 }
 
 /// Compares the gradient of a function with its central differences along several directions. A function that is `narrow`
-/// rounds to `f32`, of which a step must be larger.
+/// rounds to `f32`, which requires a larger step.
 fn differences<F: Function>(
     inputs: &[TensorData],
     dtype: DataType,

@@ -1,4 +1,4 @@
-//! Every operator's gradient is that of finite differences, or a reason is written down here why there is none.
+//! Tests that every operator's gradient matches finite differences, or lists the reason why there is none.
 
 use super::{Fallible, Host, differences};
 use bb::ext::Ops;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Small calls of each version of each operator: models after their lengths, named after the operator.
 static SAMPLES: &[u8] = include_bytes!("../../../../bb/src/coverage/samples.bin");
 
-/// Why the function of an operator is not differentiated here.
+/// Reason why the function of an operator is not differentiated here.
 const NONE: &[(&str, &[&str])] = &[
     (
         "it works on no tensors of a backend, but on sequences, optionals, maps, subgraphs, or what depends on data",
@@ -52,7 +52,7 @@ const NONE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The operators that compute in `f32`, whatever the elements are, so that differences are those of `f32`.
+/// The operators that compute in `f32` for all element types, so that differences have the precision of `f32`.
 const NARROW: &[&str] = &[
     "Cast",
     "FeatureVectorizer",
@@ -158,14 +158,14 @@ impl Sampled {
         Ok(total)
     }
 
-    /// Compares the gradient with differences, at the operands and a little beside.
+    /// Compares the gradient with differences, at points near the operands.
     fn check(&self, dtype: DataType, narrow: bool) -> Fallible<()> {
         if !dtype.is_float() || self.operands.is_empty() {
             // There is nothing to differentiate by.
             return Ok(());
         }
         let mut last: Fallible<()> = Err("no operands at which the result is finite".into());
-        // Operands of samples lie on kinks and at the ends of domains, so that there is no difference.
+        // Operands of samples are at kinks and at the ends of domains, where differences do not exist.
         for shrink in [0.07, -0.05, 0.31, 0.9, -9.0] {
             let operands = self.operands.iter().enumerate().map(|(k, x)| {
                 let wide = cast(x, DataType::F64, Rounding::default())?;
@@ -197,7 +197,7 @@ impl super::Function for &Sampled {
     }
 }
 
-/// Samples are made from ONNX's schemas. The operators of ONNX Runtime have none; their functions are made of the same operations.
+/// Samples are made from ONNX's schemas. The operators of ONNX Runtime have none; their functions use the same operations.
 #[test]
 fn every_operator_has_the_gradient_of_differences_or_a_reason() {
     let samples = samples();
@@ -270,7 +270,7 @@ fn every_early_operator_has_the_gradient_of_differences() {
         let refused = model.metadata_props.iter().any(|entry| entry.key() == "fails");
         let graph = model.graph.as_mut().unwrap();
         let name = graph.name().to_owned();
-        // The results are those of `f64` here.
+        // The results are `f64` here.
         graph.output.iter_mut().for_each(|output| output.r#type = None);
         let given: Vec<&str> = graph.input.iter().map(|input| input.name()).collect();
         let floats = graph

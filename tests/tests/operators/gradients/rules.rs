@@ -1,4 +1,4 @@
-//! What the rules choose where there is no derivative, and what differences do not reach.
+//! Tests of the rules' choices at points without a derivative, and of cases that differences do not cover.
 
 use super::{Fallible, Function, Host, differences, host, wide};
 use bb::export::{ExportOptions, Keep, ModelTrace};
@@ -63,7 +63,7 @@ fn integers_and_comparisons_have_gradients_of_zero_and_host_computations_are_nam
     assert_eq!(error.to_string(), "input 0 of 1 has no gradient: it is i64, expected a float");
 }
 
-/// A scatter to places of which two are the same, with factors that are 0.
+/// A scatter with a repeated index, and with factors that are 0.
 struct Scattered(ScatterReduction);
 
 impl Function for Scattered {

@@ -1,4 +1,4 @@
-//! Losses and optimizers against formulas of ONNX and of PyTorch, written out for numbers; and what makes tensors.
+//! Tests losses and optimizers against formulas of ONNX and of PyTorch, written out for numbers, and operations that create tensors.
 
 use super::{host, wide};
 use bb::ext::{

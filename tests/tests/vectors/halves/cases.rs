@@ -24,7 +24,7 @@ fn microsoft(node: NodeProto) -> NodeProto {
     NodeProto { domain: Some("com.microsoft".to_owned()), ..node }
 }
 
-/// Asserts what a node makes of operands on each backend: the expected numbers, rounded to the type.
+/// Asserts that a node gives the expected numbers, rounded to the type, on each backend.
 fn assert_makes(dtype: DataType, node: NodeProto, operands: &[(&[usize], &[f64])], expected: &[f64]) {
     let operands: Vec<TensorData> = operands
         .iter()

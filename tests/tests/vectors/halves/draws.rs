@@ -1,10 +1,10 @@
-//! Numbers near both ends of a type's range, and the error of what is computed with them.
+//! Numbers near both ends of a type's range, and the errors of results computed from them.
 
 use bb::ir::convert::{Rounding, cast};
 use bb::{DataType, TensorData};
 
-/// The types of 16-bit floats, with the digits of a significand, the exponents of the least normal and of the greatest number,
-/// and that of the least number.
+/// The types of 16-bit floats, with the digits of a significand, and the exponents of the least normal number, the
+/// greatest number and the least number.
 pub(super) struct Half {
     pub(super) dtype: DataType,
     digits: i32,
@@ -82,7 +82,7 @@ impl Half {
         }
     }
 
-    /// Draws the elements of an operand; those of a model whose own are not negative are not negative.
+    /// Draws the elements of an operand. They are not negative if the vector's own elements are not negative.
     pub(super) fn draw(&self, random: &mut Random, range: Range, own: &TensorData) -> TensorData {
         let positive = numbers(own).iter().all(|x| *x >= 0.0);
         let mut one = || {
@@ -110,8 +110,8 @@ impl Half {
     /// Returns the greatest error of a result in units in the last place, less what computing in `f32` explains.
     ///
     /// `exact` is computed in `f64` on the reference backend, and `single` in `f32` on the same backend as the result, both with the
-    /// same operands. What order sums have in `f32`, and what cancels there, shows in the difference of the two. It excuses four
-    /// times this difference; if `bounded`, at most 16 units, or as much as `f32` may lose of the greatest result. Where `f32`
+    /// same operands. Their difference shows the effects of summation order and of cancellation in `f32`. Four times this difference
+    /// is excused; if `bounded`, at most 16 units, or the amount that `f32` may lose of the greatest result. Where `f32`
     /// overflows, so may `bf16`, which has its range.
     pub(super) fn error(
         &self,
@@ -151,7 +151,7 @@ impl Half {
     }
 }
 
-/// What a few operations in `f32` lose beside numbers near 1, as the logarithm of a probability near 1 does.
+/// Error of a few operations in `f32` on numbers near 1, for example of the logarithm of a probability near 1.
 const LOST_BESIDE_ONE: f64 = 1.0 / (1 << 22) as f64;
 
 /// Converts a tensor to another type, rounding to the nearest number.

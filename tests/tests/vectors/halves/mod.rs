@@ -1,5 +1,5 @@
-//! Operators and operations of families round 16-bit floats once: their errors beside `f64` that is rounded once, with numbers
-//! near both ends of the types' ranges.
+//! Tests that operators and operations of families round 16-bit floats once: their errors relative to `f64` results that are rounded
+//! once, with numbers near both ends of the types' ranges.
 //!
 //! `BB_WRITE=1 cargo test --test vectors halves` writes the table of the greatest errors into `bb/docs/semantics.md`; without the
 //! variable, the page must have the table that is measured.
@@ -30,7 +30,7 @@ const MOST: f64 = 1.0;
 /// The greatest errors of something, for each type and backend.
 type Errors = [[f64; BACKENDS.len()]; HALVES.len()];
 
-/// What a call makes of operands.
+/// A call: computes results from operands.
 type Run<'a> = Box<dyn Fn(&[TensorData]) -> Result<Vec<TensorData>, bb::Error> + 'a>;
 
 /// A call on a backend, with halves and with `f32`.
@@ -39,7 +39,7 @@ struct Runs<'a> {
     single: Run<'a>,
 }
 
-/// The greatest error of a call on a backend, what it is, and how many numbers were compared.
+/// The greatest error of a call on a backend, its description, and the number of compared numbers.
 #[derive(Default)]
 struct Found {
     error: f64,
@@ -47,7 +47,7 @@ struct Found {
     compared: usize,
 }
 
-/// Compares what a call makes of halves on each backend with what it makes in `f64` and in `f32`.
+/// Compares the results of a call with halves on each backend with its results in `f64` and in `f32`.
 fn measured(name: &str, half: &Half, own: &[&TensorData], exact: &Run<'_>, runs: &[Runs<'_>]) -> Vec<Found> {
     let mut all: Vec<Found> = runs.iter().map(|_| Found::default()).collect();
     for (at, [first, others]) in DRAWS.iter().enumerate() {

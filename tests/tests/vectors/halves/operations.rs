@@ -89,7 +89,7 @@ fn written() -> Vec<Call> {
     let mut add = |method: &str, inputs: Vec<Option<Operand>>, params: Vec<Param<'static>>| {
         all.push(Call { spec: spec(method), inputs, params });
     };
-    // All operations of one or two floats, of which the parameters are flags and factors.
+    // All operations of one or two floats. Their parameters are flags and factors.
     for spec in ScalarOp::ALL.iter().map(|op| op.spec()) {
         if spec.inputs.iter().any(|(_, arity)| *arity != Arity::Tensor) {
             continue;

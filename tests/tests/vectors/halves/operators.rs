@@ -22,7 +22,7 @@ type Executable = Arc<dyn bb::ErasedExecutable>;
 pub(super) type Name = (String, String);
 
 /// Operands that stay as the vectors have them, because a call has no meaning with any others: scales, sizes, positions.
-/// The last column tells whether they have the type of the others.
+/// The last column is true if they have the type of the others.
 const KEPT: &[(&str, &[usize], bool)] = &[
     ("CropAndResize", &[1], true),
     ("MaxRoiPool", &[1], true),
@@ -117,7 +117,7 @@ impl Call {
         Call { node, opsets, floats, alike: Vec::new(), others: Vec::new() }
     }
 
-    /// What distinguishes the call from others of the operator.
+    /// Key that distinguishes the call from other calls of the operator.
     fn kind(&self) -> Vec<u8> {
         let mut node = self.node.clone();
         node.name = None;
