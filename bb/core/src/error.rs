@@ -1195,7 +1195,7 @@ fn declares(backend: &Option<&'static str>) -> String {
 /// Lists the declared options.
 fn declared(takes: &[String]) -> String {
     match takes {
-        [] => "it takes none of its own".to_owned(),
+        [] => "it has no options of its own".to_owned(),
         _ => format!("there are {}", quoted(takes)),
     }
 }

@@ -104,7 +104,7 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
     assert_eq!(refused("tiled(xyz=3)"), format!("backend `tiled` has no option `xyz`; {known}"));
     assert_eq!(
         refused("reference(tile=3)"),
-        "backend `reference` has no option `tile`; it takes none of its own"
+        "backend `reference` has no option `tile`; it has no options of its own"
     );
     assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected u64");
     assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected bool");

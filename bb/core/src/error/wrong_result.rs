@@ -1,6 +1,6 @@
 //! A result that is not of the type that its operation has.
 
-use crate::{Error, Tensor};
+use crate::Error;
 use bb_ir::text::shown;
 use bb_ir::{DataType, Shape};
 
@@ -30,14 +30,14 @@ pub struct WrongResult {
 impl WrongResult {
     /// Returns the error for a result of another element type, with the extents that came.
     #[cold]
-    pub(crate) fn of_type<T: Tensor>(op: &str, index: usize, expected: DataType, got: &T) -> Error {
+    pub(crate) fn of_type(op: &str, index: usize, expected: DataType, got: (DataType, &[usize])) -> Error {
         Error::WrongResult(Box::new(WrongResult {
             op: op.to_owned(),
             index,
             expected,
-            expected_shape: got.shape().iter().copied().map(Some).collect(),
-            got: got.dtype(),
-            got_shape: Shape::from_slice(got.shape()),
+            expected_shape: got.1.iter().copied().map(Some).collect(),
+            got: got.0,
+            got_shape: Shape::from_slice(got.1),
         }))
     }
 }

@@ -178,7 +178,9 @@ impl<'a> NarrowedOn<'a> {
         let results = self.kernels.primitive(op, operands, params)?;
         let held = self.holding.of(dtype).unwrap_or(dtype);
         match results.iter().enumerate().find(|(_, y)| y.dtype() != held) {
-            Some((index, y)) => Err(WrongResult::of_type(op.spec().method, index, held, y).into()),
+            Some((index, y)) => {
+                Err(WrongResult::of_type(op.spec().method, index, held, (y.dtype(), y.shape())).into())
+            }
             None => Ok(results),
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct Region {
     pub(super) rank: usize,
     /// In order.
     pub(super) steps: Vec<StepId>,
-    /// The values that the steps read and none of them makes, each value once.
+    /// The values that the steps read but do not make, each value once.
     pub(super) operands: Vec<TraceValue>,
 }
 
