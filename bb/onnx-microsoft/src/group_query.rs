@@ -116,23 +116,24 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     } else {
         (q, k)
     };
+    // With a cache of another type of floats, attention computes in `f32`, and the new positions are rounded to the cache's type
+    // afterwards, as in ONNX Runtime.
+    let (dtype, cache) = (q.dtype(), past.map_or(q.dtype(), |(old, _)| old.dtype()));
+    if !cache.is_float() {
+        let problem = format!("has the element type {cache}, expected floats");
+        return Err(call.wrong(NodePart::Operand(3), problem).into());
+    }
+    let wide = |x: &B::Tensor| math::to(on, x, if cache == dtype { dtype } else { DataType::F32 });
+    let (q, k, v) = (wide(&q)?, wide(&k)?, wide(&v)?);
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            // A cache may have another type of floats. The new positions are rounded to it after the attention, as in ONNX Runtime.
-            let put = |at: usize, old: &B::Tensor, new: &B::Tensor| {
-                if !old.dtype().is_float() {
-                    let problem = format!("has the element type {}, expected floats", old.dtype());
-                    return Err(call.wrong(NodePart::Operand(at), problem).into());
-                }
-                let wide = if old.dtype() == new.dtype() { new.dtype() } else { DataType::F32 };
-                cached(on, call, 6, &math::to(on, old, wide)?, &math::to(on, new, wide)?, e, &before)
-            };
-            (put(3, old_k, &k)?, put(4, old_v, &v)?)
+            let put = |old: &B::Tensor, new: &B::Tensor| cached(on, call, 6, &wide(old)?, new, e, &before);
+            (put(old_k, &k)?, put(old_v, &v)?)
         }
         None => (k, v),
     };
     let bias = bias(on, call, &q, e, &before)?;
-    let within = |x: &B::Tensor| math::to(on, &on.slice(x, &[0], &[total as i64], &[2], &[])?, q.dtype());
+    let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let softcap = call.float_or("softcap", 0.0)?;
     let options = AttentionOptions { scale, softcap, excludes: true, ..Default::default() };
@@ -143,12 +144,12 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
             // A key of zeros, whose product is 0 and whose value adds nothing: only its weight counts.
             let (k, v) = (nothing_behind(on, &seen_k)?, nothing_behind(on, &seen_v)?);
             let reach = on.expand(&bias, &[batch, heads, new, total])?;
-            let bias = on.concat(&[&reach, &on.expand(&sink, &[batch, heads, new, 1])?], 3)?;
+            let bias = on.concat(&[&reach, &on.expand(&wide(&sink)?, &[batch, heads, new, 1])?], 3)?;
             on.attention(&q, &k, &v, Some(&bias), options)?
         }
     };
-    let present = |x: &B::Tensor| math::to(on, x, past.map_or(q.dtype(), |(old, _)| old.dtype()));
-    Ok(smallvec![Some(join_heads(on, &y)?), Some(present(&k)?), Some(present(&v)?)])
+    let present = |x: &B::Tensor| math::to(on, x, cache);
+    Ok(smallvec![Some(math::to(on, &join_heads(on, &y)?, dtype)?), Some(present(&k)?), Some(present(&v)?)])
 }
 
 /// Divides each head of queries and keys by the root of its mean square, if there are weights for that.
@@ -337,5 +338,6 @@ fn bias<B: Ops + ?Sized>(
         let least = on.sub(&own, &on.host(&[], &[window])?)?;
         reached = on.and(&reached, &on.greater(&place, &least)?)?;
     }
-    excluding(on, &reached, call.optional(10), q)
+    let added = call.optional(10).map(|added| math::to(on, added, q.dtype())).transpose()?;
+    excluding(on, &reached, added.as_ref(), q)
 }
