@@ -6,7 +6,7 @@ use crate::failure::{Phase, raise, told};
 use crate::interrupt;
 use bb::conformance::onnx::{self, Outcome};
 use bb::conformance::{Subject, tests};
-use bb::{Backend, BackendHandle, DataType};
+use bb::{Backend, BackendHandle};
 use bb_ir::text::sentence;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
