@@ -150,7 +150,7 @@ impl Options {
                 match option.as_str() {
                     "types" => ctxt.error(
                         &key,
-                        "element types are no option: write `fn types(&self) -> bb::DataTypes` in `impl bb::Backend`",
+                        "`types` is not an option: write `fn types(&self) -> bb::DataTypes` in `impl bb::Backend`",
                     ),
                     _ => {
                         let nearest = did_you_mean(&option, NAMES);

@@ -40,7 +40,7 @@ macro_rules! conformance {
         ::core::compile_error!(::core::concat!(
             "`",
             ::core::stringify!($option),
-            "` is no option here, or its value has another form: write `bb::conformance!(MyBackend, types = [F32, I64, Bool], cases = 10)`, \
+            "` is not an option, or its value has another form: write `bb::conformance!(MyBackend, types = [F32, I64, Bool], cases = 10)`, \
              where `cases` is a text, a number or `none`"
         ));
     };

@@ -84,13 +84,19 @@ impl Blocks {
         let mut ids = ids.into_iter();
         for ((old, row), new) in self.ids.iter_mut().zip(rows).zip(&mut ids) {
             let bytes = self.room * BLOCK * row.bytes();
-            self.buffers.copy(*old, 0, new, 0, bytes)?;
+            if let Err(error) = self.buffers.copy(*old, 0, new, 0, bytes) {
+                for id in std::iter::once(new).chain(ids) {
+                    self.buffers.free(id)?;
+                }
+                return Err(error.into());
+            }
             self.buffers.free(std::mem::replace(old, new))?;
             if bytes >= LARGE
                 && let Ok(memory) = self.on.memory()
             {
-                // A backend keeps freed buffers for its next results, which are smaller than this one.
-                memory.trim(0)?;
+                // A backend keeps freed buffers for its next results, which are smaller than this one. If it cannot return them, it
+                // only takes more memory.
+                let _kept = memory.trim(0);
             }
         }
         self.ids.extend(ids);

@@ -4,6 +4,8 @@
 //! and everything between allocations that are still in use. Large requests that run on different threads in turn fill all of them,
 //! so that a server takes much more than its requests hold at any time.
 
+pub(crate) use glibc::share_areas;
+
 use crate::infer::Shared;
 use std::sync::Weak;
 use std::time::Duration;
@@ -29,30 +31,35 @@ pub(crate) async fn return_to_system(shared: Weak<Shared>) {
         if since >= MANY || (since > 0 && held.held() == 0) {
             returned = taken;
             // It fails only if the server ends.
-            let _ended = tokio::task::spawn_blocking(trim).await;
+            let _ended = tokio::task::spawn_blocking(glibc::trim).await;
         }
     }
 }
 
-/// Limits the allocator of this process to an area for each processor, and at least four.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "a function of the C library")]
-pub(crate) fn share_areas() {
-    let processors = std::thread::available_parallelism().map_or(4, |n| n.get().max(4));
-    let most = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the function may be called at any time, from any thread.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+#[expect(unsafe_code, reason = "functions of the C library")]
+mod glibc {
+    /// Limits the allocator of this process to an area for each processor, and at least four. It has no effect once glibc has
+    /// computed the limit, when a program has used eight areas.
+    pub(crate) fn share_areas() {
+        let processors = std::thread::available_parallelism().map_or(4, |n| n.get().max(4));
+        let most = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
+        // SAFETY: Rust's runtime has allocated, so that the allocator is initialized. `mallopt` holds the lock of the main area while it
+        // stores the limit, which is one aligned word. Another thread that creates an area reads the old or the new limit, and
+        // either is valid.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+    }
+
+    /// Returns free pages of all areas to the system.
+    pub(super) fn trim() {
+        // SAFETY: glibc documents the function as safe for calls from any thread.
+        unsafe { libc::malloc_trim(0) };
+    }
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn share_areas() {}
+mod glibc {
+    pub(crate) fn share_areas() {}
 
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "a function of the C library")]
-fn trim() {
-    // SAFETY: the function may be called at any time, from any thread.
-    unsafe { libc::malloc_trim(0) };
+    pub(super) fn trim() {}
 }
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim() {}

@@ -1,6 +1,6 @@
 //! Threads that run calls for other threads, and stay awake for a while afterwards.
 //!
-//! Waking a thread takes as long as many kernels do, above all in a virtual machine, whose processors sleep, too. So a thread that has
+//! Waking a thread takes longer than many kernels, above all in a virtual machine, whose processors sleep, too. So a thread that has
 //! worked looks for more work for as long as its waking would take, and only then sleeps. The calling thread works too: a team of two has
 //! one thread besides the caller's, so that one caller keeps no more threads busy than there are processors.
 
@@ -92,8 +92,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the team of all backends without threads of their own. It has as many threads as rayon's current pool at the first call of
-    /// this function, or as many as the system starts.
+    /// Returns the team of all backends without threads of their own. At the first call, it takes the number of threads of rayon's current
+    /// pool, or fewer if the system starts fewer.
     pub(crate) fn of_process() -> &'static Arc<Team> {
         static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
         TEAM.get_or_init(|| {

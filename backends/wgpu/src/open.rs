@@ -144,7 +144,7 @@ pub(crate) fn devices() -> Vec<Device> {
     let mut devices: Vec<Device> =
         found.iter().enumerate().map(|(i, (_, about))| Device::new(i.to_string(), about.clone())).collect();
     for (i, (name, about)) in found.iter().enumerate() {
-        // Two adapters with the same name can be told apart only by number.
+        // Only the number distinguishes two adapters with the same name.
         let unique = found.iter().filter(|(other, _)| other == name).count() == 1;
         if unique && name.parse::<usize>().is_err() && !name.is_empty() {
             devices.push(Device::new(name.clone(), format!("the same as {i}: {about}")));

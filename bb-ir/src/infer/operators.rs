@@ -21,7 +21,7 @@ pub enum ControlFlow {
     Search(Search),
 }
 
-/// The way in which a search selects the next tokens.
+/// How a search selects the next tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
     /// It follows the most probable sequences.

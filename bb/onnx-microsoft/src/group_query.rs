@@ -123,6 +123,11 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
         let problem = format!("has the element type {cache}, expected floats");
         return Err(call.wrong(NodePart::Operand(3), problem).into());
     }
+    if let Some((_, old)) = past.filter(|(_, old)| old.dtype() != cache) {
+        let problem =
+            format!("has the element type {}, expected {cache} as the cached keys have", old.dtype());
+        return Err(call.wrong(NodePart::Operand(4), problem).into());
+    }
     let wide = |x: &B::Tensor| math::to(on, x, if cache == dtype { dtype } else { DataType::F32 });
     let (q, k, v) = (wide(&q)?, wide(&k)?, wide(&v)?);
     let (k, v) = match past {

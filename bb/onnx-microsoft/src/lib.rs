@@ -1,8 +1,8 @@
 //! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime carry, and of two domains that ONNX Runtime makes
 //! itself.
 //!
-//! A program that runs such models links this crate and uses none of its names, except in tests: `use bb_onnx_microsoft as _;`. The
-//! feature `microsoft` of `bb`, which is enabled by default, does the same.
+//! A program that runs models with these operators links this crate and uses none of its names, except in tests:
+//! `use bb_onnx_microsoft as _;`. The feature `microsoft` of `bb`, which is enabled by default, does the same.
 //!
 //! Their attributes are not checked before, so each function names the attributes that it supports and refuses others.
 //! Operands for features that are not supported, for example caches shared between calls, are refused too.

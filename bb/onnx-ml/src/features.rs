@@ -37,10 +37,8 @@ fn listed<B: Ops + ?Sized>(
         Some(all) => {
             let x = call.input(0)?;
             if !on.extents(x).last().is_some_and(|features| features.is(all.len() as i64)) {
-                let (got, shape) = (all.len(), x.shape());
-                return Err(call
-                    .wrong(name, format!("has {got} numbers, which {shape:?} has no features for"))
-                    .into());
+                let problem = format!("has {} numbers; the operand has the shape {:?}", all.len(), x.shape());
+                return Err(call.wrong(name, problem).into());
             }
             Some(numbers(on, &[all.len()], all, dtype)?)
         }

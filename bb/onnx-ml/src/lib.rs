@@ -1,7 +1,7 @@
 //! Operators of the domain `ai.onnx.ml`: models of classical machine learning.
 //!
-//! A program that runs such models links this crate and uses none of its names, except in tests: `use bb_onnx_ml as _;`. The feature `ml`
-//! of `bb`, which is enabled by default, does the same.
+//! A program that runs models with these operators links this crate and uses none of its names, except in tests:
+//! `use bb_onnx_ml as _;`. The feature `ml` of `bb`, which is enabled by default, does the same.
 //!
 //! ONNX leaves much of this domain to its reference evaluator. Where that and ONNX Runtime differ, a function follows
 //! the evaluator, unless the text of the operator says otherwise.

@@ -114,7 +114,7 @@ pub(super) struct Failed<E> {
 }
 
 /// Searches a choice that lets `infers` and `works` succeed; returns it and the result of `works`. Extents that `solution` determines are
-/// not searched for, and choices that it excludes are not tried. An error for which `is_final` returns true ends the search, because no
+/// not searched for, and choices that it excludes are not tried. An error that `is_final` accepts ends the search, because no
 /// other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, only a first choice is tried.
 pub(super) fn search<T, E>(
     extents: &Extents,

@@ -94,8 +94,8 @@ impl BlockPool {
             Some(block) => block,
             None if self.used.len() < self.most => {
                 if self.used.len() == self.memory.room() {
-                    let (used, least) =
-                        (self.used.len(), if self.memory.bytes_of(LEAST) <= BYTES { LEAST } else { 1 });
+                    let least = if self.memory.bytes_of(LEAST) <= BYTES { LEAST } else { 1 };
+                    let used = self.used.len();
                     let more = if self.memory.bytes_of(used) <= DOUBLED { used } else { used.div_ceil(4) };
                     self.memory.grow((used + more).clamp(least.min(self.most), self.most))?;
                 }

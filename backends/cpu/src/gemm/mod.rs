@@ -140,7 +140,7 @@ where
     }
 }
 
-/// The greatest number of multiplications for which packing costs more than it saves.
+/// Up to this number of multiplications, packing costs more than it saves.
 const SMALL: usize = 96 * 96 * 96;
 /// The same limit for a right operand with contiguous rows that are short enough to stay in the first-level cache.
 const MEDIUM: usize = 160 * 160 * 160;
@@ -150,7 +150,7 @@ const MEDIUM: usize = 160 * 160 * 160;
 const DEEP: usize = 1 << 12;
 /// The same number for other extents, which [`blocked`] cuts into passes anyway.
 const DEEP_BLOCKED: usize = 1 << 16;
-/// The least number of rows or columns for which [`DEEP_BLOCKED`] applies.
+/// [`DEEP_BLOCKED`] applies to this number of rows or columns and more.
 const THIN: usize = 16;
 
 /// Returns the number of products whose sum is computed at once.

@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// The size in bytes from which blocks are pages of the system. For a smaller block, the system call costs more than
+/// Blocks of this size in bytes, and larger ones, are pages of the system. For a smaller block, the system call costs more than
 /// its first use.
 const PAGES: usize = 1 << 16;
 

@@ -53,7 +53,7 @@ impl<'a> ResultBuffer<'a> {
     }
 
     /// Lends bytes for a result of this element type and shape. Use it for truth values, and for packed elements of less than a
-    /// byte, for which Rust has no type. The elements are in the form that [`TensorData`](crate::TensorData) describes.
+    /// byte, because Rust has no types for them. The elements are in the form that [`TensorData`](crate::TensorData) describes.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! The declarations are prepared once, when a graph is compiled or first dispatched, so that a run compares
 //! element types and extents without allocating. The inputs of a compiled graph have positions, so no name is
-//! looked up. Every path by which tensors enter a graph uses this module.
+//! looked up. Each path of tensors into a graph uses this module.
 
 use super::OnnxValue;
 use super::Tensor;

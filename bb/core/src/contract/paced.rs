@@ -18,7 +18,7 @@ fn look() {
 
 impl RunOptions {
     /// Calls `work`, whose loops end early if the run that this thread is in must end: the loops of
-    /// [`bb::ir`](crate::ir), such as casts and [`memory::collected`](crate::ir::memory::collected), and loops that count their
+    /// [`bb::ir`](crate::ir), for example casts and [`memory::collected`](crate::ir::memory::collected), and loops that count their
     /// work with a [`Pace`](crate::ir::pace::Pace).
     ///
     /// A loop that ends early unwinds. So, as with a panic, `work` must leave nothing half done that is used afterwards. In a program

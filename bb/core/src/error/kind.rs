@@ -10,7 +10,7 @@ type Source<'a> = &'a (dyn std::error::Error + 'static);
 pub(crate) type Unwrap<'f> = &'f dyn for<'a> Fn(Source<'a>) -> Option<&'a Error>;
 
 impl Error {
-    /// Returns what a caller can do about the error. An error that only says where something failed has the kind of its
+    /// Returns the kind of the error, which decides how a caller may react. An error that only says where something failed has the kind of its
     /// cause.
     ///
     /// A backend's own error that wraps an error of `bb` counts as a failure of the backend here;

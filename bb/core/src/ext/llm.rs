@@ -301,7 +301,7 @@ pub fn attention<B: Ops + ?Sized>(
     Ok(attend(on, q, k, v, bias, options)?.y)
 }
 
-/// The keys that a query may attend to, by position: the keys for which `i + offset - j` is within bounds.
+/// The keys that a query may attend to, by position: the keys `j` where `i + offset - j` is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
     /// The greatest number of positions back; `None` without bound.

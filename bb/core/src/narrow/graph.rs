@@ -2,7 +2,7 @@
 //!
 //! A run of steps becomes a graph in the types that the backend has: each value is of the type that holds it, as
 //! [`NarrowTensor`] holds tensors. That is exact only if it is known before the run that every result fits its holder
-//! ([`Foreseen`]), because values between the nodes of a graph are not checked. Steps for which this is not known are not part
+//! ([`Foreseen`]), because values between the nodes of a graph are not checked. Steps without this guarantee are not part
 //! of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()` names these steps
 //! (`foresee.rs`), unless the deployment accepts them.
 

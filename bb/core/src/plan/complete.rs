@@ -1,4 +1,4 @@
-//! A whole module as one trace, in which every operation of a family is kept as it is. Exports start from it.
+//! A whole module as one trace that keeps every operation of a family as it is. Exports start from it.
 
 use super::Module;
 use super::resolve::Resolved;

@@ -149,7 +149,7 @@ pub(super) struct Guards {
 impl Guards {
     /// Collects the conditions of a trace; `inputs` are the element types, extents and values that it was made for.
     ///
-    /// A plan also holds only for inputs with which none of its values has more than `value_bytes` bytes. Other inputs are traced
+    /// A plan also holds only for inputs that make no value larger than `value_bytes` bytes. Other inputs are traced
     /// anew, and the new trace reports the value that is too large.
     ///
     /// # Errors

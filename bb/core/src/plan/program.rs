@@ -103,7 +103,7 @@ pub(super) enum Code {
     Graph(Box<PartitionedGraph>),
 }
 
-/// The form in which a backend runs segments.
+/// How a backend runs segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// Operation by operation.

@@ -2,7 +2,7 @@
 //!
 //! A segment is a run of nodes that can be traced without knowing a value which only a run computes. Most graphs are one segment. A
 //! segment ends before a node that
-//! - needs such a value (for example, a `Reshape` whose extents are computed from data): the next segment begins with that value
+//! - needs a value of this kind (for example, a `Reshape` whose extents are computed from data): the next segment begins with that value
 //!   read back from the backend;
 //! - works on host tensors, accesses the items of a sequence that is passed on as it is, or repeats a body that cannot be unrolled:
 //!   the node runs between two segments.
@@ -169,7 +169,7 @@ pub enum Explored {
 pub enum Stop {
     /// The node needs a value that only a run computes, or runs between segments.
     Boundary,
-    /// The `If` takes this branch, in which a node runs between segments.
+    /// The `If` takes this branch, and a node of the branch runs between segments.
     Branch(&'static str),
     /// The node cannot be traced.
     Failed(Error),

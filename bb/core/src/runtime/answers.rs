@@ -1,6 +1,6 @@
 //! Cached answers of a backend about the element types that it supports.
 //!
-//! Coverage ([`crate::coverage`]) asks the questions. The answers are kept for as long as the
+//! Coverage ([`crate::coverage`]) queries them. The answers are kept for as long as the
 //! [`Runtime`](crate::Runtime) lives.
 
 use bb_ir::DataType;

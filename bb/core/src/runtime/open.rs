@@ -427,6 +427,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_backend_has_the_least_element_types() {
+        use DataType as D;
+        for least in [&[D::F32, D::I32, D::Bool][..], &[D::F32, D::I64, D::Bool], DataType::ALL] {
+            assert!(check_types("chip", DataTypes::of(least)).is_ok(), "{least:?}");
+        }
+        for few in [&[D::F32][..], &[D::F32, D::I32], &[D::I32, D::Bool], &[D::F32, D::Bool, D::U8]] {
+            let refused = check_types("chip", DataTypes::of(few));
+            assert!(matches!(refused, Err(Error::Unavailable { backend: "chip", .. })), "{few:?}");
+        }
+    }
+
+    #[test]
     fn as_many_threads_as_a_machine_may_have_are_taken_and_no_more() {
         let most = most_threads();
         assert!(most >= 256);

@@ -1,4 +1,4 @@
-//! The elements of small integer tensors as expressions. Exporters compute shapes with such tensors.
+//! The elements of small integer tensors as expressions. Exporters compute shapes with these tensors.
 
 use super::extents::all_tied;
 use super::log::{Log, When};

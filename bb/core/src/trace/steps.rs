@@ -180,7 +180,7 @@ pub struct Trace {
     pub outputs: Vec<TraceValue>,
     /// The symbols of the expressions: extents of inputs.
     pub(crate) symbols: Vec<Symbol>,
-    /// The dependencies of the trace, in the order in which they were recorded.
+    /// The dependencies of the trace, in the order of their recording.
     pub(crate) events: Vec<Event>,
 }
 

@@ -299,7 +299,7 @@ fn ahead<const FOURS: usize>(mut fours: [[*const u8; 4]; FOURS], columns: usize)
 ///
 /// # Safety
 ///
-/// `to` has room for `width` words, which is more than `j`, or for twice as many words if eight bytes are adjacent.
+/// `to` has room for `width` words, or for `2 * width` if eight bytes are adjacent, and `j` is below `width`.
 #[inline(always)]
 unsafe fn put<const GROUP: usize>(to: *mut u32, half: usize, j: usize, width: usize, word: u32) {
     // SAFETY: this function has the same contract.

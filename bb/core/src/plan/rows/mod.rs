@@ -54,7 +54,7 @@ pub enum RowProof {
     Independent,
     /// No proof was found.
     Unproven {
-        /// The first node after which rows are not known to be independent; empty if there is no such node.
+        /// The first node after which rows are not known to be independent; empty if there is none.
         node: String,
         /// Its operator.
         op: String,

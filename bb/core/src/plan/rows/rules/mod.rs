@@ -66,7 +66,7 @@ pub(super) struct Call<'a> {
     pub(super) rows: usize,
 }
 
-/// The rule by which an operation keeps rows separate.
+/// How an operation keeps rows separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BatchRule {
     /// Operands broadcast, and each element of a result is computed from the elements at its position. The operation computes over
