@@ -5,6 +5,7 @@ use super::buffer::{Ordered, ResultBuffer, begin as begin_buffers, by_output, fi
 use super::{OnnxValue, RunOptions};
 use crate::Error;
 use crate::plan::{Module, Profile};
+use bb_ir::DataType;
 use bb_ir::graph::{Graph, ValueId, ValueType};
 use std::collections::{HashMap, HashSet};
 
@@ -124,6 +125,23 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     ) -> Result<(), B::Error> {
         let inputs = by_position(self.inputs(), inputs)?;
         self.run_into(on, &inputs, &mut by_output(self.outputs(), outputs)?)
+    }
+
+    /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
+    /// kernels, so that the first run on such inputs takes no longer than later ones.
+    ///
+    /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is omitted or the plan
+    /// depends on the elements of an input; then the first run makes the plan. A plan often holds for other extents, too, and plans share their
+    /// prepared kernels.
+    ///
+    /// The default does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`](crate::Error::Input) if an input differs from its declaration; errors of lowering.
+    fn plan_ahead(&self, on: &B, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), B::Error> {
+        let _planned_by_the_first_run = (on, inputs);
+        Ok(())
     }
 
     /// Returns the module with the plans that were made so far, to be saved; `None` if the executable has none to save.

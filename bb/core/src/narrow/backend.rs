@@ -17,7 +17,7 @@ use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An adapter that gives a backend without some element types all of them, for as long as a runtime has it.
 pub type Narrowed = NarrowedOn<'static>;
@@ -30,6 +30,10 @@ pub struct NarrowedOn<'a> {
     holding: Holding,
     pub(super) declared: super::natives::Declared,
     pub(super) known: super::own::Known,
+    /// Whether the backend's `execute` is its own, once this is known.
+    pub(super) own_execute: OnceLock<bool>,
+    /// Whether the backend's `dispatch` or `execute` is its own, once this is known.
+    pub(super) own_dispatch: OnceLock<bool>,
 }
 
 /// The backend that lacks types.
@@ -71,22 +75,30 @@ pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
 impl Narrowed {
     pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
-        let declared = super::natives::Declared::default();
-        NarrowedOn {
-            kernels: Device::Shared(kernels),
-            own: Some(own),
-            holding,
-            declared,
-            known: Default::default(),
-        }
+        NarrowedOn::over(Device::Shared(kernels), Some(own), holding)
     }
 }
 
 impl<'a> NarrowedOn<'a> {
     /// Lends a backend the types that it lacks, for one call.
     pub(super) fn lent(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
-        let declared = super::natives::Declared::default();
-        NarrowedOn { kernels: Device::Lent(kernels), own: None, holding, declared, known: Default::default() }
+        NarrowedOn::over(Device::Lent(kernels), None, holding)
+    }
+
+    fn over(
+        kernels: Device<'a>,
+        own: Option<Arc<dyn Any + Send + Sync>>,
+        holding: Holding,
+    ) -> NarrowedOn<'a> {
+        NarrowedOn {
+            kernels,
+            own,
+            holding,
+            declared: Default::default(),
+            known: Default::default(),
+            own_execute: OnceLock::new(),
+            own_dispatch: OnceLock::new(),
+        }
     }
 
     pub(super) fn device(&self) -> &(dyn Kernels + 'a) {
@@ -265,7 +277,7 @@ impl<'a> NarrowedOn<'a> {
     }
 
     /// Runs a graph of a plan whole, and compiles any other graph to run it.
-    fn run_narrowed(
+    pub(super) fn run_narrowed(
         &self,
         graph: &GraphProto,
         inputs: Named,
@@ -316,7 +328,8 @@ impl Backend for NarrowedOn<'_> {
         self.read(x)
     }
 
-    /// Runs a graph by the backend's own method if it needs no narrowing or is a part of a plan. Compiles and runs any other graph.
+    /// Runs by the backend's own method a graph that needs no narrowing, or is a part of a plan, and parts of others that need none.
+    /// Compiles and runs the rest.
     fn execute(
         &self,
         graph: &GraphProto,

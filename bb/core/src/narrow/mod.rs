@@ -25,6 +25,7 @@ mod cast;
 mod cause;
 mod foresee;
 mod graph;
+mod graph_parts;
 mod held;
 mod hollow;
 mod host;

@@ -1,13 +1,14 @@
 //! Graphs that need no narrowing, which a backend that lacks element types runs by its own methods.
 //!
 //! If the inputs, the outputs and all computed values of a graph have types of the backend, its own `compile`, `execute` and
-//! `dispatch` get the graph as the model has it. Constants of other types do not matter, because the graph holds them and not a
+//! `dispatch` get the graph as the model has it. If only parts of a graph are such, they get these parts (`parts.rs`, `graph_parts.rs`). Constants of other types do not matter, because the graph holds them and not a
 //! tensor of the backend.
 //!
 //! Rust cannot report whether a backend overrides a method, so the method is called. The defaults note that they were reached
 //! ([`BackendAttrs::asking`]) and do nothing; then the graph runs on the backend with every element type.
 
 use super::backend::Named;
+use super::graph_parts::GraphParts;
 use super::{NarrowTensor, NarrowedOn};
 use crate::contract::OnnxValue;
 use crate::cut;
@@ -51,47 +52,60 @@ pub(super) fn has_own_types(graph: &Graph, id: ValueId, types: DataTypes) -> boo
     }
 }
 
-/// Which graphs need no narrowing, by identity. If there are too many, the least recently used one is dropped.
+/// How the backend runs a graph that is not compiled.
+#[derive(Clone)]
+enum Way {
+    /// By its own methods, because the graph needs no narrowing.
+    Own,
+    /// In parts, because some nodes need no narrowing.
+    Parts(Arc<GraphParts>),
+    Narrowed,
+}
+
+/// How graphs run, by identity. If there are too many, the least recently used one is dropped.
 #[derive(Default)]
-pub(super) struct Known(Mutex<VecDeque<(GraphIdentity, bool)>>);
+pub(super) struct Known(Mutex<VecDeque<(GraphIdentity, Way)>>);
 
 impl Known {
-    fn of(&self, identity: Option<GraphIdentity>, find: impl FnOnce() -> bool) -> bool {
+    fn of(&self, identity: Option<GraphIdentity>, find: impl FnOnce() -> Way) -> Way {
         let Some(identity) = identity else { return find() };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = lock();
         let at = known.iter().position(|(graph, _)| *graph == identity);
-        let kept = at.and_then(|at| known.remove(at)).map(|(_, is)| is);
+        let kept = at.and_then(|at| known.remove(at)).map(|(_, way)| way);
         drop(known);
         let found = kept.unwrap_or_else(find);
         let mut known = lock();
-        known.push_front((identity, found));
+        known.push_front((identity, found.clone()));
         known.truncate(KEPT);
         found
     }
 }
 
 /// Inputs of a graph for the backend's own methods.
-type Own = HashMap<String, ErasedTensor>;
+pub(super) type Own = HashMap<String, ErasedTensor>;
 
 impl NarrowedOn<'_> {
-    /// Returns the inputs for the backend's own methods if the graph needs no narrowing.
-    fn own_inputs(
-        &self,
-        graph: &GraphProto,
-        inputs: &Named,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<Option<Own>, ErasedError> {
-        let find = || {
-            let module = attrs.module(graph);
-            // Errors in the graph are reported by the plan that is made next.
-            module.is_ok_and(|module| needs_no_narrowing(module.graph(), self.holding().types))
-        };
-        if attrs.narrowed().is_some() || !self.known.of(attrs.identity, find) {
-            return Ok(None);
+    fn way(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Way {
+        if attrs.narrowed().is_some() {
+            return Way::Narrowed;
         }
-        let own = inputs.iter().map(|(name, x)| Ok((name.clone(), self.own_tensor(x)?)));
-        own.collect::<Result<Own, ErasedError>>().map(Some)
+        self.known.of(attrs.identity, || {
+            // Errors in the graph are reported by the plan that is made next.
+            let Ok(module) = attrs.module(graph) else { return Way::Narrowed };
+            if needs_no_narrowing(module.graph(), self.holding().types) {
+                return Way::Own;
+            }
+            match self.device().runs_whole_graphs() {
+                true => Way::Narrowed,
+                false => self.graph_parts(module).map_or(Way::Narrowed, |parts| Way::Parts(Arc::new(parts))),
+            }
+        })
+    }
+
+    /// Returns inputs for the backend's own methods.
+    pub(super) fn own_inputs(&self, inputs: &Named) -> Result<Own, ErasedError> {
+        inputs.iter().map(|(name, x)| Ok((name.clone(), self.own_tensor(x)?))).collect()
     }
 
     /// Returns a tensor of the backend in the tensor's own type.
@@ -106,36 +120,58 @@ impl NarrowedOn<'_> {
         held.ok_or_else(|| Error::from(lacks).into())
     }
 
-    /// Calls the backend's own `execute`; `None` if it has none, or if the graph needs narrowing.
+    /// Calls the backend's own `execute` for a graph, or for parts of it; `None` if it has none, or if each node needs narrowing.
     pub(super) fn execute_own(
         &self,
         graph: &GraphProto,
         inputs: &Named,
         attrs: BackendAttrs<'_>,
     ) -> Option<Result<Named, ErasedError>> {
-        let own = match self.own_inputs(graph, inputs, attrs) {
-            Ok(own) => own?,
-            Err(error) => return Some(Err(error)),
+        let execute = |graph: &Arc<GraphProto>, inputs: Own, attrs: BackendAttrs<'_>| {
+            ContractResponse::Now(self.device().execute(graph, inputs, attrs))
         };
-        let reached = AtomicBool::new(false);
-        let results = self.device().execute(graph, own, attrs.asking(&reached));
-        answer(results, &reached).map(|results| results.map(adopted))
+        match self.way(graph, attrs) {
+            Way::Own => {
+                let call = |own, attrs| ContractResponse::Now(self.device().execute(graph, own, attrs));
+                self.call_own(inputs, attrs, call)
+            }
+            Way::Parts(parts) => self.run_graph_parts(&parts, inputs, attrs, (&execute, &self.own_execute)),
+            Way::Narrowed => None,
+        }
+        .map(ContractResponse::wait)
     }
 
-    /// Calls the backend's own `dispatch`; `None` if neither that nor its `execute` is its own, or if the graph needs narrowing.
+    /// Calls the backend's own `dispatch` for a graph, or for parts of it; `None` if neither that nor its `execute` is its own, or if each
+    /// node needs narrowing.
     pub(super) fn dispatch_own(
         &self,
         graph: &Arc<GraphProto>,
         inputs: &Named,
         attrs: BackendAttrs<'_>,
     ) -> Option<ContractResponse<Named, ErasedError>> {
-        let own = match self.own_inputs(graph, inputs, attrs) {
-            Ok(own) => own?,
+        let dispatch = |graph: &Arc<GraphProto>, inputs: Own, attrs: BackendAttrs<'_>| {
+            self.device().dispatch(graph.clone(), inputs, attrs)
+        };
+        match self.way(graph, attrs) {
+            Way::Own => self.call_own(inputs, attrs, |own, attrs| dispatch(graph, own, attrs)),
+            Way::Parts(parts) => self.run_graph_parts(&parts, inputs, attrs, (&dispatch, &self.own_dispatch)),
+            Way::Narrowed => None,
+        }
+    }
+
+    /// Calls a method of the backend with a graph that needs no narrowing; `None` if the backend has the method's default.
+    pub(super) fn call_own(
+        &self,
+        inputs: &Named,
+        attrs: BackendAttrs<'_>,
+        method: impl FnOnce(Own, BackendAttrs<'_>) -> ContractResponse<Own, ErasedError>,
+    ) -> Option<ContractResponse<Named, ErasedError>> {
+        let own = match self.own_inputs(inputs) {
+            Ok(own) => own,
             Err(error) => return Some(ContractResponse::Now(Err(error))),
         };
         let reached = AtomicBool::new(false);
-        let attrs = attrs.asking(&reached);
-        match self.device().dispatch(graph.clone(), own, attrs) {
+        match method(own, attrs.asking(&reached)) {
             ContractResponse::Now(results) => {
                 answer(results, &reached).map(|results| ContractResponse::Now(results.map(adopted)))
             }

@@ -1,4 +1,5 @@
-//! Graphs that need narrowing in places: their other parts go to the backend's own `compile`, as they are.
+//! Graphs that need narrowing in places: their other parts go to the backend's own `compile`, as they are. The parts run one
+//! after the other.
 
 use super::own::{OwnExecutable, has_own_types, made_constants};
 use super::{NarrowTensor, NarrowedOn};
@@ -47,21 +48,7 @@ where
         options: &CompileOptions,
     ) -> Result<Option<Parts<'a>>, ErasedError> {
         let graph = module.graph();
-        let constants: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
-        let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
-        let made = made_constants(graph);
-        let known = |id: &ValueId| (constants.contains(id) && !given.contains(id)) || made.contains(id);
-        let is_own = |node: &Node| {
-            let values = node.reads().chain(node.outputs.iter().flatten().copied());
-            values.filter(|id| !known(id)).all(|id| has_own_types(graph, id, self.holding().types))
-                && node.subgraphs().all(|inner| super::needs_no_narrowing(inner, self.holding().types))
-        };
-        let targets: Vec<bool> =
-            graph.nodes.iter().map(|node| is_own(node) && !cut::is_constant(node)).collect();
-        if !targets.contains(&true) {
-            return Ok(None);
-        }
-        let parts = cut::cut(graph, &targets, |_| false);
+        let Some(parts) = self.cut(graph) else { return Ok(None) };
         let mut dead = cut::last_reads(graph, &parts);
         let mut options = options.clone();
         options.identity = None;
@@ -89,13 +76,8 @@ where
             let Part { inputs, outputs, .. } = part;
             ready.push(Ready { inputs, outputs, dead: std::mem::take(dead), executable });
         }
-        let read: HashSet<&ValueId> = graph.inputs.iter().chain(&graph.outputs).collect();
-        let mut defaults = Vec::new();
-        for (id, data) in graph.constants.iter().filter(|(id, _)| read.contains(id)) {
-            defaults.push((*id, self.bring(data)?));
-        }
         Ok(Some(Parts {
-            constants: defaults,
+            constants: self.read_constants(graph)?,
             declared: InputSpec::new(graph).with_strict(options.strict),
             inputs: Port::all_of(graph, &graph.inputs),
             outputs: Port::all_of(graph, &graph.outputs),
@@ -105,7 +87,32 @@ where
     }
 }
 
-fn module_of(graph: &Graph, part: &Part<bool>) -> Module {
+impl NarrowedOn<'_> {
+    /// Cuts a graph into parts that need no narrowing and parts that do; `None` if each node needs narrowing.
+    pub(super) fn cut(&self, graph: &Graph) -> Option<Vec<Part<bool>>> {
+        let constants: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
+        let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+        let made = made_constants(graph);
+        let known = |id: &ValueId| (constants.contains(id) && !given.contains(id)) || made.contains(id);
+        let is_own = |node: &Node| {
+            let values = node.reads().chain(node.outputs.iter().flatten().copied());
+            values.filter(|id| !known(id)).all(|id| has_own_types(graph, id, self.holding().types))
+                && node.subgraphs().all(|inner| super::needs_no_narrowing(inner, self.holding().types))
+        };
+        let targets: Vec<bool> =
+            graph.nodes.iter().map(|node| is_own(node) && !cut::is_constant(node)).collect();
+        targets.contains(&true).then(|| cut::cut(graph, &targets, |_| false))
+    }
+
+    /// Returns the constants of a graph that are defaults of its inputs, or its outputs.
+    pub(super) fn read_constants(&self, graph: &Graph) -> Result<Vec<(ValueId, NarrowTensor)>, ErasedError> {
+        let read: HashSet<&ValueId> = graph.inputs.iter().chain(&graph.outputs).collect();
+        let constants = graph.constants.iter().filter(|(id, _)| read.contains(id));
+        constants.map(|(id, data)| Ok((*id, self.bring(data)?))).collect()
+    }
+}
+
+pub(super) fn module_of(graph: &Graph, part: &Part<bool>) -> Module {
     Module::of_part(graph.part(&part.nodes, &part.inputs, &part.outputs))
 }
 

@@ -18,6 +18,7 @@ use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedError, ErasedTensor, FamilyTable, OpSet, WithFamilies, foreign, own};
 use crate::narrow::Holding;
 use crate::{Backend, Error, Executable, Module, Port, ResultBuffer};
+use bb_ir::DataType;
 use bb_ir::op::Family;
 use smallvec::SmallVec;
 
@@ -161,6 +162,10 @@ impl<B: Backend + ?Sized + 'static> Executable<B> for Compiled<B> {
         fill_buffers(on, &self.program.outputs, &results, outputs)
     }
 
+    fn plan_ahead(&self, on: &B, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), B::Error> {
+        self.program.plan_ahead(&self.target(on), inputs).map_err(ErasedError::typed::<B>)
+    }
+
     fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
         Ok(Some(self.program.compiled_module()?))
     }
@@ -210,6 +215,11 @@ impl<B: Backend + ?Sized> Executable<B> for CompiledErased {
         begin_buffers(&self.0.outputs, outputs)?;
         let results = self.run(on, inputs)?;
         fill_buffers(on, &self.0.outputs, &results, outputs)
+    }
+
+    fn plan_ahead(&self, on: &B, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), B::Error> {
+        let on = WithFamilies::new(on, &[]);
+        self.0.plan_ahead(&Untyped(&on), inputs).map_err(ErasedError::typed::<B>)
     }
 
     fn compiled_module(&self) -> Result<Option<Module>, B::Error> {

@@ -30,10 +30,11 @@ use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::made::Made;
 use crate::narrow::Holding;
 use crate::trace::Varies;
-use crate::{Error, InputSpec, Port, RunOptions};
+use crate::{Error, InputSpec, Port, RunOptions, Tensor};
 use bb_ir::graph::ValueType;
 use bb_ir::op::Family;
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -162,6 +163,23 @@ pub(super) struct LiveTensors<'a> {
     pub(super) types: &'a [&'a dyn AnyTensor],
     /// Reads the elements of a tensor, by position.
     pub(super) to_host: &'a dyn Fn(usize) -> Result<TensorData, ErasedError>,
+}
+
+/// The type and the shape of an input that does not exist yet.
+#[derive(Clone)]
+struct Placeholder {
+    dtype: DataType,
+    shape: Shape,
+}
+
+impl Tensor for Placeholder {
+    fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
 }
 
 /// The live tensors of a run that were read, by position, and the watcher of the run.
@@ -341,6 +359,45 @@ impl Program {
     /// Returns the program for a single run; preparing steps would not pay off.
     pub(super) fn for_one_run(self) -> Self {
         Program { prepares: false, ..self }
+    }
+
+    /// Makes the plan of the first segment for inputs of these types and shapes, unless it depends on their elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if an input differs from its declaration; errors of lowering.
+    pub(super) fn plan_ahead(
+        &self,
+        target: &dyn Target,
+        inputs: &[Option<(DataType, &[usize])>],
+    ) -> Result<(), ErasedError> {
+        let placeholder = |&(dtype, shape): &(DataType, &[usize])| Placeholder { dtype, shape: shape.into() };
+        let mut inputs: Vec<Option<Placeholder>> =
+            inputs.iter().map(|input| input.as_ref().map(placeholder)).collect();
+        self.declared.check(&inputs.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+        inputs.resize(self.inputs.len(), None);
+        let mut defaults = vec![None; inputs.len()];
+        for ((input, default), value) in inputs.iter_mut().zip(&mut defaults).zip(&self.resolved.graph.inputs) {
+            if let (None, Some((_, data))) = (&input, self.resolved.constant(*value)?) {
+                *input = Some(Placeholder { dtype: data.dtype(), shape: data.shape().into() });
+                *default = Some(data);
+            }
+        }
+        let types: Option<Vec<&dyn AnyTensor>> =
+            inputs.iter().map(|input| input.as_ref().map(|x| x as _)).collect();
+        let Some(types) = types else { return Ok(()) };
+        let depends_on_elements = Cell::new(false);
+        let to_host = |position: usize| {
+            defaults.get(position).copied().flatten().cloned().ok_or_else(|| {
+                depends_on_elements.set(true);
+                Error::excluded("a plan made ahead to read no elements").into()
+            })
+        };
+        let live = LiveTensors { types: &types, to_host: &to_host };
+        match self.specialization(target, &self.first, &live, &None, &mut Watcher(None)) {
+            Err(_) if depends_on_elements.get() => Ok(()),
+            made => made.map(drop),
+        }
     }
 
     /// Runs a plan on erased tensors.

@@ -68,7 +68,7 @@ impl CheckedGraph {
     }
 
     /// Adds the graph's identity, module and opsets to the attributes.
-    pub(super) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> Result<BackendAttrs<'a>, Error> {
+    pub(crate) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> Result<BackendAttrs<'a>, Error> {
         Ok(attrs.with_identity(self.identity).with_checked(&self.module, self.proto()?, &self.opsets))
     }
 }

@@ -9,7 +9,7 @@ use crate::services::Fingerprint;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
 };
-use bb_ir::TensorData;
+use bb_ir::{DataType, TensorData};
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
 use std::any::Any;
@@ -315,6 +315,28 @@ pub trait ErasedExecutable: Send + Sync {
         let inputs = by_position(self.inputs(), inputs)?;
         self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
     }
+
+    /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
+    /// kernels, so that the first run on such inputs takes no longer than later ones.
+    ///
+    /// Nothing is planned if an input without a default is omitted, if the plan depends on the elements of an input, or if the
+    /// backend compiles graphs itself. A plan often holds for other extents, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if an input differs from its declaration; errors of lowering.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// model.plan_ahead(&[Some((bb::DataType::F32, &[1, 3, 224, 224]))])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error>;
 
     /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the
     /// plans made so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The

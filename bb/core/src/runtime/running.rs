@@ -23,7 +23,7 @@ use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
     Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
 };
-use bb_ir::TensorData;
+use bb_ir::{DataType, TensorData};
 use bb_ir::compact::Writer;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
@@ -610,6 +610,11 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
             })?;
             RunOptions::check_current()
         })
+    }
+
+    fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error> {
+        let on = &*self.runtime;
+        on.enter("compile", || self.executable.plan_ahead(&on.backend, inputs).map_err(on.failed("compile")))
     }
 
     fn save(&self, path: &Path) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use crate::metadata::Facts;
 use crate::status::Result;
 use crate::threads::ProgramThreads;
 use crate::value::result::failed;
-use bb::ir::graph::ValueType;
+use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Port};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,6 +64,30 @@ impl CompiledModel {
     }
 }
 
+/// The extent that the plan of a new session assumes where the model declares none: 1 on the outermost axis, which is the batch of most
+/// models, and this number on others.
+const LIKELY_EXTENT: usize = 16;
+
+/// Plans the first run while the session opens, as far as the declared inputs say what it will be. Weights are packed
+/// then, also if the first run has other extents.
+fn plan_likely(executable: &dyn ErasedExecutable) {
+    let likely = |(axis, dim): (usize, &Dim)| match dim {
+        Dim::Known(extent) => *extent,
+        _ if axis == 0 => 1,
+        _ => LIKELY_EXTENT,
+    };
+    let types = executable.inputs().iter().map(|port| match &port.ty {
+        ValueType::Tensor { dtype, shape: Some(dims) } => {
+            Some((*dtype, dims.iter().enumerate().map(likely).collect::<Vec<usize>>()))
+        }
+        _ => None,
+    });
+    let types: Vec<_> = types.collect();
+    let inputs: Vec<_> = types.iter().map(|ty| ty.as_ref().map(|(dtype, shape)| (*dtype, &**shape))).collect();
+    // A model may have other inputs in mind. The first run reports its errors.
+    let _planned_by_the_first_run = executable.plan_ahead(&inputs);
+}
+
 impl SessionModel {
     /// Compiles a module for all of its outputs.
     ///
@@ -77,6 +101,7 @@ impl SessionModel {
         facts: Facts,
     ) -> Result<SessionModel> {
         let all = Arc::new(CompiledModel::new(&on, module.clone(), &options).map_err(CallError::Load)?);
+        plan_likely(&*all.executable);
         let (initializers, inputs) = all.executable.inputs().iter().cloned().partition(|port| port.optional);
         let (facts, others) = (Arc::new(facts), Mutex::default());
         let _threads = threads;
