@@ -1,4 +1,4 @@
-//! Runs a model as a program asks, line by line; `bench-peers/generate` measures with it.
+//! Runs a model as a program asks, line by line; `benches/peers/generate` measures with it.
 //!
 //! The arguments are the model, the number of threads and the greatest number of tokens. The lines, whose words are numbers of tokens
 //! where nothing else is said:

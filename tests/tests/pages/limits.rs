@@ -23,7 +23,7 @@ fn each_input_of_strangers_has_a_test_that_doubles_it() {
         include_str!("../../../generate/tests/growing_files.rs"),
         include_str!("../../../generate/tests/growing_templates.rs"),
         include_str!("../../../generate/tests/growing_schemas.rs"),
-        include_str!("../../../serve/tests/besieged/doubled.rs"),
+        include_str!("../../../doors/serve/tests/besieged/doubled.rs"),
     ];
     let page = include_str!("../../../bb/docs/limits.md");
     let table = page.split("## Inputs of strangers").nth(1).unwrap().split("\n## ").next().unwrap();

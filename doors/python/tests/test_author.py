@@ -1,0 +1,870 @@
+"""Backends that are written in Python."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bb
+import models
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+from graph_backend import Graphs  # noqa: E402
+from numpy_backend import NumPy  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[3]
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@pytest.fixture
+def named():
+    """Registers backends under names of their own, and removes them."""
+    names = []
+
+    def register(backend):
+        names.append(f"mine{len(names)}-{os.getpid()}")
+        bb.register(backend, names[-1])
+        return names[-1]
+
+    yield register
+    for name in names:
+        bb.unregister(name)
+
+
+def add_model(element=models.FLOAT, shape=(2, 3)):
+    ty = models.tensor_type(element, shape)
+    return models.model([models.node("Add", ["x", "x"], ["y"], name="doubled")], [("x", ty)], [("y", ty)])
+
+
+class OnlyAdd(bb.Backend):
+    def add(self, a, b):
+        return a + b
+
+
+def returning(result):
+    """A backend whose `add` returns this, or what it makes of its operands."""
+
+    class Returning(bb.Backend):
+        def add(self, a, b):
+            return result(a, b) if callable(result) else result
+
+    return Returning
+
+
+# What a backend is.
+
+
+def test_a_class_with_one_method_runs_a_model_of_one_node(named):
+    session = bb.Session(add_model(), named(OnlyAdd))
+    [y] = session.run({"x": X})
+    assert y.dtype == np.float32 and np.array_equal(y, X + X)
+    assert session.coverage()["counts"]["native"] == 1
+
+
+def test_a_backend_is_listed_and_opened_by_its_name():
+    assert bb.register(NumPy) is NumPy
+    try:
+        assert bb.Session(add_model(), "numpy").backend == "numpy" and "numpy" in bb.backends()
+        rows = bb.coverage(backend="numpy")["operators"]
+        assert {row["runs"] for row in rows if row["operator"] in ("Add", "MatMul")} == {"native"}
+    finally:
+        assert bb.unregister("numpy")
+    assert not bb.unregister("numpy") and "numpy" not in bb.backends()
+    with pytest.raises(bb.BackendError, match="no backend is called `numpy`"):
+        bb.Session(add_model(), "numpy")
+
+
+def test_a_name_is_taken_once(named):
+    name = named(OnlyAdd)
+    for taken in (name, "cpu", "metrics", "first_of"):
+        with pytest.raises(bb.BackendError, match="is taken by"):
+            bb.register(OnlyAdd, taken)
+    for wrong in ("", "a b", "a+b", "a(b)", "a:1"):
+        with pytest.raises(bb.BackendError, match="cannot be the name of a backend"):
+            bb.register(OnlyAdd, wrong)
+    # The class before stays until it is removed, and what is made of it by name does not outlive that.
+    composed = f"first_of(metrics+{name}, cpu)"
+    assert np.array_equal(bb.Session(add_model(), composed).run({"x": X})[0], X + X)
+    assert bb.unregister(name)
+    bb.register(returning(lambda a, b: a - b), name)
+    assert np.array_equal(bb.Session(add_model(), composed).run({"x": X})[0], X - X)
+
+
+def test_an_object_is_a_backend_too(named):
+    class Scaled(bb.Backend):
+        def __init__(self, factor):
+            self.factor = np.float32(factor)
+
+        def add(self, a, b):
+            return (a + b) * self.factor
+
+    assert np.array_equal(bb.Session(add_model(), named(Scaled(3))).run({"x": X})[0], 6 * X)
+
+
+def test_what_is_no_backend_is_refused(named):
+    class Stranger:
+        pass
+
+    for stranger in (Stranger, Stranger(), 3):
+        with pytest.raises(TypeError, match="inherits from `bb.Backend`"):
+            bb.register(stranger)
+        with pytest.raises(TypeError, match="inherits from `bb.Backend`"):
+            bb.conformance(stranger if stranger != 3 else object())
+
+    class NotCallable(bb.Backend):
+        add = 3
+
+    class NoType(bb.Backend):
+        types = ["float32", "float31"]
+
+    class Raises(bb.Backend):
+        def __init__(self):
+            raise OSError("no such device")
+
+    for cls, cause, text in [
+        (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
+        (NoType, TypeError, "float31, which is no element type; there are float32"),
+        (Raises, OSError, "no such device"),
+    ]:
+        with pytest.raises(bb.BackendError, match=text) as raised:
+            bb.Session(add_model(), named(cls))
+        assert type(raised.value.__cause__) is cause
+
+
+def test_a_method_that_is_missing_is_said_with_what_to_write(named):
+    name = named(OnlyAdd)
+    session = bb.Session(models.product(), name)
+    [node] = session.coverage()["nodes"]
+    assert node["runs"] == "unsupported"
+    assert any("write `def matmul(self, a, b)`" in why for why in node["missing"])
+    with pytest.raises(bb.UnsupportedError, match=r"`OnlyAdd` has no method `matmul`; write `def matmul\(self, a, b\)`") as raised:
+        session.run({"a": X, "b": X.T})
+    assert raised.value.node == "product" and raised.value.operator == "MatMul"
+    # What is missing runs elsewhere, if there is an elsewhere.
+    assert np.allclose(bb.Session(models.product(), f"first_of({name}, cpu)").run({"a": X, "b": X.T})[0], X @ X.T)
+
+
+def test_the_primitives_are_listed_with_their_signatures():
+    assert len(bb.primitives()) == 30
+    for method, definition in bb.primitives().items():
+        names = definition.removeprefix(f"def {method}(").removesuffix(")").split(", ")
+        assert list(inspect.signature(getattr(NumPy, method)).parameters) == names
+
+
+# What methods return.
+
+
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [
+        (None, "`NoneType`"),
+        ("text", "`str`"),
+        (3.0, "`float`"),
+        ([1.0, 2.0], "`list`"),
+        (lambda a, b: (a + b).tolist(), "`list`"),
+        (lambda a, b: (a + b)[:1], r"float32 of the shape \[1, 3\]"),
+        (lambda a, b: (a + b).astype(np.float64), r"float64 of the shape \[2, 3\]"),
+        (lambda a, b: (a + b).astype("datetime64[s]"), "`ndarray`"),
+        (lambda a, b: np.float32(1), r"float32 of the shape \[\]"),
+        (lambda a, b: np.empty((0, 3), np.float32), r"float32 of the shape \[0, 3\]"),
+    ],
+)
+def test_what_is_not_the_result_is_refused(named, result, got):
+    session = bb.Session(add_model(), named(returning(result)))
+    text = rf"`Returning.add` returned {got}, expected float32 of the shape \[2, 3\]"
+    with pytest.raises(bb.RunError, match=text) as raised:
+        session.run({"x": X})
+    assert raised.value.node == "doubled"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda a, b: np.asfortranarray(a + b),
+        lambda a, b: np.repeat(a + b, 2, axis=1)[:, ::2],
+        lambda a, b: (a + b).astype(">f4"),
+        lambda a, b: np.ma.array(a + b),
+        lambda a, b: np.broadcast_to((a + b)[:, :], (2, 3)),
+    ],
+)
+def test_any_array_with_the_right_elements_is_taken(named, result):
+    [y] = bb.Session(add_model(), named(returning(result))).run({"x": X})
+    assert y.dtype == np.float32 and y.dtype.isnative and np.array_equal(y, X + X)
+    y[0, 0] = 7
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1,)])
+def test_every_shape_goes_in_and_out(named, shape):
+    x = np.full(shape, 2, np.float32)
+    [y] = bb.Session(add_model(shape=shape), named(OnlyAdd)).run({"x": x})
+    assert y.shape == shape and np.array_equal(y, x + x)
+
+
+def test_split_returns_as_many_as_it_is_asked_for(named):
+    ty = models.tensor_type(models.FLOAT, [2, 3])
+    nodes = [models.node("Split", ["x", "sizes"], ["a", "b"], axis=1)]
+    sizes = models.tensor(models.INT64, [2], np.array([1, 2]).tobytes(), "sizes")
+    outs = [("a", models.tensor_type(models.FLOAT, [2, 1])), ("b", models.tensor_type(models.FLOAT, [2, 2]))]
+    model = models.model(nodes, [("x", ty)], outs, [sizes])
+
+    def splits(result):
+        class Splits(bb.Backend):
+            def split(self, x, axis, sizes):
+                assert (axis, sizes) == (1, (1, 2))
+                return result(x)
+
+        return bb.Session(model, named(Splits)).run({"x": X})
+
+    a, b = splits(lambda x: (x[:, :1], x[:, 1:]))
+    assert np.array_equal(a, X[:, :1]) and np.array_equal(b, X[:, 1:])
+    with pytest.raises(bb.RunError, match="returned 1, expected a list of 2 tensors"):
+        splits(lambda x: [x])
+    with pytest.raises(bb.RunError, match="returned `ndarray`, expected a list of 2 tensors"):
+        splits(lambda x: x)
+
+
+def test_what_a_method_gets_cannot_be_written(named):
+    def write(a, b):
+        a += b
+        return a
+
+    x = X.copy()
+    with pytest.raises(bb.RunError, match="read-only") as raised:
+        bb.Session(add_model(), named(returning(write))).run({"x": x})
+    assert type(raised.value.__cause__) is ValueError and np.array_equal(x, X)
+
+
+def test_results_are_not_the_memory_of_inputs(named):
+    class Passes(bb.Backend):
+        def identity(self, x):
+            return x
+
+    x = np.arange(4096, dtype=np.float32)
+    [y] = bb.Session(models.identity(models.FLOAT, [4096]), named(Passes)).run({"x": x})
+    x[:] = 0
+    assert y[4095] == 4095
+    y[0] = 1
+    assert x[0] == 0
+
+
+# Tensors of other kinds.
+
+
+class Boxed:
+    """A tensor that is no array."""
+
+    def __init__(self, array):
+        self.array = array
+
+
+class Boxes(bb.Backend):
+    """Tensors without attributes that say what they are."""
+
+    def from_host(self, array):
+        return Boxed(array)
+
+    def to_host(self, tensor):
+        return tensor.array
+
+    def describe(self, tensor):
+        return tensor.array.dtype.name, tensor.array.shape
+
+    def add(self, a, b):
+        return Boxed(a.array + b.array)
+
+
+def test_a_tensor_is_any_object(named):
+    [y] = bb.Session(add_model(), named(Boxes)).run({"x": X})
+    assert np.array_equal(y, X + X)
+
+    class Undescribed(Boxes):
+        describe = bb.Backend.describe
+
+    with pytest.raises(bb.RunError, match="`Undescribed.from_host` returned `Boxed`, expected float32") as raised:
+        bb.Session(add_model(), named(Undescribed)).run({"x": X})
+    assert raised.value.__cause__ is None
+
+    class Lies(Boxes):
+        def to_host(self, tensor):
+            return tensor.array.astype(np.float64)
+
+    with pytest.raises(bb.RunError, match=r"`Lies.to_host` returned float64 of the shape \[2, 3\], expected float32"):
+        bb.Session(add_model(), named(Lies)).run({"x": X})
+
+    class Shapeless(Boxes):
+        def describe(self, tensor):
+            return "float32", None
+
+    with pytest.raises(bb.Error, match="`Shapeless.from_host` returned `Boxed`"):
+        bb.Session(add_model(), named(Shapeless)).run({"x": X})
+
+    class NoPair(Boxes):
+        def describe(self, tensor):
+            return "float32"
+
+    with pytest.raises(bb.Error, match="`NoPair.from_host` raised an exception"):
+        bb.Session(add_model(), named(NoPair)).run({"x": X})
+
+
+def test_tensors_of_torch(named):
+    torch = pytest.importorskip("torch")
+
+    class Torch(bb.Backend):
+        def from_host(self, array):
+            return torch.tensor(array)
+
+        def add(self, a, b):
+            return a + b
+
+    [y] = bb.Session(add_model(), named(Torch)).run({"x": X})
+    assert np.array_equal(y, X + X)
+
+
+def test_tensors_of_jax(named):
+    jax = pytest.importorskip("jax")
+
+    class Jax(bb.Backend):
+        def from_host(self, array):
+            return jax.numpy.asarray(array)
+
+        def add(self, a, b):
+            return a + b
+
+    [y] = bb.Session(add_model(), named(Jax)).run({"x": X})
+    assert np.array_equal(y, X + X)
+
+
+# Element types.
+
+
+class Passes(bb.Backend):
+    """Moves elements of every type."""
+
+    def identity(self, x):
+        return x
+
+    def transpose(self, x, perm):
+        return np.transpose(x, perm or None)
+
+
+def test_strings_are_arrays_of_objects(named):
+    session = bb.Session(models.unary("Transpose", models.STRING, [1, 2]), named(Passes))
+    [y] = session.run({"x": np.array([["a", "é"]], object)})
+    assert y.dtype == object and y.tolist() == [["a"], ["é"]]
+
+
+def test_element_types_of_ml_dtypes(named):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    session = {}
+    for name, number in [("bfloat16", 16), ("float8_e4m3fn", 17), ("uint4", 21), ("int4", 22), ("float4_e2m1fn", 23)]:
+        seen = []
+
+        class Seen(Passes):
+            def transpose(self, x, perm):
+                seen.append(x.dtype)
+                return np.transpose(x)
+
+        dtype = np.dtype(getattr(ml_dtypes, name))
+        session[name] = bb.Session(models.unary("Transpose", number, [1, 3]), named(Seen))
+        [y] = session[name].run({"x": np.array([[1, 2, 3]]).astype(dtype)})
+        assert y.dtype == dtype and y.astype(np.float32).tolist() == [[1], [2], [3]] and seen == [dtype]
+
+
+def test_an_element_type_that_numpy_does_not_have_is_an_error(named):
+    if "ml_dtypes" in sys.modules or __import__("importlib.util").util.find_spec("ml_dtypes"):
+        pytest.skip("`ml_dtypes` is installed")
+    model = models.model(
+        [models.node("Cast", ["x"], ["b"], to=models.BFLOAT16), models.node("Cast", ["b"], ["y"], to=models.FLOAT)],
+        [("x", models.tensor_type(models.FLOAT, [2]))],
+        [("y", models.tensor_type(models.FLOAT, [2]))],
+    )
+
+    class Casts(bb.Backend):
+        def cast(self, x, to, saturate, round_mode):
+            return x.astype(to)
+
+    session = bb.Session(model, named(Casts), widen_halves=False)
+    with pytest.raises(bb.Error, match="NumPy has no elements of bf16; the package `ml_dtypes` has them as `bfloat16`"):
+        session.run({"x": np.ones(2, np.float32)})
+
+
+def test_types_that_are_not_declared_are_held_in_others(named):
+    class Few(NumPy):
+        types = [np.float32, "int32", np.dtype(bool)]
+
+    name = named(Few)
+    x = np.arange(6).reshape(2, 3)
+    [y] = bb.Session(add_model(models.INT64), name).run({"x": x})
+    assert y.dtype == np.int64 and np.array_equal(y, 2 * x)
+    session = bb.Session(add_model(models.DOUBLE), name)
+    with pytest.raises(bb.UnsupportedError, match="needs f64, which the backend does not have"):
+        session.run({"x": X.astype(np.float64)})
+    [y] = bb.Session(add_model(models.DOUBLE), f"{name}(narrow_floats)").run({"x": X.astype(np.float64)})
+    assert np.array_equal(y, 2 * X)
+
+
+# Exceptions.
+
+
+class Chip(Exception):
+    pass
+
+
+def test_an_exception_is_the_cause_with_its_traceback(named):
+    raised_there = []
+
+    def fails(a, b):
+        raised_there.append(Chip("overheated"))
+        raise raised_there[-1]
+
+    for name in ("{}", "metrics+{}", "first_of({})"):
+        session = bb.Session(add_model(), name.format(named(returning(fails))))
+        with pytest.raises(bb.RunError, match="`Returning.add` raised an exception: Chip: overheated") as raised:
+            session.run({"x": X})
+        cause = raised.value.__cause__
+        assert cause is raised_there[-1] and raised.value.node == "doubled"
+        assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)][-1] == "fails"
+
+
+def test_hooks_may_raise(named):
+    class In(OnlyAdd):
+        def from_host(self, array):
+            raise LookupError("in")
+
+    class Out(OnlyAdd):
+        def to_host(self, tensor):
+            raise LookupError("out")
+
+    for cls, text in ((In, "`In.from_host` raised"), (Out, "`Out.to_host` raised")):
+        with pytest.raises(bb.Error, match=text) as raised:
+            bb.Session(add_model(), named(cls)).run({"x": X})
+        assert type(raised.value.__cause__) is LookupError
+
+
+def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
+    def fails(a, b):
+        raise NotImplementedError("not yet")
+
+    name = named(returning(fails))
+    session = bb.Session(add_model(), f"first_of({name}, cpu)")
+    assert np.array_equal(session.run({"x": X})[0], X + X)
+    assert [node["backend"] for node in session.coverage()["nodes"]] == ["cpu"]
+    [node] = bb.Session(add_model(), name).coverage()["nodes"]
+    assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("name", ["{}", "metrics+{}"])
+def test_what_programs_do_not_catch_is_raised_as_it_is(named, interrupt, name):
+    def fails(a, b):
+        raise interrupt
+
+    mine = named(returning(fails))
+    session = bb.Session(add_model(), name.format(mine))
+    with pytest.raises(interrupt):
+        session.run({"x": X})
+    with pytest.raises(interrupt):
+        bb.Session(add_model(), f"first_of({mine}, cpu)").run({"x": X})
+    # And in a thread, where no signals are handled.
+    raised = []
+
+    def run():
+        try:
+            session.run({"x": X})
+        except BaseException as error:
+            raised.append(type(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert raised == [interrupt]
+    # The next run is not ended by it.
+    assert len(bb.Session(add_model(), "cpu").run({"x": X})) == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarms")
+def test_ctrl_c_ends_a_method(named):
+    def slow(a, b):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(60)
+        return a
+
+    session = bb.Session(add_model(), named(returning(slow)))
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        session.run({"x": X})
+    with pytest.raises(KeyboardInterrupt):
+        bb.conformance(returning(slow))
+    assert time.monotonic() - begin < 30
+
+
+def test_a_deadline_ends_a_run_between_methods(named):
+    def slow(a, b):
+        time.sleep(0.3)
+        return a + b
+
+    ty = models.tensor_type(models.FLOAT, [2, 3])
+    nodes = [models.node("Add", [f"v{i}", f"v{i}"], [f"v{i + 1}"]) for i in range(20)]
+    session = bb.Session(models.model(nodes, [("v0", ty)], [("v20", ty)]), named(returning(slow)))
+    with pytest.raises(bb.DeadlineExceeded):
+        session.run({"v0": X}, timeout=0.1)
+
+
+# Threads, and sessions within methods.
+
+
+def test_sixteen_threads_share_a_backend(named):
+    name = named(NumPy)
+    session = bb.Session(models.product(), name)
+    wrong = []
+
+    def work(seed):
+        random = np.random.default_rng(seed)
+        own = bb.Session(add_model(), name)
+        for _ in range(40):
+            n = int(random.integers(1, 40))
+            a, b = random.random((n, 8), np.float32), random.random((8, n), np.float32)
+            if not np.allclose(session.run({"a": a, "b": b})[0], a @ b, rtol=1e-5):
+                wrong.append(seed)
+            own.run({"x": X})
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    [thread.start() for thread in threads]
+    [thread.join(timeout=120) for thread in threads]
+    assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_method_may_use_other_sessions(named):
+    on_cpu = bb.Session(add_model(), "cpu")
+    on_other = bb.Session(add_model(), named(OnlyAdd))
+
+    def calls(a, b):
+        [y] = on_cpu.run({"x": a})
+        [z] = on_other.run({"x": b})
+        return (y + z) / 2
+
+    session = bb.Session(add_model(), named(returning(calls)))
+    threads = [threading.Thread(target=lambda: [session.run({"x": X}) for _ in range(50)]) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join(timeout=120) for thread in threads]
+    assert not any(thread.is_alive() for thread in threads)
+    assert np.array_equal(session.run({"x": X})[0], X + X)
+
+
+def test_a_session_within_its_own_method_is_an_error(named):
+    sessions = []
+
+    class Recursive(bb.Backend):
+        def add(self, a, b):
+            return sessions[-1].run({"x": a})[0]
+
+        def from_host(self, array):
+            if len(sessions) == 2:
+                sessions[-1].run({"x": X})
+            return array
+
+    sessions.append(bb.Session(add_model(), named(Recursive)))
+    with pytest.raises(bb.RunError, match="`Recursive.add` raised an exception") as raised:
+        sessions[0].run({"x": X})
+    assert "runs the session that calls it" in str(raised.value.__cause__)
+    sessions.append(bb.Session(add_model(), named(Recursive)))
+    with pytest.raises(bb.Error, match="`Recursive.from_host` raised an exception"):
+        sessions[1].run({"x": X})
+
+
+def test_sessions_within_sessions_have_an_end(named):
+    names = []
+
+    class Endless(bb.Backend):
+        def add(self, a, b):
+            return bb.Session(add_model(), names[0]).run({"x": a})[0]
+
+    names.append(named(Endless))
+    with pytest.raises(bb.RunError) as raised:
+        bb.Session(add_model(), names[0]).run({"x": X})
+    innermost = raised.value
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+    assert "within 16 methods that sessions call within each other" in str(innermost)
+
+
+def test_a_constructor_that_opens_its_own_backend_is_an_error(named):
+    names = []
+
+    class Selfish(OnlyAdd):
+        def __init__(self):
+            bb.Session(add_model(), names[0])
+
+    names.append(named(Selfish))
+    with pytest.raises(bb.BackendError, match="opened by its own constructor"):
+        bb.Session(add_model(), names[0])
+
+
+def test_nothing_is_left_when_a_backend_is_removed():
+    alive = []
+
+    class Tracked(np.ndarray):
+        pass
+
+    class Counted(bb.Backend):
+        def from_host(self, array):
+            made = np.array(array).view(Tracked)
+            alive.append(weakref.ref(made))
+            return made
+
+        def add(self, a, b):
+            made = np.add(a, b)
+            alive.append(weakref.ref(made))
+            return made
+
+        def mul(self, a, b):
+            return np.multiply(a, b)
+
+    backend = Counted()
+    bb.register(backend, "counted")
+    ty = models.tensor_type(models.FLOAT, [2, 3])
+    nodes = [models.node("Add", ["x", "x"], ["a"]), models.node("Mul", ["a", "x"], ["y"])]
+    model = models.model(nodes, [("x", ty)], [("y", ty)])
+    for _ in range(25):
+        session = bb.Session(model, "metrics+counted")
+        assert np.array_equal(session.run({"x": X})[0], 2 * X * X)
+    assert len(alive) >= 50
+    held, backend = weakref.ref(backend), None
+    session = None
+    bb.unregister("counted")
+    # Objects that other threads dropped are released when the lock is taken next.
+    bb.Session(add_model(), "cpu").run({"x": X})
+    gc.collect()
+    assert held() is None and not any(tensor() is not None for tensor in alive)
+
+
+def test_a_program_may_end_while_threads_run(tmp_path):
+    program = f"""
+import sys, threading, time
+sys.path[:0] = {[str(EXAMPLES), str(Path(__file__).parent)]!r}
+import numpy as np, bb, models
+from numpy_backend import NumPy
+bb.register(NumPy)
+session = bb.Session(models.product(), "numpy")
+x = np.ones((64, 64), np.float32)
+def work():
+    while True:
+        session.run({{"a": x, "b": x}})
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+print("ends")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.stdout == "ends\n" and done.returncode == 0, done.stderr
+
+
+# Graphs.
+
+
+def two_nodes():
+    ty = models.tensor_type(models.FLOAT, ["n", 3])
+    ones = models.tensor(models.FLOAT, [3], np.ones(3, np.float32).tobytes(), "ones")
+    nodes = [models.node("Add", ["x", "ones"], ["a"]), models.node("ReduceSum", ["a"], ["y"], name="sum", keepdims=0)]
+    return models.model(nodes, [("x", ty)], [("y", models.tensor_type(models.FLOAT, []))], [ones])
+
+
+def test_execute_gets_a_graph_of_primitives_and_its_constants(named):
+    seen = []
+
+    class Sees(Graphs):
+        def execute(self, graph, inputs):
+            seen.append(graph)
+            return super().execute(graph, inputs)
+
+    session = bb.Session(two_nodes(), named(Sees))
+    for n in (2, 2, 5):
+        [y] = session.run({"x": np.ones((n, 3), np.float32)})
+        assert y == 6 * n
+    graph = seen[0]
+    assert seen[1] is graph
+    assert [(node.method, node.operator) for node in graph.nodes] == [("add", "Add"), ("reduce_sum", "ReduceSum")]
+    assert graph.nodes[1].params == {"axes": (), "keepdims": False}
+    assert len(graph.inputs) == 1 and len(graph.outputs) == 1 and graph.nodes[1].outputs == graph.outputs
+    [(name, ones)] = graph.constants.items()
+    assert name in graph.nodes[0].inputs and np.array_equal(ones, np.ones(3, np.float32))
+    assert repr(graph) == "<bb.Graph of 2 nodes>" and repr(graph.nodes[0]).startswith("<bb.Node add(")
+    [y] = bb.Session(graph.onnx, "cpu").run([np.ones((2, 3), np.float32)])
+    assert y == 12
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (lambda graph: None, "returned `NoneType`, expected a dict of outputs by name"),
+        (lambda graph: {}, "returned no output"),
+        (lambda graph: {graph.outputs[0]: 3}, r"returned `int`, expected float32 of the shape \[\]"),
+        (lambda graph: {graph.outputs[0]: np.float64(3)}, r"returned float64 of the shape \[\], expected float32"),
+        (lambda graph: 1 / 0, "`Whole.execute` raised an exception: ZeroDivisionError"),
+    ],
+)
+def test_what_execute_returns_is_checked(named, result, text):
+    class Whole(bb.Backend):
+        def execute(self, graph, inputs):
+            return result(graph)
+
+    with pytest.raises(bb.RunError, match=text):
+        bb.Session(two_nodes(), named(Whole)).run({"x": X})
+
+
+# Conformance.
+
+
+@pytest.mark.parametrize("backend", [NumPy, Graphs, NumPy(), "cpu"])
+def test_examples_pass_the_tests_of_primitives(backend):
+    report = bb.conformance(backend)
+    assert report.ok, str(report)
+    assert set(bb.primitives()) < set(report.passed) and str(report).startswith(f"{len(report.passed)} passed, 0 failed")
+
+
+def test_the_tests_of_primitives_find_mistakes(capfd):
+    class Wrong(NumPy):
+        def matmul(self, a, b):
+            return np.matmul(b.T, a.T).T + 1
+
+        def less(self, a, b):
+            return np.less_equal(a, b)
+
+        gather = None
+
+    report = bb.conformance(Wrong)
+    assert {"matmul", "less", "gather"} <= set(report.failed) and "add" in report.passed and not report.ok
+    assert "`Wrong` has no method `gather`; write `def gather(self, data, indices, axis)`" in report.failed["gather"]
+    assert "matmul" in str(report) and capfd.readouterr().err == ""
+
+
+class Few(NumPy):
+    """The example's backend with few types."""
+
+    types = ["float32", "int32", "bool"]
+
+
+def test_a_backend_with_few_types_passes_by_its_class_and_by_its_name(named):
+    name = named(Few)
+    by_class = bb.conformance(Few)
+    assert by_class.ok, str(by_class)
+    for by_name in (name, f"metrics+{name}"):
+        report = bb.conformance(by_name)
+        assert report.ok, str(report)
+        assert report.passed == by_class.passed
+
+    class Wrong(Few):
+        def less(self, a, b):
+            return np.less_equal(a, b)
+
+    report = bb.conformance(named(Wrong))
+    assert set(report.failed) == {"less"} and "`less`" not in report.passed
+
+
+def test_what_a_backend_with_few_types_lacks_is_unsupported(named):
+    class Adds(bb.Backend):
+        types = ["float32"]
+
+        def add(self, a, b):
+            return a + b
+
+    name = named(Adds)
+    ty = models.tensor_type(models.FLOAT, [3])
+    model = models.model([models.node("Exp", ["x"], ["y"])], [("x", ty)], [("y", ty)])
+    for backend in (name, f"metrics+{name}", f"first_of({name}, metrics+{name})"):
+        with pytest.raises(bb.UnsupportedError, match=r"`Adds` has no method `exp`; write `def exp\(self, x\)`") as raised:
+            bb.Session(model, backend).run({"x": np.ones(3, np.float32)})
+        assert raised.value.kind == "unsupported"
+
+
+def excluded():
+    lines = (ROOT / "tests/cases/exclude.txt").read_text(encoding="utf-8").splitlines()
+    return [line.split("#")[0].strip().removeprefix("node/") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """ONNX's cases of operators, in its layout."""
+    if shutil.which("zstd") is None:
+        pytest.skip("the cases are unpacked by zstd, which is not installed")
+    folder = tmp_path_factory.mktemp("cases")
+    archive = ROOT / "tests/cases/onnx-dev.tar.zst"
+    subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder, "--wildcards", "./node/*"], check=True)
+    return folder / "node"
+
+
+@pytest.mark.parametrize("backend", [NumPy, Graphs])
+def test_examples_pass_the_cases_of_onnx(backend, cases):
+    pytest.importorskip("onnx")
+    report = bb.conformance(backend, cases, exclude=excluded())
+    assert report.ok, str(report)
+    assert len(report.passed) > 1000
+    # Nothing is skipped but for element types that NumPy does not have.
+    assert set(report.skipped.values()) <= {"bf16", "string", "c64", "c128", "u4", "i4", "u2", "i2", "f4e2m1", "f8e8m0", *(
+        f"f8e{kind}" for kind in ("4m3fn", "4m3fnuz", "5m2", "5m2fnuz")
+    )}
+
+
+def test_a_folder_without_cases_and_a_name_that_no_backend_has_are_errors(tmp_path):
+    assert bb.conformance("cpu", tmp_path) == bb.Conformance()
+    with pytest.raises(OSError, match="cannot read"):
+        bb.conformance("cpu", tmp_path / "nothing")
+    with pytest.raises(bb.BackendError):
+        bb.conformance("nothing")
+
+
+# Models.
+
+FOLDERS = [ROOT / "tests/data/models", *(Path(p) for p in os.environ.get("BB_MODELS", "").split(os.pathsep) if p)]
+MODELS = sorted({case.name: case for folder in FOLDERS for case in folder.glob("*") if (case / "model.onnx").exists()}.items())
+
+
+@pytest.fixture(scope="module")
+def numpy_name():
+    bb.register(NumPy, "numpy-models")
+    yield "numpy-models"
+    bb.unregister("numpy-models")
+
+
+@pytest.mark.parametrize("name", ["{}", "metrics+{}", "first_of({}, cpu)"])
+@pytest.mark.parametrize(("model", "case"), MODELS, ids=[model for model, _ in MODELS])
+def test_models_give_what_they_give_on_the_processor(numpy_name, model, case, name):
+    from test_models import _tensors
+
+    session = bb.Session(case / "model.onnx", name.format(numpy_name))
+    if session.coverage()["counts"]["unsupported"]:
+        pytest.skip("the model needs element types that NumPy does not have")
+    inputs = _tensors(case / "test_data_set_0", "input")
+    expected = bb.Session(case / "model.onnx", "cpu").run(inputs)
+    for got, want in zip(session.run(inputs), expected, strict=True):
+        if type(want) is not np.ndarray or want.dtype == object:
+            assert np.array_equal(got, want)
+        else:
+            scale = np.abs(want[np.isfinite(want)]).max(initial=0) if want.dtype.kind == "f" else 0
+            np.testing.assert_allclose(got, want, 1e-3, 1e-5 * max(1.0, float(scale)))
+
+
+def test_a_comparison_finds_what_is_wrong(named):
+    class Wrong(NumPy):
+        def exp(self, x):
+            return np.exp(x) * np.float32(1.5)
+
+    model = models.unary("Exp", shape=[2, 3])
+    good, bad = bb.Session(model, named(NumPy)), bb.Session(model, named(Wrong))
+    assert all(row["equal"] for row in bb.compare(good, {"x": X}, "cpu"))
+    assert not all(row["equal"] for row in bb.compare(bad, {"x": X}, "cpu"))
