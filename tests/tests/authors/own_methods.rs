@@ -217,8 +217,7 @@ fn a_graph_of_other_types_is_narrowed() {
 }
 
 /// The rows of a table at `i64` indices, through [`graph`]'s formula, and the sum of the indices.
-#[test]
-fn the_parts_of_a_graph_that_need_no_narrowing_go_to_the_own_compile() {
+fn mixed_graph() -> GraphProto {
     let table = TensorData::new(&[3, 2], &[0f32, 0., 1., 2., 3., -4.]).unwrap();
     let weights = TensorData::new(&[2, 2], &[1f32, -1., 2., 0.5]).unwrap();
     let graph = bb::trace(&[("ids", DataType::I64, &[2])], move |on, inputs| {
@@ -229,7 +228,12 @@ fn the_parts_of_a_graph_that_need_no_narrowing_go_to_the_own_compile() {
         let y = on.add(&on.r#where(&on.greater(&product, &zero)?, &product, &zero)?, &x)?;
         Ok(vec![y, on.reduce_sum(ids, &[], false)?])
     });
-    let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+    graph.unwrap()
+}
+
+#[test]
+fn the_parts_of_a_graph_that_need_no_narrowing_go_to_the_own_compile() {
+    let module = Module::from_graph(&mixed_graph(), &[], &[]).unwrap();
     for (kind, calls) in [(Kind::Compiles, [0, 0, 1, 1, 0]), (Kind::Executes, [0, 0, 1, 0, 0])] {
         let chip = Chip::new(kind);
         let on = started(&chip);
@@ -242,6 +246,41 @@ fn the_parts_of_a_graph_that_need_no_narrowing_go_to_the_own_compile() {
         assert_eq!(results.get(1).unwrap(), &TensorData::scalar(3i64));
         assert_eq!(chip.calls.taken(), calls);
     }
+}
+
+/// `dispatch` may answer later; a backend that leaves all graphs to `bb` is called once, to learn this.
+#[test]
+fn the_parts_of_a_graph_that_need_no_narrowing_go_to_the_own_dispatch() {
+    let graph = mixed_graph();
+    let checked = bb::CheckedGraph::new(Module::from_graph(&graph, &[], &[]).unwrap()).unwrap();
+    let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
+    let once = [1, 1, 0, 0, 0];
+    for (kind, calls) in [
+        (Kind::Compiles, [once, once, once]),
+        (Kind::Executes, [once, once, once]),
+        (Kind::Kernels, [[1, 1, 1, 0, 0], [0; 5], [0; 5]]),
+    ] {
+        let chip = Chip::new(kind);
+        let on = started(&chip);
+        let ids = on.tensor(&[2], &[1i64, 2]).unwrap();
+        chip.calls.taken();
+        for calls in calls {
+            let inputs = HashMap::from([("ids".to_owned(), ids.clone())]);
+            let answer = on.runtime().clone().dispatch_checked(&checked, inputs, BackendAttrs::default());
+            assert_eq!(matches!(answer, ContractResponse::Later(_)), kind == Kind::Compiles);
+            let results = answer.wait().unwrap();
+            let [y, sum] = names[..] else { panic!("two outputs") };
+            let host = |name| results.get(name).unwrap().to_host(1 << 20).unwrap();
+            assert_eq!(host(y).as_slice::<f32>().unwrap(), EXPECTED);
+            assert_eq!(host(sum), TensorData::scalar(3i64));
+            assert_eq!(chip.calls.taken(), calls, "{:?}", kind as usize);
+        }
+    }
+    let chip = Chip::new(Kind::Refuses);
+    let on = started(&chip);
+    let inputs = HashMap::from([("ids".to_owned(), on.tensor(&[2], &[1i64, 2]).unwrap())]);
+    let answer = on.runtime().clone().dispatch_checked(&checked, inputs, BackendAttrs::default());
+    assert!(matches!(answer.wait().unwrap_err(), bb::Error::Kernel { op: "dispatch", .. }));
 }
 
 #[test]

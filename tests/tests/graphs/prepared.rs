@@ -6,7 +6,7 @@ use bb::ir::op::Param;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::profile::Profile;
 use bb::{
-    Backend, BackendRuntime, CompileOptions, ErasedExecutable, Kernel, KernelOperands, Module, Outputs,
+    Backend, BackendRuntime, CompileOptions, DataType, ErasedExecutable, Kernel, KernelOperands, Module, Outputs,
     PrepareStep, Primitive, Runtime, TensorData,
 };
 use bb_reference::{Error, Reference};
@@ -279,6 +279,50 @@ fn each_step_is_prepared_once_and_its_kernel_runs_in_place_of_the_call() {
     assert_eq!((notes.count("run matmul"), notes.count("call matmul"), notes.count("call neg")), (3, 0, 3));
     drop(compiled.plan);
     assert_eq!(compiled.notes.kernels(), 0);
+}
+
+#[test]
+fn a_plan_made_ahead_prepares_and_calls_nothing() {
+    let compiled = Compiled::new(product_and_sum(), MATMUL);
+    compiled.plan.plan_ahead(&[Some((DataType::F32, &[16, 2]))]).unwrap();
+    let notes = &compiled.notes;
+    assert_eq!((notes.count("prepare matmul"), notes.kernels()), (1, 1));
+    assert_eq!((notes.count("run matmul"), notes.count("call neg")), (0, 0));
+    // The plan holds for any number of rows.
+    for rows in 1..3 {
+        assert_eq!(compiled.run(&[rows, 2], &[1.0, 10.0].repeat(rows)).unwrap(), [[-31.0, -42.0].repeat(rows)]);
+    }
+    assert_eq!((notes.count("prepare matmul"), notes.count("run matmul")), (1, 2));
+}
+
+#[test]
+fn a_plan_made_ahead_for_other_extents_leaves_its_kernels() {
+    let compiled = Compiled::new(tied(), MATMUL);
+    compiled.plan.plan_ahead(&[Some((DataType::F32, &[4, 2]))]).unwrap();
+    assert_eq!(compiled.run(&[3, 2], &[1.0; 6]).unwrap(), [[4.0, 6.0].repeat(4)]);
+    assert_eq!(compiled.notes.count("prepare matmul"), 1);
+}
+
+/// The number of rows is an element of an input.
+#[test]
+fn nothing_is_planned_ahead_that_depends_on_elements() {
+    let nodes = vec![node("Reshape", &["x", "to"], &["s"]), node("MatMul", &["s", "w"], &["y"])];
+    let mut reshaped = graph(&["n", "2"], nodes, &["y"]);
+    reshaped.input.push(value("to", 7, &["2"]));
+    let compiled = Compiled::new(reshaped, MATMUL);
+    compiled.plan.plan_ahead(&[Some((DataType::F32, &[4, 2])), Some((DataType::I64, &[2]))]).unwrap();
+    compiled.plan.plan_ahead(&[Some((DataType::F32, &[4, 2])), None]).unwrap();
+    assert_eq!(compiled.notes.kernels(), 0);
+}
+
+#[test]
+fn a_plan_ahead_is_for_inputs_as_declared() {
+    let compiled = Compiled::new(product_and_sum(), MATMUL);
+    for wrong in [(DataType::F64, &[1, 2][..]), (DataType::F32, &[1, 3]), (DataType::F32, &[2])] {
+        let error = compiled.plan.plan_ahead(&[Some(wrong)]).unwrap_err();
+        let cause = bb::error::causes(&error);
+        assert!(cause.contains("`x`"), "{cause}");
+    }
 }
 
 #[test]
