@@ -42,6 +42,7 @@ extern crate bb_core as bb;
 mod array;
 mod backend;
 mod caches;
+mod cpu;
 mod error;
 #[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
 mod ext;
@@ -67,6 +68,6 @@ mod team;
 mod threads;
 
 pub use array::{Array, SoleElements};
-pub use backend::{Cpu, CpuBuilder, StartedThreads};
+pub use cpu::{Cpu, CpuBuilder, StartedThreads};
 pub use error::CpuError;
 pub use team::ThreadWork;

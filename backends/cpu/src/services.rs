@@ -1,7 +1,7 @@
 //! The services of the backend: its lifecycle, its memory, and Rust functions as kernels.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::kernels::op::{Binary, Unary};
 use crate::ops::host::sole_bytes;
 use crate::ops::{aligned, duplicate, elementwise};

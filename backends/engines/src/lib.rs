@@ -9,7 +9,6 @@
 //! the host, and the engine borrows them.
 #![forbid(unsafe_code)]
 
-mod alone;
 mod backend_macro;
 mod cache;
 mod counts;

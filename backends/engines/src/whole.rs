@@ -1,6 +1,5 @@
 //! A backend over an engine.
 
-use crate::alone::Alone;
 use crate::cache::Cache;
 use crate::counts::{Counters, Counts};
 use crate::engine::Engine;
@@ -10,10 +9,12 @@ use crate::program::Program;
 use crate::rest::Rest;
 use crate::several::Several;
 use crate::shared::Shared;
+use bb::ext::OpSet;
 use bb::ir::graph::{Graph, Node};
+use bb::ir::op::{Family, OpSpec, Param};
 use bb::{
-    Backend, BackendAttrs, BackendHandle, CompileOptions, Executable, Fallback, FirstOf, GraphProto, Limits,
-    Module, Primitive,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, Executable, Fallback, FirstOf, GraphProto,
+    InnerBackend, Limits, Module, Outputs, Primitive,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,4 +173,30 @@ fn named<B: Backend<Tensor = Host, Error = EngineError>>(
 fn primitive(graph: &GraphProto) -> bool {
     let own = |op: &str| Primitive::ALL.iter().any(|known| known.spec().name == op);
     graph.node.iter().all(|node| node.domain().is_empty() && own(node.op_type()))
+}
+
+/// An engine that refuses the nodes that it cannot run.
+struct Alone<E: Engine> {
+    whole: Whole<E>,
+}
+
+crate::implement_backend!(@ [<E: Engine>] Alone<E>, true);
+
+impl<E: Engine> InnerBackend for Alone<E> {
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
+
+    fn native(
+        &self,
+        _spec: &'static OpSpec,
+        _inputs: &[Option<&Host>],
+        _params: &[Param<'_>],
+    ) -> Result<Outputs<Host>, EngineError> {
+        Err(bb::Error::excluded("no native operation of an engine").into())
+    }
+
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
 }

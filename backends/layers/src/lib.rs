@@ -37,8 +37,9 @@ pub use limit::{Limit, LimitError, Limits};
 pub use log::Log;
 pub use metrics::{Metrics, MetricsTable, OperationMetrics, all_metrics};
 pub use mock::{Expectation, Mock, MockError, Script};
-pub use record::{Record, RecordError};
-pub use replay::{Replay, ReplayError};
+pub use record::Record;
+pub use recording::{RecordError, ReplayError};
+pub use replay::Replay;
 #[cfg(feature = "tracing")]
 pub use spans::Spans;
 

@@ -1,6 +1,8 @@
 //! The layer `record`: every operation, its operands and results, in a file.
 
-use crate::recording::{Header, Outcome, RecordedCall, RecordedOperand, WriteEntries};
+use crate::recording::{
+    Header, Outcome, RecordError, RecordedCall, RecordedOperand, WriteEntries, is_constant,
+};
 use bb::Primitive;
 use bb::ir::op::OpSpec;
 use bb::{
@@ -10,23 +12,6 @@ use bb::{
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-
-/// A recording could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The file cannot be written.
-    #[error("cannot write the recording `{}`", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// A tensor has no form in the file.
-    #[error(transparent)]
-    Ir(#[from] bb_ir::Error),
-}
 
 /// Writes every operation to a file that [`Replay`](crate::Replay) answers from: the operation, its parameters, the element types,
 /// extents and a hash of its operands, its results or its error, and its time.
@@ -70,11 +55,6 @@ impl<B: InnerBackend> Record<B> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         to.entry(entry, &self.path).map_err(|error| Error::layer("record", op, ErrorKind::Device, error))
     }
-}
-
-/// Returns whether an operation is `constant`, whose elements are its parameter.
-pub(crate) fn is_constant(spec: &OpSpec) -> bool {
-    spec == Primitive::Constant.spec()
 }
 
 #[bb::layer]

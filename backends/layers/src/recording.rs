@@ -3,8 +3,6 @@
 //! Integers are little-endian. An entry is the length of its form, the number of its tensors, the form
 //! ([`Compact`]) and the tensors as frames of the wire.
 
-use crate::record::{RecordError, is_constant};
-use crate::replay::ReplayError;
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{DataType, InnerBackend, TensorData};
 use bb_ir::compact::{Compact, Reader, Writer};
@@ -15,6 +13,83 @@ use std::path::Path;
 
 /// The first bytes of a recording; the last is the version of its form.
 const MAGIC: [u8; 8] = *b"bbrecor\x01";
+
+/// A recording could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be written.
+    #[error("cannot write the recording `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A tensor has no form in the file.
+    #[error(transparent)]
+    Ir(#[from] bb_ir::Error),
+}
+
+/// A recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The file cannot be read.
+    #[error("cannot read the recording `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The file is no recording, or is damaged.
+    #[error("`{}` is no recording, or it is damaged", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another version of `bb` recorded it.
+    #[error("the recording is of version {got} of `bb`, and this is {expected}: record it again")]
+    Version {
+        /// The version of this program.
+        expected: String,
+        /// The version that recorded.
+        got: String,
+    },
+    /// None of the remaining recorded calls matches.
+    #[error("call {number} differs: expected {expected}, got {got}")]
+    Differs {
+        /// The number of the first recorded call that was not made, counted from 1.
+        number: usize,
+        /// That call.
+        expected: String,
+        /// The call that came.
+        got: String,
+    },
+    /// All recorded calls were made.
+    #[error("the recording has {calls} calls; one more came: {got}")]
+    Ended {
+        /// The number of recorded calls.
+        calls: usize,
+        /// The call that came.
+        got: String,
+    },
+    /// The call failed when it was recorded.
+    #[error("{message}")]
+    Failed {
+        /// The recorded message.
+        message: String,
+    },
+    /// A tensor of the file is damaged.
+    #[error(transparent)]
+    Ir(#[from] bb_ir::Error),
+}
+
+/// Returns whether an operation is `constant`, whose elements are its parameter.
+pub(crate) fn is_constant(spec: &OpSpec) -> bool {
+    spec == Primitive::Constant.spec()
+}
 
 /// The header of a recording: versions, and the backend properties that plans depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]

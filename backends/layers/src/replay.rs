@@ -1,8 +1,7 @@
 //! The backend `replay`: it answers from a recording.
 
 use crate::host::{self, HostTensor};
-use crate::record::is_constant;
-use crate::recording::{self, Header, Outcome, RecordedCall};
+use crate::recording::{self, Header, Outcome, RecordedCall, ReplayError, is_constant};
 use bb::Primitive;
 use bb::ext::OpSet;
 use bb::ir::op::{Family, OpSpec, Param};
@@ -12,61 +11,6 @@ use bb::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-
-/// A recording cannot be replayed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The file cannot be read.
-    #[error("cannot read the recording `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// The file is no recording, or is damaged.
-    #[error("`{}` is no recording, or it is damaged", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another version of `bb` recorded it.
-    #[error("the recording is of version {got} of `bb`, and this is {expected}: record it again")]
-    Version {
-        /// The version of this program.
-        expected: String,
-        /// The version that recorded.
-        got: String,
-    },
-    /// None of the remaining recorded calls matches.
-    #[error("call {number} differs: expected {expected}, got {got}")]
-    Differs {
-        /// The number of the first recorded call that was not made, counted from 1.
-        number: usize,
-        /// That call.
-        expected: String,
-        /// The call that came.
-        got: String,
-    },
-    /// All recorded calls were made.
-    #[error("the recording has {calls} calls; one more came: {got}")]
-    Ended {
-        /// The number of recorded calls.
-        calls: usize,
-        /// The call that came.
-        got: String,
-    },
-    /// The call failed when it was recorded.
-    #[error("{message}")]
-    Failed {
-        /// The recorded message.
-        message: String,
-    },
-    /// A tensor of the file is damaged.
-    #[error(transparent)]
-    Ir(#[from] bb_ir::Error),
-}
 
 /// Answers from a recording that the layer `record` wrote.
 ///

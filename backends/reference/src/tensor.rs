@@ -4,7 +4,6 @@
 //! Storage types are stored as bytes, and an element that is smaller than a byte has its own byte.
 
 use crate::Error;
-use crate::number::Number;
 use bb::ir::{Error as IrError, element_count, memory};
 use bb::{DataType, TensorData, bf16, f16};
 use ndarray::{ArcArray, ArrayD, ArrayViewD, IxDyn};
@@ -147,7 +146,7 @@ macro_rules! values {
 /// The rows of [`values!`] for the types that the host stores in the same way.
 macro_rules! all_values {
     ($( $plain:ident($type:ty), )*) => { values! {
-        $( $plain($type), <$type as Number>::ZERO,
+        $( $plain($type), <$type>::default(),
             |x| memory::copied("constant", x.as_slice()?),
             |_dtype, shape, elements| TensorData::new(shape, elements); )*
         Bool(bool), false,

@@ -1,13 +1,10 @@
-//! The backend: its state, its lifecycle, and the primitives.
+//! The contract: the lifecycle of the backend, and the primitives.
 
-use crate::device::Gpu;
-use crate::later::Waiter;
+use crate::open::Wgpu;
 use crate::ops::{arithmetic, cast, host, index, matmul, own, reduce, shape};
-use crate::pool::MemoryStats;
-use crate::stream::StreamStats;
 use crate::wgsl::map::{Binary, Unary};
 use crate::wgsl::reduce::Join;
-use crate::{Result, Tensor, WgpuBuilder, WgpuError};
+use crate::{Result, Tensor, WgpuError};
 use bb::services::{DeviceInfo, DeviceKind, Kernels, Lifecycle, Memory};
 use bb::{
     BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive, RoundMode,
@@ -15,28 +12,6 @@ use bb::{
 };
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The backend `wgpu`: one device.
-///
-/// Clones share the device.
-#[derive(Clone, bb::Backend)]
-#[bb(
-    name = "wgpu",
-    open = crate::open::open,
-    options(device, memory),
-    devices = crate::open::devices,
-    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar, Train)
-)]
-pub struct Wgpu {
-    gpu: Arc<Gpu>,
-    waiter: Arc<Waiter>,
-}
-
-impl std::fmt::Debug for Wgpu {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Wgpu({:?})", self.gpu.info.name)
-    }
-}
 
 /// The element types of tensors.
 const TYPES: DataTypes = DataTypes::of(&[
@@ -51,79 +26,6 @@ const TYPES: DataTypes = DataTypes::of(&[
     DataType::U8,
     DataType::Bool,
 ]);
-
-impl Wgpu {
-    pub(crate) fn of(gpu: Arc<Gpu>) -> Wgpu {
-        Wgpu { gpu, waiter: Arc::default() }
-    }
-
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    /// Opens the adapter that the system prefers.
-    ///
-    /// # Errors
-    ///
-    /// As [`WgpuBuilder::open`].
-    pub fn first() -> Result<Wgpu> {
-        WgpuBuilder::default().open()
-    }
-
-    /// Returns the name of the adapter, as its driver reports it.
-    pub fn adapter(&self) -> &str {
-        &self.gpu.info.name
-    }
-
-    /// Returns the greatest number of bytes that a kernel sees of one buffer.
-    pub fn binding(&self) -> u64 {
-        self.gpu.binding
-    }
-
-    /// Submits the recorded commands, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
-    /// call.
-    pub fn flush(&self) -> Result<()> {
-        self.gpu.flush().map(drop)
-    }
-
-    /// Copies a tensor to the host as a future, which is how a browser reads.
-    ///
-    /// # Errors
-    ///
-    /// As `to_host`.
-    pub async fn read(&self, x: &Tensor) -> Result<TensorData> {
-        host::read(&self.gpu, x).await
-    }
-
-    /// Returns the statistics of the buffer pool.
-    pub fn memory_stats(&self) -> MemoryStats {
-        self.gpu.pool.stats()
-    }
-
-    /// Returns the numbers of recorded commands, submissions and waits.
-    pub fn stream(&self) -> StreamStats {
-        self.gpu.stream.stats()
-    }
-
-    /// Returns the number of compiled kernels.
-    pub fn compiled_kernels(&self) -> usize {
-        self.gpu.pipelines.count()
-    }
-
-    /// Returns the device of wgpu, for a program that shares it.
-    pub fn device(&self) -> &wgpu::Device {
-        &self.gpu.device
-    }
-
-    /// Returns the queue of wgpu. Call [`flush`](Self::flush) before work that reads tensors.
-    pub fn queue(&self) -> &wgpu::Queue {
-        &self.gpu.queue
-    }
-}
 
 impl bb::Backend for Wgpu {
     type Tensor = Tensor;

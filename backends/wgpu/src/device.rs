@@ -1,13 +1,18 @@
 //! The device, its known state, and the errors that it reports.
 
-use crate::pool::Pool;
-use crate::stream::Stream;
+pub(crate) mod pipelines;
+pub(crate) mod pool;
+pub(crate) mod stream;
+
 use crate::{Result, WgpuError};
+use pipelines::Pipelines;
+use pool::Pool;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use stream::Stream;
 
 /// One device with its queue, its memory and its compiled kernels.
 pub(crate) struct Gpu {
@@ -19,7 +24,7 @@ pub(crate) struct Gpu {
     /// The greatest number of bytes of one binding.
     pub(crate) binding: u64,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) pipelines: crate::pipelines::Pipelines,
+    pub(crate) pipelines: Pipelines,
     pub(crate) stream: Stream,
     state: Arc<State>,
 }
@@ -83,7 +88,7 @@ impl Gpu {
         let least = u64::from(limits.min_storage_buffer_offset_alignment) * 4;
         let binding = opening.binding.map_or(binding, |bytes| bytes.clamp(least, binding)) & !3;
         let pool = Pool::new(device.clone(), limits.max_buffer_size, opening.memory);
-        let pipelines = crate::pipelines::Pipelines::default();
+        let pipelines = Pipelines::default();
         let stream = Stream::new(&limits);
         Ok(Gpu { device, queue, limits, features, info, binding, pool, pipelines, stream, state })
     }

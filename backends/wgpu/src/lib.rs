@@ -38,17 +38,13 @@ mod ops;
 #[cfg(feature = "passthrough")]
 #[expect(unsafe_code, reason = "a shader that nobody validated reaches the driver")]
 mod passthrough;
-mod pipelines;
-mod pool;
 mod services;
-mod stream;
 mod tensor;
 mod wgsl;
 
-pub use backend::Wgpu;
+pub use device::pool::MemoryStats;
+pub use device::stream::StreamStats;
 pub use error::{DeviceError, Result, WgpuError};
-pub use open::WgpuBuilder;
-pub use pool::MemoryStats;
+pub use open::{Wgpu, WgpuBuilder};
 pub use services::SharedBuffer;
-pub use stream::StreamStats;
 pub use tensor::Tensor;

@@ -1,10 +1,108 @@
-//! Adapters, by number and by name, and the devices that they give.
+//! The type of the backend, and how it is opened: adapters, by number and by name, and the devices that they give.
 
-use crate::backend::Wgpu;
+use crate::device::pool::MemoryStats;
+use crate::device::stream::StreamStats;
 use crate::device::{Gpu, Opening, block_on};
-use crate::{Result, WgpuError};
-use bb::{Device, OpenOptions};
+use crate::later::Waiter;
+use crate::ops::host;
+use crate::{Result, Tensor, WgpuError};
+use bb::{Device, OpenOptions, TensorData};
 use std::sync::Arc;
+
+/// The backend `wgpu`: one device.
+///
+/// Clones share the device.
+#[derive(Clone, bb::Backend)]
+#[bb(
+    name = "wgpu",
+    open = crate::open::open,
+    options(device, memory),
+    devices = crate::open::devices,
+    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar, Train)
+)]
+pub struct Wgpu {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) waiter: Arc<Waiter>,
+}
+
+impl std::fmt::Debug for Wgpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wgpu({:?})", self.gpu.info.name)
+    }
+}
+
+impl Wgpu {
+    pub(crate) fn of(gpu: Arc<Gpu>) -> Wgpu {
+        Wgpu { gpu, waiter: Arc::default() }
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Opens the adapter that the system prefers.
+    ///
+    /// # Errors
+    ///
+    /// As [`WgpuBuilder::open`].
+    pub fn first() -> Result<Wgpu> {
+        WgpuBuilder::default().open()
+    }
+
+    /// Returns the name of the adapter, as its driver reports it.
+    pub fn adapter(&self) -> &str {
+        &self.gpu.info.name
+    }
+
+    /// Returns the greatest number of bytes that a kernel sees of one buffer.
+    pub fn binding(&self) -> u64 {
+        self.gpu.binding
+    }
+
+    /// Submits the recorded commands, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
+    /// call.
+    pub fn flush(&self) -> Result<()> {
+        self.gpu.flush().map(drop)
+    }
+
+    /// Copies a tensor to the host as a future, which is how a browser reads.
+    ///
+    /// # Errors
+    ///
+    /// As `to_host`.
+    pub async fn read(&self, x: &Tensor) -> Result<TensorData> {
+        host::read(&self.gpu, x).await
+    }
+
+    /// Returns the statistics of the buffer pool.
+    pub fn memory_stats(&self) -> MemoryStats {
+        self.gpu.pool.stats()
+    }
+
+    /// Returns the numbers of recorded commands, submissions and waits.
+    pub fn stream(&self) -> StreamStats {
+        self.gpu.stream.stats()
+    }
+
+    /// Returns the number of compiled kernels.
+    pub fn compiled_kernels(&self) -> usize {
+        self.gpu.pipelines.count()
+    }
+
+    /// Returns the device of wgpu, for a program that shares it.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.gpu.device
+    }
+
+    /// Returns the queue of wgpu. Call [`flush`](Self::flush) before work that reads tensors.
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.gpu.queue
+    }
+}
 
 /// Options for a device.
 ///

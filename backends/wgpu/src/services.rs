@@ -1,11 +1,11 @@
 //! The services of the backend: its lifecycle, its memory, and kernels of users.
 
-use crate::backend::Wgpu;
+use crate::device::pool::{Pool, Storage};
 use crate::device::{Gpu, Scope};
 use crate::elem::Elem;
+use crate::open::Wgpu;
 use crate::ops::arithmetic::dense;
 use crate::ops::{own, result};
-use crate::pool::{Pool, Storage};
 use crate::{Result, Tensor, WgpuError};
 use bb::Tensor as _;
 use bb::services::{

@@ -1,9 +1,9 @@
 //! The tensor: a view of a buffer on the device. A clone copies no elements.
 
 use crate::device::Gpu;
+use crate::device::pool::Storage;
 use crate::elem::Elem;
 use crate::layout::{Strides, is_row_major, row_major};
-use crate::pool::Storage;
 use bb::{DataType, Shape, SlotValue, TensorData};
 use std::any::Any;
 use std::sync::Arc;

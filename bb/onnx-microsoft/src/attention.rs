@@ -1,6 +1,5 @@
 //! Attention with merged or separate projections, its masks and caches, and rotary embeddings.
 
-use super::masked::{appended, number};
 use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, only_int, plus};
 use bb_core::error::NodePart;
@@ -150,6 +149,42 @@ fn remember<B: Ops + ?Sized>(
 /// Keys and values as one tensor, `[2, batch, heads, length, size]`.
 fn present<B: Ops + ?Sized>(on: &B, h: &Heads<B::Tensor>) -> Result<B::Tensor, B::Error> {
     on.concat(&[&on.unsqueeze(&h.k, &[0])?, &on.unsqueeze(&h.v, &[0])?], 0)
+}
+
+/// Reads an operand of one integer.
+pub(super) fn number<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+) -> Result<Option<usize>, B::Error> {
+    let Some(x) = call.optional(index) else { return Ok(None) };
+    let ints = on.ints(x)?;
+    let count = if let [only] = ints.as_slice() { usize::try_from(*only).ok() } else { None };
+    let wrong =
+        || call.wrong(NodePart::Operand(index), format!("is {ints:?}, expected one number from 0 on"));
+    Ok(Some(count.ok_or_else(wrong)?))
+}
+
+/// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
+pub(super) fn appended<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    cache: &B::Tensor,
+    new: &B::Tensor,
+    past: usize,
+    shared: bool,
+) -> Result<B::Tensor, B::Error> {
+    if !shared {
+        return on.concat(&[cache, new], 2);
+    }
+    let room = cache.shape().get(2).copied().unwrap_or(0);
+    let count = new.shape().get(2).copied().unwrap_or(0);
+    let Some(end) = past.checked_add(count).filter(|end| *end <= room) else {
+        let problem = format!("is {past}; the cache has {room} positions and {count} are new");
+        return Err(call.wrong("past_sequence_length", problem).into());
+    };
+    let part = |from: usize, to: usize| on.slice(cache, &[from as i64], &[to as i64], &[2], &[]);
+    on.concat(&[&part(0, past)?, new, &part(end, room)?], 2)
 }
 
 /// Cuts merged projections `[batch, length, …]` into heads.

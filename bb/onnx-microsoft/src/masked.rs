@@ -6,7 +6,7 @@
 //! The cache of `DecoderMaskedMultiHeadAttention` has the order of the extents, as in ONNX Runtime's CPU kernel.
 //! `DecoderMaskedSelfAttention`, which has no CPU kernel there, has keys in the order that the schema describes.
 
-use super::attention::{cut, heads, join_heads, split_heads};
+use super::attention::{appended, cut, heads, join_heads, number, split_heads};
 use super::{none_from, only, plus};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{self, grouped_keys};
@@ -32,42 +32,6 @@ struct Places {
     past_length: usize,
     beam_width: usize,
     indirection: usize,
-}
-
-/// Reads an operand of one integer.
-pub(super) fn number<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    index: usize,
-) -> Result<Option<usize>, B::Error> {
-    let Some(x) = call.optional(index) else { return Ok(None) };
-    let ints = on.ints(x)?;
-    let count = if let [only] = ints.as_slice() { usize::try_from(*only).ok() } else { None };
-    let wrong =
-        || call.wrong(NodePart::Operand(index), format!("is {ints:?}, expected one number from 0 on"));
-    Ok(Some(count.ok_or_else(wrong)?))
-}
-
-/// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
-pub(super) fn appended<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    cache: &B::Tensor,
-    new: &B::Tensor,
-    past: usize,
-    shared: bool,
-) -> Result<B::Tensor, B::Error> {
-    if !shared {
-        return on.concat(&[cache, new], 2);
-    }
-    let room = cache.shape().get(2).copied().unwrap_or(0);
-    let count = new.shape().get(2).copied().unwrap_or(0);
-    let Some(end) = past.checked_add(count).filter(|end| *end <= room) else {
-        let problem = format!("is {past}; the cache has {room} positions and {count} are new");
-        return Err(call.wrong("past_sequence_length", problem).into());
-    };
-    let part = |from: usize, to: usize| on.slice(cache, &[from as i64], &[to as i64], &[2], &[]);
-    on.concat(&[&part(0, past)?, new, &part(end, room)?], 2)
 }
 
 /// Returns the positions that each sequence sees, `[batch, heads, total, size]`.

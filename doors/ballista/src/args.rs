@@ -1,14 +1,11 @@
 //! Arguments of the command.
 
+use crate::command_error::CommandError;
 use crate::{demo, query, serve};
 use bb_ballista::{RunSettings, Stores};
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// An error of a command.
-pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs models over tables in SQL, in one process or on a cluster.
 #[derive(Debug, Parser)]
@@ -36,35 +33,6 @@ enum Command {
     Local(query::Local),
     /// Starts a cluster on this machine, runs a model over a table, and compares the results with the backend's.
     Demo(demo::Demo),
-}
-
-/// Tables and the output of a query.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct QueryArgs {
-    /// The query.
-    pub(crate) sql: String,
-    /// A Parquet file or a folder of them, and the name that it has in the query: `NAME=PATH`. May be given several times.
-    #[arg(long = "table", value_parser = table)]
-    pub(crate) tables: Vec<(String, String)>,
-    /// A setting of the session, as in `datafusion.execution.batch_size=1024`. May be given several times.
-    #[arg(long = "set", value_parser = setting)]
-    pub(crate) settings: Vec<(String, String)>,
-    /// Writes the result to this file, as Parquet or CSV by its ending, in place of printing it.
-    #[arg(long)]
-    pub(crate) output: Option<PathBuf>,
-    /// How many rows are printed at most.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) most_rows: usize,
-}
-
-fn table(text: &str) -> Result<(String, String), &'static str> {
-    let pair = text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
-    pair.map(|(name, path)| (name.to_owned(), path.to_owned())).ok_or("expected NAME=PATH")
-}
-
-fn setting(text: &str) -> Result<(String, String), &'static str> {
-    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("expected NAME=VALUE")
 }
 
 impl Args {

@@ -1,5 +1,6 @@
 //! Columns of a batch as tensors. Numbers are not copied.
 
+use crate::element_types;
 use crate::error::Error;
 use crate::model::Input;
 use crate::types::{self, EXTENSION, EXTENSION_METADATA, FIXED_SHAPE_TENSOR, Fit};
@@ -185,7 +186,7 @@ fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<
 /// Reads the elements of a column without lists.
 fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<Elements, Error> {
     no_nulls(input, array, inside)?;
-    if !types::same_elements(input.dtype, array.data_type()) {
+    if !element_types::same_elements(input.dtype, array.data_type()) {
         // The types were compared when the query was planned; a cluster may bring another batch than it planned.
         types::check_column(input, &Field::new("", array.data_type().clone(), true))?;
     }

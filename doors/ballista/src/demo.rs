@@ -1,6 +1,6 @@
 //! The command `demo`: a cluster of processes on this machine, whose results are compared with the backend's.
 
-use crate::args::CommandError;
+use crate::command_error::CommandError;
 use crate::points::{self, Comparison, Expected, PointModel};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;

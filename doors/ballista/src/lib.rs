@@ -10,6 +10,7 @@
 mod cache;
 pub mod cluster;
 mod columns;
+mod element_types;
 mod error;
 mod external;
 mod function;

@@ -1,6 +1,7 @@
 //! The command `bb-ballista`: a scheduler, an executor, a client, or all in one process.
 
 mod args;
+mod command_error;
 mod demo;
 mod output;
 mod points;

@@ -216,7 +216,7 @@ impl Model {
         for (id, info) in ports(&graph.inputs) {
             let optional = graph.constants.iter().any(|(constant, _)| *constant == id);
             match info.claimed() {
-                ValueType::Tensor { dtype, shape } if crate::types::arrow(dtype).is_some() => {
+                ValueType::Tensor { dtype, shape } if crate::element_types::arrow(dtype).is_some() => {
                     inputs.push(Input { name: info.name, dtype, dims: shape, optional });
                 }
                 ty => return Err(port(location, "input", info.name, ty)),
@@ -225,7 +225,7 @@ impl Model {
         let (mut outputs, mut firsts) = (Vec::new(), Vec::new());
         for (_, info) in ports(&graph.outputs) {
             let ty = info.claimed();
-            let known = |dtype: DataType| crate::types::arrow(dtype).is_some();
+            let known = |dtype: DataType| crate::element_types::arrow(dtype).is_some();
             let form = match &ty {
                 ValueType::Tensor { dtype, shape: Some(shape) } if known(*dtype) => {
                     firsts.push((info.name.clone(), shape.clone()));

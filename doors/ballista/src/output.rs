@@ -1,6 +1,6 @@
 //! Results of queries, as a table, CSV or Parquet.
 
-use crate::args::CommandError;
+use crate::command_error::CommandError;
 use bb::ir::text::printable;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;

@@ -1,6 +1,6 @@
 //! The table of the demonstration, and the results of a model on it, computed without a query engine.
 
-use crate::args::CommandError;
+use crate::command_error::CommandError;
 use bb::ir::graph::{Dim, ValueType};
 use bb::{CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData};
 use datafusion::arrow::array::{

@@ -1,6 +1,6 @@
 //! The commands `query` and `local`.
 
-use crate::args::{CommandError, QueryArgs};
+use crate::command_error::CommandError;
 use crate::{output, tables};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;
@@ -67,4 +67,33 @@ async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), Comma
         Some(path) => output::write(stream, schema, path).await,
         None => output::print(stream, query.most_rows).await,
     }
+}
+
+/// Tables and the output of a query.
+#[derive(Debug, Args)]
+struct QueryArgs {
+    /// The query.
+    sql: String,
+    /// A Parquet file or a folder of them, and the name that it has in the query: `NAME=PATH`. May be given several times.
+    #[arg(long = "table", value_parser = table)]
+    tables: Vec<(String, String)>,
+    /// A setting of the session, as in `datafusion.execution.batch_size=1024`. May be given several times.
+    #[arg(long = "set", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// Writes the result to this file, as Parquet or CSV by its ending, in place of printing it.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// How many rows are printed at most.
+    #[arg(long, default_value_t = 100)]
+    most_rows: usize,
+}
+
+fn table(text: &str) -> Result<(String, String), &'static str> {
+    let pair = text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
+    pair.map(|(name, path)| (name.to_owned(), path.to_owned())).ok_or("expected NAME=PATH")
+}
+
+fn setting(text: &str) -> Result<(String, String), &'static str> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("expected NAME=VALUE")
 }

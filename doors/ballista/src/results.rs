@@ -1,5 +1,6 @@
 //! Results of runs as columns. The elements of a batch are copied once, or not at all if one run computed all of them.
 
+use crate::element_types;
 use crate::error::Error;
 use crate::model::{Form, Output, shape_text};
 use crate::types;
@@ -154,7 +155,7 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Option<OffsetBuffer<i32>> {
 /// Returns the elements of all chunks as one array.
 fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError> {
     let unknown = || ArrowError::NotYetImplemented(format!("elements of the type {dtype}"));
-    let arrow = types::arrow(dtype).ok_or_else(unknown)?;
+    let arrow = element_types::arrow(dtype).ok_or_else(unknown)?;
     let damaged = |error: bb::ir::Error| ArrowError::ExternalError(Box::new(error));
     let elements: usize = chunks.iter().map(TensorData::len).sum();
     match dtype {

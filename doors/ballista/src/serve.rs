@@ -1,6 +1,6 @@
 //! The commands `scheduler` and `executor`.
 
-use crate::args::CommandError;
+use crate::command_error::CommandError;
 use bb_ballista::RunSettings;
 use bb_ballista::cluster::{self, ExecutorSettings, SchedulerSettings};
 use clap::Args as ClapArgs;

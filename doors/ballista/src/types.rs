@@ -1,8 +1,8 @@
 //! Element types and shapes as types of Arrow.
 
+use crate::element_types::{arrow, same_elements};
 use crate::error::Error;
 use crate::model::{Form, Input, Model, Output, shape_text};
-use bb::DataType;
 use bb::ir::graph::Dim;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields};
 use std::collections::HashMap;
@@ -13,36 +13,6 @@ pub(crate) const EXTENSION: &str = "ARROW:extension:name";
 pub(crate) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 /// The extension type of tensors whose extents are the same in all rows.
 pub(crate) const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
-
-/// Every element type that Arrow has, with its type there.
-const TYPES: &[(DataType, ArrowType)] = &[
-    (DataType::Bool, ArrowType::Boolean),
-    (DataType::U8, ArrowType::UInt8),
-    (DataType::U16, ArrowType::UInt16),
-    (DataType::U32, ArrowType::UInt32),
-    (DataType::U64, ArrowType::UInt64),
-    (DataType::I8, ArrowType::Int8),
-    (DataType::I16, ArrowType::Int16),
-    (DataType::I32, ArrowType::Int32),
-    (DataType::I64, ArrowType::Int64),
-    (DataType::F16, ArrowType::Float16),
-    (DataType::F32, ArrowType::Float32),
-    (DataType::F64, ArrowType::Float64),
-    (DataType::String, ArrowType::Utf8),
-];
-
-/// Returns the type in Arrow, which has none for some.
-pub(crate) fn arrow(dtype: DataType) -> Option<&'static ArrowType> {
-    TYPES.iter().find(|(known, _)| *known == dtype).map(|(_, arrow)| arrow)
-}
-
-/// Returns whether a column has the elements of a tensor of this type.
-pub(crate) fn same_elements(dtype: DataType, arrow_type: &ArrowType) -> bool {
-    match arrow_type {
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => dtype == DataType::String,
-        other => arrow(dtype) == Some(other),
-    }
-}
 
 /// The field of the elements of a list.
 pub(crate) fn item(of: ArrowType) -> FieldRef {

@@ -127,3 +127,19 @@ pub(crate) unsafe fn shape(first: *const i64, rank: usize) -> Result<Vec<usize>>
     let extent = |&extent: &i64| usize::try_from(extent).map_err(|_| CallError::Extent { extent });
     extents.iter().map(extent).collect()
 }
+
+/// Defines functions that release an object, or do nothing for null.
+macro_rules! releases {
+    ($($name:ident($ty:ty);)*) => {$(
+        /// Releases an object.
+        ///
+        /// # Safety
+        ///
+        /// The pointer is null, or this library made the object and it has not been released.
+        pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
+            // SAFETY: the caller says so.
+            unsafe { $crate::arguments::drop_object(object) }
+        }
+    )*};
+}
+pub(crate) use releases;

@@ -5,11 +5,11 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, own};
-use crate::arguments::{OutPlace, bytes, list, object};
+use crate::arguments::{OutPlace, bytes, list, object, releases};
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::memory::OrtMemoryInfo;
-use crate::status::{Result, functions, releases};
+use crate::status::{Result, functions};
 use crate::threads::{Create, Join, ThreadFunctions};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;

@@ -1,9 +1,9 @@
 //! Kinds of memory. Values are in the host's memory with every backend.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, bytes, object};
+use crate::arguments::{OutPlace, bytes, object, releases};
 use crate::error::CallError;
-use crate::status::{Result, functions, releases};
+use crate::status::{Result, functions};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 

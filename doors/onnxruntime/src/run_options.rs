@@ -1,8 +1,8 @@
 //! Options of runs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, bytes, object};
-use crate::status::{Result, functions, releases};
+use crate::arguments::{OutPlace, bytes, object, releases};
+use crate::status::{Result, functions};
 use bb::CancelToken;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int};

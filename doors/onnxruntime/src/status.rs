@@ -65,22 +65,6 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Defines functions that release an object, or do nothing for null.
-macro_rules! releases {
-    ($($name:ident($ty:ty);)*) => {$(
-        /// Releases an object.
-        ///
-        /// # Safety
-        ///
-        /// The pointer is null, or this library made the object and it has not been released.
-        pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
-            // SAFETY: the caller says so.
-            unsafe { $crate::arguments::drop_object(object) }
-        }
-    )*};
-}
-pub(crate) use releases;
-
 /// Makes a status.
 ///
 /// # Safety

@@ -1,8 +1,7 @@
 //! The graph as boxes and lines, which the page draws.
 
 use crate::layout::{Anchor, HEIGHT, Problem, Size, place};
-use crate::session::{domain, how};
-use bb::coverage::Coverage;
+use bb::coverage::{Coverage, How};
 use bb::ir::graph::{Attribute, Graph, ValueId};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
@@ -13,6 +12,21 @@ const ITEMS: usize = 20;
 
 /// The greatest number of boxes that are placed; a picture with more is no picture that a person can read.
 const BOXES: usize = 20_000;
+
+/// Names a domain; ONNX's own has an empty name in models.
+pub(crate) fn domain(name: &str) -> &str {
+    if name.is_empty() { "ai.onnx" } else { name }
+}
+
+/// Returns one word for how a node runs.
+pub(crate) fn how(how: How) -> &'static str {
+    match how {
+        How::Native => "native",
+        How::Lowered(_) => "lowered",
+        How::Host => "host",
+        How::Unsupported => "unsupported",
+    }
+}
 
 #[derive(Default)]
 struct Picture {

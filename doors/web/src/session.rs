@@ -1,7 +1,8 @@
 //! A model on the CPU backend.
 
 use crate::failure::Failure;
-use crate::{buffers, load, picture};
+use crate::picture::{self, domain, how};
+use crate::{buffers, load};
 use bb::coverage::{Coverage, How};
 use bb::ir::graph::{Dim, ValueId, ValueType};
 use bb::onnx::OnnxValue;
@@ -238,21 +239,6 @@ impl Session {
         let outputs = self.executable.run(&[Some(&input)])?;
         let first = outputs.first().ok_or(bb::Error::InputCount { expected: 1, got: 0 })?;
         Ok(self.checked.backend.to_host(first)?.as_slice::<f32>()?.to_vec())
-    }
-}
-
-/// Names a domain; ONNX's own has an empty name in models.
-pub(crate) fn domain(name: &str) -> &str {
-    if name.is_empty() { "ai.onnx" } else { name }
-}
-
-/// Returns one word for how a node runs.
-pub(crate) fn how(how: How) -> &'static str {
-    match how {
-        How::Native => "native",
-        How::Lowered(_) => "lowered",
-        How::Host => "host",
-        How::Unsupported => "unsupported",
     }
 }
 

@@ -6,8 +6,8 @@ use bb::ir::op::Param;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::profile::Profile;
 use bb::{
-    Backend, BackendRuntime, CompileOptions, DataType, ErasedExecutable, Kernel, KernelOperands, Module, Outputs,
-    PrepareStep, Primitive, Runtime, TensorData,
+    Backend, BackendRuntime, CompileOptions, DataType, ErasedExecutable, Kernel, KernelOperands, Module,
+    Outputs, PrepareStep, Primitive, Runtime, TensorData,
 };
 use bb_reference::{Error, Reference};
 use bb_tests::model::{ints, named, node, serialized, untyped, value};
@@ -290,7 +290,10 @@ fn a_plan_made_ahead_prepares_and_calls_nothing() {
     assert_eq!((notes.count("run matmul"), notes.count("call neg")), (0, 0));
     // The plan holds for any number of rows.
     for rows in 1..3 {
-        assert_eq!(compiled.run(&[rows, 2], &[1.0, 10.0].repeat(rows)).unwrap(), [[-31.0, -42.0].repeat(rows)]);
+        assert_eq!(
+            compiled.run(&[rows, 2], &[1.0, 10.0].repeat(rows)).unwrap(),
+            [[-31.0, -42.0].repeat(rows)]
+        );
     }
     assert_eq!((notes.count("prepare matmul"), notes.count("run matmul")), (1, 2));
 }

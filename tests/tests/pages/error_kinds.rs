@@ -22,7 +22,12 @@ fn kinds_have_the_same_names_everywhere() {
     assert_eq!(quoted("doors/python/bb/errors.py", "ErrorKind = Literal[", "]", '"'), names);
     assert_eq!(quoted("doors/web/bb.d.ts", "export type ErrorKind =", ";", '"'), names);
     assert_eq!(
-        quoted("bb/docs/browser.md", "The kind says what a page can do about it:", "; `doors/web/bb.d.ts`", '`'),
+        quoted(
+            "bb/docs/browser.md",
+            "The kind says what a page can do about it:",
+            "; `doors/web/bb.d.ts`",
+            '`'
+        ),
         names
     );
     let page = quoted("bb/docs/python.md", "| kind | a program can | classes |", "| class | also a |", '`');

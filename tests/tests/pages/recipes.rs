@@ -53,9 +53,16 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 fn the_recipe_of_a_primitive_lists_the_files_that_name_all_primitives() {
     let root = root();
     let mut files = Vec::new();
-    for folder in
-        ["bb-ir/src", "bb", "bb-derive/src", "backends", "cli/src", "doors/python/src", "doors/serve/src", "doors/web/src"]
-    {
+    for folder in [
+        "bb-ir/src",
+        "bb",
+        "bb-derive/src",
+        "backends",
+        "cli/src",
+        "doors/python/src",
+        "doors/serve/src",
+        "doors/web/src",
+    ] {
         sources(&root.join(folder), &mut files);
     }
     let recipes = recipes();

@@ -1,7 +1,7 @@
 //! Tests that every kernel looks often enough whether its run must end, and that it leaves nothing behind if it ends.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::pace::LOOKS;
 use crate::threads;

@@ -4,7 +4,7 @@
 use super::conv::with_buffers;
 use super::floats;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::gemm::pack::panel;
 use crate::gemm::{self, Around, Dims, Strided, gemm};

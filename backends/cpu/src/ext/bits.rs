@@ -1,7 +1,7 @@
 //! `Bits`: shifts have a kernel.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::op::Binary;
 use crate::ops::elementwise;

@@ -9,7 +9,7 @@ use super::window::Plane;
 use super::winograd::{Filters, Winograd, all_fit};
 use super::{computed, floats, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::{Dims, Strided, gemm_plus};
 use crate::kernels::{Shared, walk};

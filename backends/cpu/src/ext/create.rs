@@ -1,7 +1,7 @@
 //! `Create`: `expand` returns a view.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::layout::broadcast_strides;
 use bb::ir::infer;

@@ -7,7 +7,7 @@ use super::conv::{Plan, unroll, widened, with_buffers};
 use super::fused::{Results, Then, written};
 use super::{computed, floats};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::panels::Panels;
 use crate::gemm::{Matrix, Strided};

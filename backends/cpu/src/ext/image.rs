@@ -2,7 +2,7 @@
 
 use super::floats;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::sample::{self, Beyond, Sampling};
 use crate::ops::{dense, made};

@@ -1,7 +1,7 @@
 //! `Index`: positions of extrema, the first elements in order, and writing to indexed positions.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::extremum::{self, Extremum};
 use crate::kernels::ordered::Ordered;

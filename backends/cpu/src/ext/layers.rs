@@ -7,7 +7,7 @@ use super::fused::Results;
 use super::window::{Line, Plane};
 use super::{floats, rounded};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::{Shared, walk};
 use crate::ops::made;

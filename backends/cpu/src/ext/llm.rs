@@ -2,7 +2,7 @@
 
 use super::{attention, floats, ragged, rounded, rows_from, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::normalize;
 use crate::ops::made;

@@ -1,7 +1,7 @@
 //! `Ml`: forests of decision trees, and distances.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::distance;
 use crate::kernels::forest::{self, Aggregate, Forest, MOST_TARGETS, Packed, Real, Tests};

@@ -29,7 +29,7 @@ mod windows_tests;
 pub(crate) mod winograd;
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::ops::{convert, dense};
 use crate::pool::Pool;

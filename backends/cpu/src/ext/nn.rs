@@ -5,7 +5,7 @@ use super::recurrent::{self, CellKind, Operands};
 use super::window::Plane;
 use super::{computed, conv, rounded, single, transposed, window};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::op::Unary;
 use crate::ops::{cumulative, elementwise, indexed, reduce};

@@ -11,7 +11,7 @@ mod table;
 use super::conv::with_buffers;
 use super::{computed, dense_f32, floats, rounded};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::gemm::{Dims, Strided, ordered};
 use crate::kernels::{Shared, capped, softmax, transpose};

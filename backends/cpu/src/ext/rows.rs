@@ -4,7 +4,7 @@
 
 use super::{dense_f32, floats, rounded, rows_from, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::{normalize, softmax};
 use crate::layout::broadcast_strides;

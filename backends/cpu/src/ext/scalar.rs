@@ -1,7 +1,7 @@
 //! `Scalar`: functions that have a kernel.
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::op::{Binary, Test, Unary};
 use crate::ops::elementwise;

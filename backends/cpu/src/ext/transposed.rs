@@ -5,7 +5,7 @@ use super::conv::with_buffers;
 use super::window::{Line, Plane};
 use super::{floats, rounded, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::{Dims, Strided, gemm};
 use crate::kernels::Shared;

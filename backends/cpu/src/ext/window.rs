@@ -2,7 +2,7 @@
 
 use super::{floats, rounded, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::{Shared, elementwise, walk};
 use crate::ops::made;

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "tests")]
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::level::{at, levels};
 use crate::threads::as_if;
 use bb::ext::{AveragePoolOptions, ConvOptions, ConvTransposeOptions, MaxPoolOptions, Nn};

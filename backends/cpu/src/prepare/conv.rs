@@ -2,7 +2,7 @@
 
 use super::CpuKernel;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::fused::{self, Program, Then};
 use crate::ext::winograd::{self, Filters};

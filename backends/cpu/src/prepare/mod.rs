@@ -13,7 +13,7 @@ mod product;
 mod recurrent;
 
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use bb::ext::{MlOp, NnOp, QuantOp, ScalarOp};
 use bb::{Kernel, PrepareStep, Primitive};

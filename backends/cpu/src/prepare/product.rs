@@ -2,7 +2,7 @@
 
 use super::CpuKernel;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::Matrix;
 use crate::gemm::integer;

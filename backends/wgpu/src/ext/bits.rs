@@ -1,7 +1,7 @@
 //! `Bits`: functions of the bits of integers.
 
-use crate::backend::Wgpu;
 use crate::elem::Kind;
+use crate::open::Wgpu;
 use crate::ops::arithmetic::map;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};

@@ -1,8 +1,8 @@
 //! `Create`: `expand` returns a view, and constants are filled on the device.
 
-use crate::backend::Wgpu;
 use crate::elem::{Elem, Kind};
 use crate::layout::broadcast;
+use crate::open::Wgpu;
 use crate::ops::arithmetic::{counted, filled};
 use crate::ops::own;
 use crate::{Result, Tensor};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The most lines of a program that becomes one kernel.
 const LINES: usize = 64;
 /// The most dimensions of a walk with more than three operands: half of those that a kernel has room for.
-const DIMS: usize = crate::stream::MAX_DIMS / 2;
+const DIMS: usize = crate::wgsl::MAX_DIMS / 2;
 
 /// Computes a program; `None` if the operation's body does.
 pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<Option<Tensor>> {

@@ -1,8 +1,8 @@
 //! `Llm`: normalisation by the root mean square, and attention.
 
 use super::nn::{single, trailing};
-use crate::backend::Wgpu;
 use crate::elem::Elem;
+use crate::open::Wgpu;
 use crate::ops::arithmetic::{map, map_with};
 use crate::ops::{matmul, own, row, shape};
 use crate::wgsl::map::{Binary, Function, Unary};

@@ -10,8 +10,8 @@ mod llm;
 mod nn;
 mod scalar;
 
-use crate::backend::Wgpu;
 use crate::elem::{Elem, Kind};
+use crate::open::Wgpu;
 use crate::ops::arithmetic::map_with;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};

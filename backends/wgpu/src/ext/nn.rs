@@ -1,7 +1,7 @@
 //! `Nn`: activations, functions of rows, convolutions and pooling.
 
-use crate::backend::Wgpu;
 use crate::elem::{Elem, Kind};
+use crate::open::Wgpu;
 use crate::ops::arithmetic::{dense, map};
 use crate::ops::{own, row, window};
 use crate::wgsl::map::{Function, Unary};

@@ -1,8 +1,8 @@
 //! `Scalar`: element-wise functions.
 
 use super::NUMBERS;
-use crate::backend::Wgpu;
 use crate::elem::{Elem, Kind};
+use crate::open::Wgpu;
 use crate::ops::arithmetic::map;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};

@@ -3,9 +3,9 @@
 use super::launch::{Dims, Side, Walk, fits, params};
 use super::{own, result, scan};
 use crate::device::Gpu;
+use crate::device::pipelines::Key;
 use crate::elem::{Elem, Kind};
 use crate::layout::{Strides, broadcast, collapsed};
-use crate::pipelines::Key;
 use crate::wgsl::map::{Access, Binary, Function, GIVEN, MapKey, Unary};
 use crate::wgsl::scan::ScanKey;
 use crate::{Result, Tensor};

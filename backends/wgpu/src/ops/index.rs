@@ -3,8 +3,8 @@
 use super::launch::{Dims, Side, Walk, params};
 use super::{own, result, scan};
 use crate::device::Gpu;
+use crate::device::pipelines::Key;
 use crate::layout::{Strides, collapsed, row_major};
-use crate::pipelines::Key;
 use crate::wgsl::gather::GatherKey;
 use crate::wgsl::scan::ScanKey;
 use crate::{Result, Tensor, WgpuError};

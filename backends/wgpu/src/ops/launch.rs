@@ -2,10 +2,10 @@
 //! binding are computed in parts.
 
 use crate::device::Gpu;
+use crate::device::pipelines::Key;
+use crate::device::pool::Storage;
+use crate::device::stream::{Binding, KernelCall, Params, WORDS};
 use crate::layout::{Dim, reach};
-use crate::pipelines::Key;
-use crate::pool::Storage;
-use crate::stream::{Binding, KernelCall, Params, WORDS};
 use crate::wgsl::GROUP;
 use crate::{Result, Tensor, WgpuError};
 use smallvec::SmallVec;

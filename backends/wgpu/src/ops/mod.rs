@@ -13,8 +13,8 @@ pub(crate) mod shape;
 pub(crate) mod window;
 
 use crate::device::Gpu;
+use crate::device::pool::Storage;
 use crate::elem::Elem;
-use crate::pool::Storage;
 use crate::{Result, Tensor, WgpuError};
 use bb::Shape;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use super::launch::{bind, grid, params, write_dims};
 use super::{own, result};
 use crate::device::Gpu;
+use crate::device::pipelines::Key;
+use crate::device::stream::{Binding, KernelCall};
 use crate::elem::Elem;
 use crate::layout::{Dim, Strides, collapsed, reach};
-use crate::pipelines::Key;
-use crate::stream::{Binding, KernelCall};
 use crate::wgsl::row::{Row, RowKey};
 use crate::{Result, Tensor, WgpuError};
 use bb::Shape;

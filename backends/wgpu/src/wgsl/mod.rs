@@ -15,8 +15,10 @@ pub(crate) mod row;
 pub(crate) mod scan;
 pub(crate) mod window;
 
-use crate::stream::MAX_DIMS;
 use std::fmt::Write as _;
+
+/// The most dimensions that a kernel walks through: more dimensions of at least two elements each cannot be numbered.
+pub(crate) const MAX_DIMS: usize = 32;
 
 /// The threads of a workgroup.
 pub(crate) const GROUP: u32 = 128;

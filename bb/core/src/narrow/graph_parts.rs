@@ -6,9 +6,7 @@ use super::parts::module_of;
 use super::{NarrowTensor, NarrowedOn};
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
-use crate::{
-    BackendAttrs, CheckedGraph, ContractResponse, Error, GraphProto, Module, RunOptions,
-};
+use crate::{BackendAttrs, CheckedGraph, ContractResponse, Error, GraphProto, Module, RunOptions};
 use bb_ir::graph::{ValueId, ValueType};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -377,7 +377,8 @@ impl Program {
         self.declared.check(&inputs.iter().map(Option::as_ref).collect::<Vec<_>>())?;
         inputs.resize(self.inputs.len(), None);
         let mut defaults = vec![None; inputs.len()];
-        for ((input, default), value) in inputs.iter_mut().zip(&mut defaults).zip(&self.resolved.graph.inputs) {
+        for ((input, default), value) in inputs.iter_mut().zip(&mut defaults).zip(&self.resolved.graph.inputs)
+        {
             if let (None, Some((_, data))) = (&input, self.resolved.constant(*value)?) {
                 *input = Some(Placeholder { dtype: data.dtype(), shape: data.shape().into() });
                 *default = Some(data);

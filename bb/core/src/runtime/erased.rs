@@ -9,9 +9,9 @@ use crate::services::Fingerprint;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
 };
-use bb_ir::{DataType, TensorData};
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, TensorData};
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::Path;

@@ -23,10 +23,10 @@ use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
     Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
 };
-use bb_ir::{DataType, TensorData};
 use bb_ir::compact::Writer;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, TensorData};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;

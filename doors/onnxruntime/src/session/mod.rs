@@ -83,7 +83,8 @@ fn plan_likely(executable: &dyn ErasedExecutable) {
         _ => None,
     });
     let types: Vec<_> = types.collect();
-    let inputs: Vec<_> = types.iter().map(|ty| ty.as_ref().map(|(dtype, shape)| (*dtype, &**shape))).collect();
+    let inputs: Vec<_> =
+        types.iter().map(|ty| ty.as_ref().map(|(dtype, shape)| (*dtype, &**shape))).collect();
     // A model may have other inputs in mind. The first run reports its errors.
     let _planned_by_the_first_run = executable.plan_ahead(&inputs);
 }

@@ -3,9 +3,9 @@
 
 use super::{HeldValue, OrtValue};
 use crate::allocator::OrtAllocator;
-use crate::arguments::{OutPlace, list, object};
+use crate::arguments::{OutPlace, list, object, releases};
 use crate::error::CallError;
-use crate::status::{Result, functions, releases};
+use crate::status::{Result, functions};
 use crate::types::{OrtTypeInfo, kinds};
 use bb::DataType;
 use bb::ir::graph::ValueType;

@@ -10,7 +10,7 @@ use super::sliding::phases;
 use super::window::{Line, Plane};
 use super::{computed, floats, rounded, single};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::Shared;
 use crate::ops::{made, unsupported};

@@ -7,7 +7,7 @@
 use super::copies::{copy_few, every, fill_few};
 use super::{Filters, Zeros, depthwise, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};

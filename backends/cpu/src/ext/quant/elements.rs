@@ -2,7 +2,7 @@
 
 use super::{bytes, dense_f32, floats, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::quantize::{self, Source, Target};
 use crate::kernels::{Shared, walk};

@@ -3,7 +3,7 @@
 use super::conv::Plan;
 use super::signed;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::Strided;
 use crate::gemm::integer::{Bytes, Left};

@@ -16,7 +16,7 @@ pub(crate) use weights::Weights;
 
 use super::{dense_f32, floats};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::integer::Ints;
 use crate::ops::dense;

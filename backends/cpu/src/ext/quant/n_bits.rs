@@ -5,7 +5,7 @@
 
 use super::{bytes, numbers};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::ext::{computed, rounded, single};
 use crate::gemm::n_bits::{self, Column, Format, arrange, product, widen};

@@ -2,7 +2,7 @@
 
 use super::{Zeros, dense_f32, numbers, scalar, signed};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::integer::{self, Bytes, Ints, Left, Packed, Right, Sums};
 use crate::gemm::{Dims, Strided};

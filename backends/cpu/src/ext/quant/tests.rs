@@ -2,7 +2,7 @@
 
 use super::{Operands, conv_integer};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::level::{at, levels};
 use bb::ext::{ConvIntegerOptions, QLinearConvOptions, Quant, QuantizeLinearOptions};
 use bb::{Backend, DataType, Element, Tensor, TensorData};

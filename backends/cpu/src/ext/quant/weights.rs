@@ -3,7 +3,7 @@
 use super::product::Corrections;
 use super::{Zeros, dense_f32, numbers, scalar, signed};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::gemm::integer::{self, Bytes, Few, Left, Packed, Right, Sums};
 use crate::gemm::{Dims, Strided};

@@ -2,7 +2,7 @@
 
 use super::OP;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::ops::dense;
 use bb::ir::memory;

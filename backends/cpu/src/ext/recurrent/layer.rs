@@ -2,7 +2,7 @@
 
 use super::{CellKind, Operands, Packed};
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::quant::Room;
 use crate::ext::rounded;

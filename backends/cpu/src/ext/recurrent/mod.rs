@@ -6,7 +6,7 @@ mod packed;
 
 use super::computed;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::kernels::recurrent::Functions;
 use bb::ext::Activation;

@@ -2,7 +2,7 @@
 
 use super::CellKind;
 use crate::array::Array;
-use crate::backend::Cpu;
+use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::ext::quant::Weights;
 use crate::gemm::Strided;

@@ -4,8 +4,9 @@
 //! device starts before the last command is recorded.
 
 use crate::device::Gpu;
-use crate::pipelines::Key;
-use crate::pool::Storage;
+use crate::device::pipelines::Key;
+use crate::device::pool::Storage;
+use crate::wgsl::MAX_DIMS;
 use crate::{Result, WgpuError};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,6 @@ use std::time::Duration;
 
 /// The 32-bit words of a kernel's parameters; see `wgsl::PARAMS`.
 pub(crate) const WORDS: usize = 16 + 4 * MAX_DIMS;
-/// The most dimensions that a kernel walks through: more dimensions of at least two elements each cannot be numbered.
-pub(crate) const MAX_DIMS: usize = 32;
 /// The bytes of a kernel's parameters.
 pub(crate) const PARAM_BYTES: u64 = WORDS as u64 * 4;
 /// The kernels of a batch.

@@ -1,8 +1,8 @@
 //! Compiled kernels, by a typed key.
 
 use crate::Result;
+use crate::device::stream::PARAM_BYTES;
 use crate::device::{Gpu, Scope, refused};
-use crate::stream::PARAM_BYTES;
 use crate::wgsl::{conv, gather, map, matmul, reduce, row, scan, window};
 use std::borrow::Cow;
 use std::collections::HashMap;
