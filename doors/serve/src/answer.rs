@@ -1,7 +1,7 @@
 //! Answers on their way to a peer: in parts, counted until they are taken.
 
 use crate::connections::{Connection, InRequest};
-use crate::held_bytes::Lease;
+use crate::held_bytes::HeldAnswer;
 use crate::infer::Shared;
 use crate::log::{LogLines, Noted, RequestLine};
 use crate::metrics::Protocol;
@@ -25,29 +25,6 @@ use tower_service::Service;
 /// The size of a part. A protocol takes a part when it has room for some of it, so that it keeps no more than one that is not
 /// counted any longer.
 const PART: usize = 16 << 10;
-
-/// The bytes that an answer holds, and how many these are; with the answer, among its extensions.
-#[derive(Clone)]
-pub(crate) struct HeldAnswer {
-    lease: Arc<Lease>,
-    bytes: usize,
-}
-
-impl HeldAnswer {
-    pub(crate) fn new(lease: Lease, bytes: usize) -> HeldAnswer {
-        HeldAnswer::shared(Arc::new(lease), bytes)
-    }
-
-    /// Makes one of a lease that others hold, too.
-    pub(crate) fn shared(lease: Arc<Lease>, bytes: usize) -> HeldAnswer {
-        HeldAnswer { lease, bytes }
-    }
-
-    /// Holds more bytes, for another form of the answer.
-    pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
-        self.lease.grow(bytes)
-    }
-}
 
 /// The routes, as one connection calls them.
 #[derive(Clone)]

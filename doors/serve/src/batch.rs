@@ -10,7 +10,7 @@
 //! receive the answers of the single runs.
 
 use crate::error::Error;
-use crate::model::TensorPort;
+use crate::port::TensorPort;
 use bb::{DataType, Module, RowInput, RowProof, TensorData};
 use bb_ir::StringsBuilder;
 use bb_ir::graph::Dim;

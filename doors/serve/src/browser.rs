@@ -45,7 +45,7 @@ impl Browsers {
         if listens.ip().to_canonical().is_loopback() {
             let foreign = hosts().find(|host| !is_loopback(named(host)) && !self.allows(named(host)));
             if let Some(host) = foreign {
-                return Err(Refusal::Host { host: crate::infer::shown(named(host)) });
+                return Err(Refusal::Host { host: crate::refusal::shown(named(host)) });
             }
         }
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("no text"));
@@ -57,7 +57,7 @@ impl Browsers {
             }
             let same = host.is_some_and(|host| hosts().any(|own| own.eq_ignore_ascii_case(host)));
             if !same {
-                return Err(Refusal::Page { origin: crate::infer::shown(host.map_or(origin, named)) });
+                return Err(Refusal::Page { origin: crate::refusal::shown(host.map_or(origin, named)) });
             }
         }
         match site {
@@ -71,7 +71,7 @@ impl Browsers {
         let simple = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
         let kind = text("content-type").and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
         match *method == Method::POST && simple.iter().any(|simple| kind.eq_ignore_ascii_case(simple)) {
-            true => Err(Refusal::Form { kind: crate::infer::shown(kind) }),
+            true => Err(Refusal::Form { kind: crate::refusal::shown(kind) }),
             false => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! Compressed requests and answers, within the limits of uncompressed ones.
 
-use crate::infer;
+use crate::cancel;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use flate2::Compression;
@@ -91,7 +91,7 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Held<F> {
 
 impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match infer::check().and_then(|()| self.push(bytes)) {
+        match cancel::check().and_then(|()| self.push(bytes)) {
             Ok(()) => Ok(bytes.len()),
             Err(refused) => {
                 self.refused = Some(refused);
@@ -110,7 +110,7 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
 /// # Errors
 ///
 /// [`Refusal::Packed`] for other bytes, and for more than [`MEMBERS`] members; [`Refusal::TooLarge`]; the errors of `grow` and
-/// [`infer::check`].
+/// [`cancel::check`].
 pub(crate) fn unpack(
     coding: Coding,
     packed: &[u8],
@@ -148,7 +148,7 @@ fn copy<F: Fn(usize) -> Result<(), Refusal>>(
     loop {
         let read = from.read(&mut step).map_err(|source| {
             // The input ends early when the request is over.
-            infer::check().err().unwrap_or(Refusal::Packed { coding: coding.name(), source })
+            cancel::check().err().unwrap_or(Refusal::Packed { coding: coding.name(), source })
         })?;
         match step.get(..read) {
             None | Some([]) => return Ok(()),
@@ -162,7 +162,7 @@ struct Input<'a>(&'a [u8]);
 
 impl BufRead for Input<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        infer::check().map_err(|_| io::ErrorKind::TimedOut)?;
+        cancel::check().map_err(|_| io::ErrorKind::TimedOut)?;
         Ok(self.0.get(..STEP).unwrap_or(self.0))
     }
 
@@ -212,7 +212,7 @@ fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
     // A large part that is packed well is written late, which would check the deadline late.
     let mut write = |part: &[u8]| -> io::Result<()> {
         part.chunks(PART).try_for_each(|step| {
-            infer::check().map_err(|_| io::ErrorKind::TimedOut)?;
+            cancel::check().map_err(|_| io::ErrorKind::TimedOut)?;
             to.write_all(step)
         })
     };
@@ -221,7 +221,7 @@ fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
     match (result, held.refused.take()) {
         (_, Some(refused)) => Err(refused),
         (Err(_), None) => {
-            infer::check()?;
+            cancel::check()?;
             Err(Refusal::Internal { what: "an answer could not be compressed" })
         }
         (Ok(()), None) => Ok(std::mem::take(&mut held.bytes)),

@@ -1,11 +1,12 @@
 //! Models as both protocols describe them: configuration and statistics. The messages of gRPC are also the JSON of HTTP.
 
-use crate::grpc::inference::{
+use crate::messages::inference::{
     DataType as Kind, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching, ModelInput,
     ModelInstanceGroup, ModelOutput, ModelStatistics, ModelVersionPolicy, StatisticDuration,
     model_instance_group, model_version_policy,
 };
-use crate::model::{Model, TensorPort};
+use crate::model::Model;
+use crate::port::TensorPort;
 use crate::statistics::Total;
 use bb::DataType;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Elements of tensors in the forms of the protocol: little-endian bytes, texts with lengths, and JSON.
 
+use crate::cancel;
 use crate::held_bytes::Lease;
-use crate::infer;
 use crate::model::Announced;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData, bf16, f16};
@@ -62,7 +62,7 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<Tenso
     let mut rest = bytes;
     for index in 0..of.elements {
         if index.is_multiple_of(CHECKED) {
-            infer::check()?;
+            cancel::check()?;
         }
         let cut = || Refusal::TextLength { name: of.name.clone(), index };
         let (length, after) = rest.split_first_chunk::<LENGTH>().ok_or_else(cut)?;
@@ -165,7 +165,7 @@ fn read(of: &Announced, json: &RawValue, to: &mut dyn Collect) -> Result<(), Ref
     let mut json = serde_json::Deserializer::from_str(json.get());
     let result = Level { reading: &mut reading, depth: 0 }.deserialize(&mut json);
     result.map_err(|source| {
-        infer::check().err().unwrap_or_else(|| Refusal::elements(&of.name, of.dtype, Some(source)))
+        cancel::check().err().unwrap_or_else(|| Refusal::elements(&of.name, of.dtype, Some(source)))
     })?;
     if reading.got == of.elements { Ok(()) } else { Err(count(of, reading.got)) }
 }
@@ -197,7 +197,7 @@ impl Reading<'_> {
             return Err(E::custom(format_args!("more than {} elements", self.of.elements)));
         }
         self.got += 1;
-        if self.got.is_multiple_of(CHECKED) && infer::check().is_err() {
+        if self.got.is_multiple_of(CHECKED) && cancel::check().is_err() {
             return Err(E::custom("the request is over"));
         }
         if add(self.to) {

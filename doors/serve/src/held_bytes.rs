@@ -77,6 +77,29 @@ impl Drop for Lease {
     }
 }
 
+/// The bytes that an answer holds, and how many these are; with the answer, among its extensions.
+#[derive(Clone)]
+pub(crate) struct HeldAnswer {
+    lease: Arc<Lease>,
+    pub(crate) bytes: usize,
+}
+
+impl HeldAnswer {
+    pub(crate) fn new(lease: Lease, bytes: usize) -> HeldAnswer {
+        HeldAnswer::shared(Arc::new(lease), bytes)
+    }
+
+    /// Makes one of a lease that others hold, too.
+    pub(crate) fn shared(lease: Arc<Lease>, bytes: usize) -> HeldAnswer {
+        HeldAnswer { lease, bytes }
+    }
+
+    /// Holds more bytes, for another form of the answer.
+    pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
+        self.lease.grow(bytes)
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {

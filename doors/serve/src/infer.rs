@@ -2,6 +2,7 @@
 
 use crate::batch::BatchKey;
 use crate::browser::Browsers;
+use crate::cancel::{CancelOnDrop, check};
 use crate::held_bytes::{HeldBytes, Lease};
 use crate::metrics::{Outcomes, Protocol, ServerMetrics};
 use crate::model::Model;
@@ -45,35 +46,8 @@ impl Shared {
     }
 }
 
-/// Returns a text that a client chose as errors show it: on one line, and not as long as a request.
-pub(crate) fn shown(text: &str) -> String {
-    bb_ir::text::shown(text).to_string()
-}
-
-/// Refuses to go on with the work of this thread when its request is over: its deadline has passed, or its client has left.
-pub(crate) fn check() -> Result<(), Refusal> {
-    RunOptions::check_current().map_err(|ended| over(&ended))
-}
-
-/// Returns the refusal of a request whose work was ended.
-pub(crate) fn over(ended: &bb::Error) -> Refusal {
-    match ended {
-        bb::Error::Cancelled => Refusal::Cancelled,
-        _ => Refusal::Deadline,
-    }
-}
-
-/// Cancels work when its request is dropped, because its client has left or its deadline has passed.
-pub(crate) struct CancelOnDrop(pub(crate) CancelToken);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
 /// Computes on this thread if there is little to do, else on one that may block. The work ends at the deadline, and when the client
-/// leaves: it is dropped if it has not begun, and [`check`] ends it later.
+/// leaves: it is dropped if it has not begun, and [`check`](crate::cancel::check) ends it later.
 ///
 /// # Errors
 ///

@@ -3,13 +3,12 @@
 use crate::batch::Batching;
 use crate::config::{Config, ModelConfig};
 use crate::datatype;
-use crate::error::{Error, PortFault};
-use crate::infer::shown;
+use crate::error::Error;
 use crate::labels::Labels;
 use crate::metrics::ModelMetrics;
+use crate::port::TensorPort;
 use crate::queue::Queue;
-use crate::refusal::Refusal;
-use crate::repository::Found;
+use crate::refusal::{Refusal, shown};
 use crate::statistics::Statistics;
 use bb::{BackendHandle, DataType, ErasedExecutable, InputSpec, Module, Port, TensorData};
 use bb_ir::element_count;
@@ -17,15 +16,15 @@ use bb_ir::graph::{Dim, ValueType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An input or an output.
+/// The file of one version of a model.
 #[derive(Debug)]
-pub(crate) struct TensorPort {
-    pub(crate) name: String,
-    pub(crate) dtype: DataType,
-    pub(crate) datatype: &'static str,
-    /// The extents; `None` if not even their number is known, which only outputs may have.
-    pub(crate) shape: Option<Vec<Dim>>,
-    pub(crate) optional: bool,
+pub(crate) struct Found {
+    /// The number of the version; 1 without versions.
+    pub(crate) version: u64,
+    /// Whether the file is in a folder of versions.
+    pub(crate) versioned: bool,
+    pub(crate) file: PathBuf,
+    pub(crate) labels: Option<PathBuf>,
 }
 
 /// A model that is served.
@@ -146,44 +145,6 @@ impl Model {
             wanted.extend(0..self.outputs.len());
         }
         Ok(wanted)
-    }
-}
-
-impl TensorPort {
-    fn new(model: &str, side: &'static str, port: &Port) -> Result<TensorPort, Error> {
-        let refuse = |fault| Error::Port {
-            model: model.to_owned(),
-            side,
-            port: port.name.clone(),
-            ty: Box::new(port.ty.clone()),
-            fault,
-        };
-        let ValueType::Tensor { dtype, shape } = &port.ty else { return Err(refuse(PortFault::Kind)) };
-        let datatype = datatype::name(*dtype).ok_or_else(|| refuse(PortFault::DataType))?;
-        if shape.is_none() && side == "input" {
-            return Err(refuse(PortFault::Rank));
-        }
-        Ok(TensorPort {
-            name: port.name.clone(),
-            dtype: *dtype,
-            datatype,
-            shape: shape.clone(),
-            optional: port.optional,
-        })
-    }
-
-    /// Returns the extents as the protocol writes them: -1 for an open extent, and one -1 if even their number is open.
-    pub(crate) fn extents(&self) -> Vec<i64> {
-        let extent = |dim: &Dim| match dim {
-            Dim::Known(n) => i64::try_from(*n).unwrap_or(-1),
-            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => -1,
-        };
-        self.shape.as_ref().map_or_else(|| vec![-1], |shape| shape.iter().map(extent).collect())
-    }
-
-    fn shape_text(&self) -> String {
-        let dims = self.shape.iter().flatten().map(Dim::to_string).collect::<Vec<_>>();
-        format!("[{}]", dims.join(", "))
     }
 }
 

@@ -4,8 +4,7 @@
 //! `priority`. So only the parameters that extensions of the protocol define are compared with their definition. The parameters of the
 //! schedule policy and of sequences change nothing, because requests are answered in their order and no model here has a state.
 
-use crate::infer::shown;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, shown};
 use std::time::Duration;
 
 /// The value of a parameter.

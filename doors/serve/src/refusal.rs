@@ -5,6 +5,11 @@ mod text;
 use crate::datatype;
 use bb::DataType;
 
+/// Returns a text that a client chose as errors show it: on one line, and not as long as a request.
+pub(crate) fn shown(text: &str) -> String {
+    bb_ir::text::shown(text).to_string()
+}
+
 /// Why a request gets an error instead of an answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -297,9 +302,7 @@ impl Refusal {
             #[cfg(feature = "generate")]
             Refusal::Field { .. } | Refusal::Prompt { .. } => RefusalKind::Invalid,
             #[cfg(feature = "generate")]
-            Refusal::Generation { source, .. } if crate::language::is_of_request(source) => {
-                RefusalKind::Invalid
-            }
+            Refusal::Generation { source, .. } if is_of_request(source) => RefusalKind::Invalid,
             #[cfg(feature = "generate")]
             Refusal::Generation { .. } => RefusalKind::Failed,
             Refusal::NoToken => RefusalKind::NoToken,
@@ -362,5 +365,16 @@ impl Refusal {
     pub(crate) fn elements(name: &str, dtype: DataType, source: Option<serde_json::Error>) -> Refusal {
         let datatype = datatype::name(dtype).unwrap_or_else(|| dtype.name());
         Refusal::Elements { name: name.to_owned(), expected: format!("a list of {datatype}"), source }
+    }
+}
+
+/// Returns true for an error that another request would not have.
+#[cfg(feature = "generate")]
+pub(crate) fn is_of_request(error: &bb_generate::Error) -> bool {
+    use bb_generate::Error;
+    match error {
+        Error::Tokenizer { .. } | Error::Vocabulary { .. } => true,
+        Error::Model { source } => matches!(source, bb::Error::Budget { .. }),
+        error => matches!(error.kind(), bb::ErrorKind::WrongInput | bb::ErrorKind::Limit),
     }
 }

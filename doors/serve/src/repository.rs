@@ -1,13 +1,12 @@
 //! The served models, by name and version, and the folder of models that clients may load.
 
 mod folder;
-pub(crate) use folder::{Found, find};
+pub(crate) use folder::find;
 
 use crate::config::{Config, ModelConfig};
 use crate::error::Error;
-use crate::infer::shown;
-use crate::model::Model;
-use crate::refusal::Refusal;
+use crate::model::{Found, Model};
+use crate::refusal::{Refusal, shown};
 use crate::worker;
 use bb::CancelToken;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! The committed code of the gRPC service is what its schema gives.
 //!
-//! After a change of `schema/open_inference.proto`, run this test and copy the files that it names over those in `src/grpc`:
-//! `inference.rs`, and `inference.bin`, which reflection answers from.
+//! After a change of `schema/open_inference.proto`, run this test and copy the files that it names over
+//! `src/messages/inference.rs` and `src/grpc/inference.bin`, which reflection answers from.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use prost::Message;
@@ -18,13 +18,17 @@ fn committed_service_comes_from_the_schema() {
         .bytes(".inference.ModelInferRequest.raw_input_contents")
         .bytes(".inference.ModelInferResponse.raw_output_contents")
         .bytes(".inference.InferTensorContents.bytes_contents")
-        .codec_path("crate::grpc::codec::Codec")
+        .codec_path("crate::messages::codec::Codec")
         .out_dir(out)
         .compile_fds(files)
         .unwrap();
     let made = std::fs::read_to_string(out.join("inference.rs")).unwrap();
-    let committed = std::fs::read_to_string(root.join("src/grpc/inference.rs")).unwrap();
-    assert!(made == committed, "expected src/grpc/inference.rs to be {}", out.join("inference.rs").display());
+    let committed = std::fs::read_to_string(root.join("src/messages/inference.rs")).unwrap();
+    assert!(
+        made == committed,
+        "expected src/messages/inference.rs to be {}",
+        out.join("inference.rs").display()
+    );
     let committed = std::fs::read(root.join("src/grpc/inference.bin")).unwrap();
     assert!(
         described == committed,

@@ -1,10 +1,10 @@
 //! Tensors of gRPC messages: raw bytes, or lists by type.
 
 use super::lists::{List, count_elements, each_number, each_text};
-use super::wire::{InferRequest, InferResponse, Output};
 use crate::elements;
 use crate::held_bytes::Lease;
 use crate::labels;
+use crate::messages::wire::{InferRequest, InferResponse, Output};
 use crate::model::{Announced, Inputs, Model};
 use crate::parameters;
 use crate::refusal::Refusal;
@@ -186,8 +186,8 @@ fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Byt
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::grpc::inference::InferTensorContents;
     use crate::held_bytes::HeldBytes;
+    use crate::messages::inference::InferTensorContents;
     use prost::Message;
 
     #[test]

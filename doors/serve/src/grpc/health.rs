@@ -1,6 +1,6 @@
 //! gRPC's own service for health (`grpc.health.v1`), and reflection, which describes all services.
 
-use super::inference::grpc_inference_service_server::SERVICE_NAME;
+use crate::messages::inference::grpc_inference_service_server::SERVICE_NAME;
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;

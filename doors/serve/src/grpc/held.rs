@@ -3,9 +3,8 @@
 use super::frames::Frames;
 use super::packed::Packed;
 use super::{SMALL, infer};
-use crate::answer::HeldAnswer;
 use crate::compression::Coding;
-use crate::held_bytes::Lease;
+use crate::held_bytes::{HeldAnswer, Lease};
 use crate::infer::Shared;
 use crate::metrics::Protocol;
 use crate::refusal::{Refusal, RefusalKind};

@@ -1,8 +1,8 @@
 //! The lists of an `InferTensorContents`, which are read from bytes and written to bytes without being built in between.
 
-use super::wire::{Field, Fields, varints};
+use crate::cancel;
 use crate::held_bytes::Lease;
-use crate::infer;
+use crate::messages::wire::{Field, Fields, varints};
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, key_len};
@@ -52,7 +52,7 @@ impl List {
         self.list(length, lease, |to| {
             for (at, number) in numbers.enumerate() {
                 if at.is_multiple_of(CHECKED) {
-                    infer::check()?;
+                    cancel::check()?;
                 }
                 encode_varint(number, to);
             }
@@ -99,7 +99,7 @@ impl List {
         let mut to = Vec::with_capacity(length);
         for (at, text) in texts().enumerate() {
             if at.is_multiple_of(CHECKED) {
-                infer::check()?;
+                cancel::check()?;
             }
             encode_key(self.number, WireType::LengthDelimited, &mut to);
             encode_varint(text.len() as u64, &mut to);
@@ -136,7 +136,7 @@ pub(super) fn count_elements(contents: &[u8], own: List) -> Result<Option<usize>
     let (mut count, mut others) = (0usize, false);
     for (at, field) in Fields(contents).enumerate() {
         if at.is_multiple_of(CHECKED) {
-            infer::check()?;
+            cancel::check()?;
         }
         let field = field?;
         let Some(list) = List::ALL.into_iter().find(|list| list.number == field.number) else { continue };
@@ -159,7 +159,7 @@ pub(super) fn each_number(
     let mut number = 0usize;
     let mut take = |bits: u64| {
         if number.is_multiple_of(CHECKED) {
-            infer::check()?;
+            cancel::check()?;
         }
         number += 1;
         take(bits)
@@ -203,7 +203,7 @@ pub(super) fn each_text(
         let field = field?;
         if field.number == List::BYTES.number {
             if index.is_multiple_of(CHECKED) {
-                infer::check()?;
+                cancel::check()?;
             }
             take(field.bytes)?;
             index += 1;
@@ -216,7 +216,7 @@ pub(super) fn each_text(
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::grpc::inference::InferTensorContents;
+    use crate::messages::inference::InferTensorContents;
     use prost::Message;
 
     #[test]

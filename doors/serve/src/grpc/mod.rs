@@ -1,6 +1,5 @@
 //! The protocol over gRPC.
 
-pub(crate) mod codec;
 mod contents;
 mod frames;
 mod health;
@@ -8,28 +7,17 @@ mod held;
 mod infer;
 mod lists;
 mod packed;
-mod wire;
 pub(crate) use health::Health;
-
-/// The messages of the protocol, its client and its server, generated from `schema/open_inference.proto`.
-#[allow(missing_docs, clippy::all, clippy::indexing_slicing, clippy::unwrap_used, reason = "generated")]
-#[allow(unreachable_pub, rustdoc::all, reason = "generated")]
-#[rustfmt::skip]
-pub mod inference;
 
 use crate::connections::Connection;
 use crate::describe;
-use crate::infer::{Shared, shown};
+use crate::infer::Shared;
 use crate::log::Noted;
-use crate::metrics::Protocol;
-use crate::model::{Model, TensorPort};
-use crate::refusal::{Refusal, RefusalKind};
-use crate::repository::Listed;
-use axum::Router;
-use held::HoldBodies;
-use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
-use inference::model_metadata_response::TensorMetadata;
-use inference::{
+use crate::messages::inference::grpc_inference_service_server::{
+    GrpcInferenceService, GrpcInferenceServiceServer,
+};
+use crate::messages::inference::model_metadata_response::TensorMetadata;
+use crate::messages::inference::{
     ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
     ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelStatisticsRequest,
     ModelStatisticsResponse, RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelLoadRequest,
@@ -37,6 +25,13 @@ use inference::{
     ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
     ServerReadyResponse, repository_index_response::ModelIndex,
 };
+use crate::metrics::Protocol;
+use crate::model::Model;
+use crate::port::TensorPort;
+use crate::refusal::{Refusal, RefusalKind, shown};
+use crate::repository::Listed;
+use axum::Router;
+use held::HoldBodies;
 use std::sync::Arc;
 use std::time::Instant;
 use tonic::service::Routes;

@@ -1,8 +1,8 @@
 //! Compresses the answer to a request that was compressed.
 
 use super::frames::{HEAD_BYTES, head};
-use crate::answer::HeldAnswer;
 use crate::compression::{self, Coding};
+use crate::held_bytes::HeldAnswer;
 use crate::refusal::Refusal;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};

@@ -1,10 +1,10 @@
 //! Reads the body of a request within bounds, and divides it into JSON and binary tensors; writes the body of an answer.
 
 use super::JSON_LENGTH;
+use crate::cancel;
 use crate::compression::Coding;
 use crate::held_bytes::Lease;
-use crate::infer::{self, shown};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, shown};
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -113,7 +113,7 @@ impl io::Write for Written<'_> {
         let needed = self.bytes.len() + bytes.len();
         if needed > self.checked {
             self.checked = needed + STEP;
-            if let Err(over) = infer::check() {
+            if let Err(over) = cancel::check() {
                 self.refused = Some(over);
                 return Err(io::ErrorKind::TimedOut.into());
             }

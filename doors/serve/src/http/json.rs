@@ -5,10 +5,10 @@
 
 use crate::elements::{self, List};
 use crate::held_bytes::Lease;
-use crate::infer::shown;
-use crate::model::{Inputs, Model, TensorPort};
+use crate::model::{Inputs, Model};
 use crate::parameters::{self, OfOutput, OfRequest, Parameter, wrong};
-use crate::refusal::Refusal;
+use crate::port::TensorPort;
+use crate::refusal::{Refusal, shown};
 use bb::{DataType, TensorData};
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};

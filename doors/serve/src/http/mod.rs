@@ -6,17 +6,17 @@ mod models;
 #[cfg(feature = "generate")]
 mod openai;
 
-use crate::answer::HeldAnswer;
 use crate::compression::{self, Coding};
 use crate::connections::Connection;
 use crate::elements::{self, List};
-use crate::held_bytes::Lease;
-use crate::infer::{self, Ask, Counted, Shared, shown};
+use crate::held_bytes::{HeldAnswer, Lease};
+use crate::infer::{self, Ask, Counted, Shared};
 use crate::labels;
 use crate::log::Noted;
-use crate::metrics::{self, Protocol};
+use crate::metrics::Protocol;
+use crate::metrics_text;
 use crate::model::Model;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{Refusal, RefusalKind, shown};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -181,9 +181,9 @@ fn find(shared: &Shared, path: InPath) -> std::result::Result<Arc<Model>, Refusa
 }
 
 async fn counters(State(shared): State<Arc<Shared>>) -> Response {
-    let text = metrics::text(&shared.metrics, shared.held_bytes.held(), &shared.repository.models());
+    let text = metrics_text::text(&shared.metrics, shared.held_bytes.held(), &shared.repository.models());
     #[cfg(feature = "generate")]
-    let text = text + &metrics::language_text(shared.languages.all());
+    let text = text + &metrics_text::language_text(shared.languages.all());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 

@@ -3,10 +3,11 @@
 use super::{InPath, Refused, Result, answer, body, find, named, readiness, refuse, unpacked};
 use crate::connections::Connection;
 use crate::describe;
-use crate::infer::{Shared, shown};
+use crate::infer::Shared;
 use crate::log::Noted;
-use crate::model::{Model, TensorPort};
-use crate::refusal::Refusal;
+use crate::model::Model;
+use crate::port::TensorPort;
+use crate::refusal::{Refusal, shown};
 use crate::repository::Listed;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;

@@ -6,9 +6,8 @@ mod worker;
 use crate::config::{Config, ModelConfig};
 use crate::error::Error;
 use crate::held_bytes::Lease;
-use crate::infer::shown;
 use crate::metrics::LanguageMetrics;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, is_of_request, shown};
 use bb::{CancelToken, ErrorKind};
 use bb_generate::{
     CacheType, Constraint, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions,
@@ -157,15 +156,6 @@ impl Language {
             source if is_of_request(&source) => Refusal::Prompt { model, source: Box::new(source) },
             source => Refusal::Generation { model, source: Arc::new(source) },
         }
-    }
-}
-
-/// Returns true for an error that another request would not have.
-pub(crate) fn is_of_request(error: &GenerateError) -> bool {
-    match error {
-        GenerateError::Tokenizer { .. } | GenerateError::Vocabulary { .. } => true,
-        GenerateError::Model { source } => matches!(source, bb::Error::Budget { .. }),
-        error => matches!(error.kind(), ErrorKind::WrongInput | ErrorKind::Limit),
     }
 }
 

@@ -4,7 +4,8 @@
 //! that they delay neither other models nor the network. Grammars, which may take seconds, have other threads than prompts, and long
 //! prompts other threads than short ones.
 
-use crate::infer::{self, CancelOnDrop};
+use crate::cancel;
+use crate::cancel::CancelOnDrop;
 use crate::refusal::Refusal;
 use bb::{CancelToken, RunOptions};
 use bb_generate::{Constraint, Grammar};
@@ -168,7 +169,7 @@ impl Pool {
                 RunOptions::default().with_deadline(deadline).with_cancel(&token).with_cancel(&stop);
             // Work that was ended may return any error.
             let work = || {
-                infer::check().and_then(|()| work()).map_err(|error| infer::check().err().unwrap_or(error))
+                cancel::check().and_then(|()| work()).map_err(|error| cancel::check().err().unwrap_or(error))
             };
             let done = catch_unwind(AssertUnwindSafe(|| options.within(work)));
             let done = done.unwrap_or(Err(Refusal::Internal { what: "preparing a request panicked" }));
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(block(preparing.prompts(0, soon(), || Ok(3))).unwrap(), 3);
         let (ended, end) = channel();
         let endless = move || {
-            while infer::check().is_ok() {
+            while cancel::check().is_ok() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             ended.send(()).unwrap();

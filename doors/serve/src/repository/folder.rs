@@ -2,6 +2,7 @@
 
 use super::is_name;
 use crate::error::Error;
+use crate::model::Found;
 use std::path::{Path, PathBuf};
 
 /// The names that the file of a model has in a folder.
@@ -12,17 +13,6 @@ const LABELS: &str = "labels.txt";
 
 /// The most entries of a folder that are looked at.
 const ENTRIES: usize = 4096;
-
-/// The file of one version of a model.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// The number of the version; 1 without versions.
-    pub(crate) version: u64,
-    /// Whether the file is in a folder of versions.
-    pub(crate) versioned: bool,
-    pub(crate) file: PathBuf,
-    pub(crate) labels: Option<PathBuf>,
-}
 
 /// Finds the newest versions of a model. Below `within`, if that is given, nothing may lead out of it.
 pub(crate) fn find(name: &str, path: &Path, within: Option<&Path>, most: usize) -> Result<Vec<Found>, Error> {

@@ -12,8 +12,7 @@ mod text;
 pub(super) use error::Refused;
 
 use super::body;
-use crate::answer::HeldAnswer;
-use crate::held_bytes::Lease;
+use crate::held_bytes::{HeldAnswer, Lease};
 use crate::infer::{self, Shared};
 use crate::language::Language;
 use crate::log::Noted;

@@ -4,7 +4,7 @@
 //! of the messages in it, are counted first. The contents of inputs, which may be millions of elements, stay bytes until the input is
 //! known to fit the model.
 
-use super::inference::InferParameter;
+use crate::messages::inference::InferParameter;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -27,65 +27,65 @@ const ENTRY: usize = 512;
 
 /// `ModelInferRequest` without decoded contents of inputs.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct InferRequest {
+pub(crate) struct InferRequest {
     #[prost(string, tag = "1")]
-    pub(super) model_name: String,
+    pub(crate) model_name: String,
     #[prost(string, tag = "2")]
-    pub(super) model_version: String,
+    pub(crate) model_version: String,
     #[prost(string, tag = "3")]
-    pub(super) id: String,
+    pub(crate) id: String,
     #[prost(map = "string, message", tag = "4")]
-    pub(super) parameters: HashMap<String, InferParameter>,
+    pub(crate) parameters: HashMap<String, InferParameter>,
     #[prost(message, repeated, tag = "5")]
-    pub(super) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<Input>,
     #[prost(message, repeated, tag = "6")]
-    pub(super) outputs: Vec<super::inference::model_infer_request::InferRequestedOutputTensor>,
+    pub(crate) outputs: Vec<crate::messages::inference::model_infer_request::InferRequestedOutputTensor>,
     #[prost(bytes = "bytes", repeated, tag = "7")]
-    pub(super) raw_input_contents: Vec<Bytes>,
+    pub(crate) raw_input_contents: Vec<Bytes>,
 }
 
 /// `InferInputTensor`, whose contents are not decoded.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Input {
+pub(crate) struct Input {
     #[prost(string, tag = "1")]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[prost(string, tag = "2")]
-    pub(super) datatype: String,
+    pub(crate) datatype: String,
     #[prost(int64, repeated, tag = "3")]
-    pub(super) shape: Vec<i64>,
+    pub(crate) shape: Vec<i64>,
     #[prost(map = "string, message", tag = "4")]
-    pub(super) parameters: HashMap<String, InferParameter>,
+    pub(crate) parameters: HashMap<String, InferParameter>,
     /// The bytes of an `InferTensorContents`.
     #[prost(bytes = "bytes", optional, tag = "5")]
-    pub(super) contents: Option<Bytes>,
+    pub(crate) contents: Option<Bytes>,
 }
 
 /// `ModelInferResponse`, whose contents of outputs are written already. It has no parameters.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct InferResponse {
+pub(crate) struct InferResponse {
     #[prost(string, tag = "1")]
-    pub(super) model_name: String,
+    pub(crate) model_name: String,
     #[prost(string, tag = "2")]
-    pub(super) model_version: String,
+    pub(crate) model_version: String,
     #[prost(string, tag = "3")]
-    pub(super) id: String,
+    pub(crate) id: String,
     #[prost(message, repeated, tag = "5")]
-    pub(super) outputs: Vec<Output>,
+    pub(crate) outputs: Vec<Output>,
     #[prost(bytes = "bytes", repeated, tag = "6")]
-    pub(super) raw_output_contents: Vec<Bytes>,
+    pub(crate) raw_output_contents: Vec<Bytes>,
 }
 
 /// `InferOutputTensor`, whose contents are written already.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Output {
+pub(crate) struct Output {
     #[prost(string, tag = "1")]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[prost(string, tag = "2")]
-    pub(super) datatype: String,
+    pub(crate) datatype: String,
     #[prost(int64, repeated, tag = "3")]
-    pub(super) shape: Vec<i64>,
+    pub(crate) shape: Vec<i64>,
     #[prost(bytes = "bytes", optional, tag = "5")]
-    pub(super) contents: Option<Bytes>,
+    pub(crate) contents: Option<Bytes>,
 }
 
 /// The number of `inputs`, `outputs` and `raw_input_contents` in a request.
@@ -98,7 +98,7 @@ const SHAPE: u32 = 3;
 const CONTENTS: u32 = 5;
 
 /// Counts the fields of a request without decoding it, and returns about how many bytes decoding takes.
-pub(super) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
+pub(crate) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
     let (mut fields, mut inner, mut texts, mut decoded) = (0, 0, 0, 0usize);
     for field in Fields(message) {
         let field = field?;
@@ -127,7 +127,7 @@ pub(super) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
 }
 
 /// Counts the fields of any other message, and of the messages in it.
-pub(super) fn count(message: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn count(message: &[u8]) -> Result<(), Refusal> {
     let (mut fields, mut inner) = (0, 0);
     for field in Fields(message) {
         bound("fields", &mut fields, 1, FIELDS)?;
@@ -145,20 +145,20 @@ fn bound(what: &'static str, count: &mut usize, more: usize, limit: usize) -> Re
 }
 
 /// Returns the number of packed varints.
-pub(super) fn varints(packed: &[u8]) -> usize {
+pub(crate) fn varints(packed: &[u8]) -> usize {
     packed.iter().filter(|byte| **byte < 0x80).count()
 }
 
 /// A field of a message: its bytes if it has a length or a fixed size, else its number.
-pub(super) struct Field<'a> {
-    pub(super) number: u32,
-    pub(super) kind: WireType,
-    pub(super) bytes: &'a [u8],
-    pub(super) value: u64,
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    pub(crate) kind: WireType,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) value: u64,
 }
 
 /// The fields of a message in their order. A field that is broken is the last one.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Refusal>;
@@ -197,8 +197,8 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::grpc::inference::model_infer_request::InferInputTensor;
-    use crate::grpc::inference::{InferTensorContents, ModelInferRequest};
+    use crate::messages::inference::model_infer_request::InferInputTensor;
+    use crate::messages::inference::{InferTensorContents, ModelInferRequest};
     use prost::Message;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Decodes the small messages of all methods except `ModelInfer`, whose parts are counted first.
 
-use super::wire::count;
+use crate::messages::wire::count;
 use crate::refusal::Refusal;
 use bytes::Buf;
 use prost::Message;

@@ -675,7 +675,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ServerLive",
             );
@@ -700,7 +700,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ServerReady",
             );
@@ -727,7 +727,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ModelReady",
             );
@@ -752,7 +752,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ServerMetadata",
             );
@@ -779,7 +779,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ModelMetadata",
             );
@@ -806,7 +806,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ModelInfer",
             );
@@ -831,7 +831,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ModelConfig",
             );
@@ -858,7 +858,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/ModelStatistics",
             );
@@ -885,7 +885,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/RepositoryIndex",
             );
@@ -912,7 +912,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/RepositoryModelLoad",
             );
@@ -942,7 +942,7 @@ pub mod grpc_inference_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::grpc::codec::Codec::default();
+            let codec = crate::messages::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/inference.GRPCInferenceService/RepositoryModelUnload",
             );
@@ -1168,7 +1168,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ServerLiveSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1214,7 +1214,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ServerReadySvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1260,7 +1260,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ModelReadySvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1309,7 +1309,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ServerMetadataSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1355,7 +1355,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ModelMetadataSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1401,7 +1401,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ModelInferSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1447,7 +1447,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ModelConfigSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1496,7 +1496,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ModelStatisticsSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1545,7 +1545,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RepositoryIndexSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1594,7 +1594,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RepositoryModelLoadSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1643,7 +1643,7 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RepositoryModelUnloadSvc(inner);
-                        let codec = crate::grpc::codec::Codec::default();
+                        let codec = crate::messages::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
