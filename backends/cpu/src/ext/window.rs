@@ -4,7 +4,7 @@ use super::{floats, rounded, single};
 use crate::array::Array;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::kernels::{Shared, elementwise, walk};
+use crate::kernels::{Shared, element_loop, walk};
 use crate::ops::made;
 use crate::pace::{Pace, STRETCH};
 use bb::ir::infer::Step;
@@ -178,7 +178,7 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
                         (std::slice::from_raw_parts(x, size), std::slice::from_raw_parts_mut(out, size));
                     for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
                         pace.step(x.len());
-                        elementwise::map(out, x, |v| v * factor + shift);
+                        element_loop::map(out, x, |v| v * factor + shift);
                     }
                 }
             }

@@ -34,7 +34,7 @@ pub(crate) use self::plus::gemm_plus;
 use self::tile::{Compute, TileKernels};
 use crate::caches::second_level;
 use crate::kernels::number::Number;
-use crate::kernels::{Shared, elementwise, transpose, walk};
+use crate::kernels::{Shared, element_loop, transpose, walk};
 use crate::level::level;
 use crate::pace::{self, STRETCH};
 
@@ -376,7 +376,7 @@ where
             });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);
-                elementwise::map(c, std::slice::from_raw_parts(sums.add(i * n), n), T::narrow);
+                element_loop::map(c, std::slice::from_raw_parts(sums.add(i * n), n), T::narrow);
             }
         }
     });

@@ -6,7 +6,7 @@ use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
 use crate::error::Result;
-use crate::kernels::{Shared, elementwise, walk};
+use crate::kernels::{Shared, element_loop, walk};
 use crate::level::level;
 use crate::pool::{Block as Memory, Pool};
 use bb::DataType;
@@ -197,7 +197,7 @@ impl Panels {
                         let sums = room.room::<T::Sum>(m * dims.n);
                         multiply(dims, sums, a, panels.get());
                         let c = std::slice::from_raw_parts_mut(c, m * dims.n);
-                        elementwise::map(c, std::slice::from_raw_parts(sums, m * dims.n), T::narrow);
+                        element_loop::map(c, std::slice::from_raw_parts(sums, m * dims.n), T::narrow);
                     });
                 }
             }

@@ -8,7 +8,7 @@
     reason = "integers keep their low bits and floats the nearest number, which is what a cast is"
 )]
 
-use super::elementwise::{Run, map, slices};
+use super::element_loop::{Run, map, slices};
 use super::half::Half;
 use crate::array::element_size;
 use bb::DataType;

@@ -1,6 +1,6 @@
 //! Comparisons, and other operations whose results are bools.
 
-use super::elementwise::{GRAIN, Kernel, Run, map, slices, with_type, zip};
+use super::element_loop::{GRAIN, Kernel, Run, map, slices, with_type, zip};
 use super::number::Number;
 use super::op::{Binary, Test};
 use crate::array::element_size;

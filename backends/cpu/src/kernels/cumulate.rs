@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::walk::split;
 use crate::pace::Pace;
 use bb::DataType;

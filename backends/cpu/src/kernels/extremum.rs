@@ -1,7 +1,7 @@
 //! Positions of the greatest or the least elements.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::number::Number;
 use super::ordered::Ordered;
 use super::{Shared, walk};

@@ -1,7 +1,7 @@
 //! Functions of one element, applied to many in vectors.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::slices;
+use super::element_loop::slices;
 
 /// A function that is compiled with and without fused multiply-add.
 pub(super) trait Function<T>: Copy {
@@ -124,7 +124,7 @@ fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(
 ///
 /// # Safety
 ///
-/// Same as for [`Run`](super::elementwise::Run).
+/// Same as for [`Run`](super::element_loop::Run).
 pub(super) unsafe fn map<T: Copy + Default + PartialOrd, F: Function<T> + Default>(
     out: *mut u8,
     x: [*const u8; 1],

@@ -1,6 +1,6 @@
 //! Conversions between 16-bit floats and `f32`, the type that kernels compute in.
 
-use super::elementwise::{Run, map, slices};
+use super::element_loop::{Run, map, slices};
 use super::number::Number;
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;

@@ -2,7 +2,7 @@
 //!
 //! The inverses are logarithms whose arguments need more digits than an `f32` has, so they are computed in `f64`.
 
-use super::elementwise::Run;
+use super::element_loop::Run;
 use super::function::{functions, map};
 use super::math::single::{NONE, NORMAL, exponential, fma};
 use super::math::{double, polynomial};

@@ -4,7 +4,7 @@
 //! polynomial is well below one unit in the last place. The tests state the measured errors.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::{Run, slices};
+use super::element_loop::{Run, slices};
 use super::function::{functions, map};
 use super::op::Unary;
 

@@ -14,6 +14,7 @@ pub(crate) mod compare;
 pub(crate) mod cumulate;
 pub(crate) mod dispatch;
 pub(crate) mod distance;
+pub(crate) mod element_loop;
 pub(crate) mod elementwise;
 pub(crate) mod extremum;
 pub(crate) mod forest;

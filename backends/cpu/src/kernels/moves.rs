@@ -1,7 +1,7 @@
 //! Copies elements between memory with any strides. Only the size of the elements matters, not their type, and they
 //! need no alignment.
 
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::{Shared, transpose, walk};
 use crate::layout::{Dim, for_each_index, innermost};
 use crate::pace::{Pace, STRETCH};

@@ -3,7 +3,7 @@
 //! Processors divide integers one by one, but floats in vectors. The quotient of two floats that hold integers is rounded to
 //! another whole number only if it has more digits than a float.
 
-use super::elementwise::{Run, plain, with_type, zip};
+use super::element_loop::{Run, plain, with_type, zip};
 use super::number::Number;
 use bb::DataType;
 

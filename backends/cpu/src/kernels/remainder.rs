@@ -5,7 +5,7 @@
 //! has the wrong sign, and lacks the divisor.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::slices;
+use super::element_loop::slices;
 
 /// The number of elements that are computed at once.
 const BLOCK: usize = 64;
@@ -51,7 +51,7 @@ macro_rules! remainders {
         ///
         /// # Safety
         ///
-        #[doc = concat!("As for [`Run`](super::elementwise::Run), of operands and results `", stringify!($t), "`.")]
+        #[doc = concat!("As for [`Run`](super::element_loop::Run), of operands and results `", stringify!($t), "`.")]
         pub(super) unsafe fn $name(out: *mut u8, operands: [*const u8; 2], n: usize) {
             // SAFETY: this function has the same contract.
             let (out, [a, b]) = unsafe { slices::<$t, $t, 2>(out, operands, n) };

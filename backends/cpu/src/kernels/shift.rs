@@ -1,6 +1,6 @@
 //! Shifts of integers.
 
-use super::elementwise::{Run, zip};
+use super::element_loop::{Run, zip};
 use super::op::Binary;
 use bb::DataType;
 

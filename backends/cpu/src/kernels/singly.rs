@@ -1,6 +1,6 @@
 //! Functions of `f64` that are computed one by one, because no loop over them is vectorised.
 
-use super::elementwise::{Run, plain};
+use super::element_loop::{Run, plain};
 use super::op::Unary;
 
 /// Returns the loop of a function that is computed one by one; `None` for other operations.

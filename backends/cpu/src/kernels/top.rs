@@ -5,7 +5,7 @@
 //! ones are dropped, which lowers the limit.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::number::Number;
 use super::ordered::{Key, Ordered};
 use super::{Shared, walk};

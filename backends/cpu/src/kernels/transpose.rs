@@ -1,6 +1,6 @@
 //! Transposes matrices, by blocks that fit in the first-level cache.
 
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::moves::line;
 use super::{Shared, interleave, walk};
 use crate::level::{Level, level};

@@ -2,7 +2,7 @@
 //!
 //! The polynomials were fitted for the least relative error of the function.
 
-use super::elementwise::Run;
+use super::element_loop::Run;
 use super::function::{functions, map};
 use super::math::{polynomial, single::fma};
 use super::op::Unary;

@@ -5,7 +5,7 @@
 //! would cost more than their elements. Only the size of elements matters here, so that all of this is compiled once for each
 //! number of operands.
 
-use super::elementwise::Kernel;
+use super::element_loop::Kernel;
 use super::moves::line;
 use super::{Shared, transpose};
 use crate::layout::{Dim, for_each_index};

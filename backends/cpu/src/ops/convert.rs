@@ -3,7 +3,7 @@
 use super::{dense, made, text};
 use crate::array::{Array, element_size};
 use crate::error::Result;
-use crate::kernels::elementwise::GRAIN;
+use crate::kernels::element_loop::GRAIN;
 use crate::kernels::{self, Shared, walk};
 use crate::pool::Pool;
 use bb::ir::convert::{Rounding, cast_into};

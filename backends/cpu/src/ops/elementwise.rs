@@ -3,7 +3,8 @@
 use super::{copied, made, room, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
-use crate::kernels::elementwise::{self as kernels, GRAIN, Kernel, map};
+use crate::kernels::element_loop::{GRAIN, Kernel, map};
+use crate::kernels::elementwise as kernels;
 use crate::kernels::op::{Binary, Test, Unary};
 use crate::kernels::walk::{split, walk};
 use crate::kernels::{FEW, Shared, compare, gelu};

@@ -7,7 +7,7 @@ use crate::error::{CpuError, Result};
 use crate::ext::rounded;
 use crate::gemm::End;
 use crate::kernels::chain::{self, Code, HELD, Line, NOWHERE, PLACES, Place};
-use crate::kernels::elementwise::GRAIN;
+use crate::kernels::element_loop::GRAIN;
 use crate::kernels::half::Half;
 use crate::kernels::walk;
 use crate::layout::broadcast_strides;

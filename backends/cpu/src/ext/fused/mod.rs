@@ -11,7 +11,7 @@ pub(crate) use self::program::Program;
 use self::program::Room;
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
-use crate::kernels::elementwise::GRAIN;
+use crate::kernels::element_loop::GRAIN;
 use crate::kernels::{Shared, chain, walk};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse};
 use crate::ops::made;

@@ -3,7 +3,8 @@
 use super::operands::{Bits, Cursors, Operands};
 use super::{BLOCK, Block, TENSORS};
 use crate::kernels::chain::{self, Code, HELD, NOWHERE, PLACES, Place};
-use crate::kernels::elementwise::{self, Run};
+use crate::kernels::element_loop::Run;
+use crate::kernels::elementwise;
 use crate::kernels::half::Half;
 use crate::kernels::op::Unary;
 use bb::DataType;

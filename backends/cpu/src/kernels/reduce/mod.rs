@@ -11,7 +11,7 @@ mod rows;
 use self::columns::{COLUMNS, by_columns};
 use self::general::General;
 use self::rows::{by_rows, halves};
-use super::elementwise::GRAIN;
+use super::element_loop::GRAIN;
 use super::op::Reduction;
 use super::{FEW, Shared, walk};
 use crate::array::element_size;

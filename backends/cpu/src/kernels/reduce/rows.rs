@@ -1,7 +1,7 @@
 //! Reductions along rows. Many lanes reduce each row to one element.
 
 use crate::kernels::dispatch::{VectorLoop, dispatch};
-use crate::kernels::elementwise::GRAIN;
+use crate::kernels::element_loop::GRAIN;
 use crate::kernels::number::{Float, Number};
 use crate::kernels::op::Reduction;
 use crate::kernels::{Shared, walk};
