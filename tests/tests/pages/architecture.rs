@@ -2,7 +2,7 @@
 //!
 //! The page lists the modules of each crate, lowest first. A module may use all modules above it in that list, because
 //! these are lower. A use in the other direction is an arrow upwards; the page must list each of these with its reason,
-//! and no others.
+//! and no others. In crates without a list, no modules may use each other in a circle.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -214,6 +214,56 @@ fn every_arrow_upwards_is_named_with_its_reason() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the arrows in circles, and between them: removes arrows to modules that use none, and from modules that none uses.
+fn circle(mut arrows: BTreeMap<(String, String), PathBuf>) -> BTreeMap<(String, String), PathBuf> {
+    loop {
+        let using: BTreeSet<String> = arrows.keys().map(|(from, _)| from.clone()).collect();
+        let used: BTreeSet<String> = arrows.keys().map(|(_, to)| to.clone()).collect();
+        let count = arrows.len();
+        arrows.retain(|(from, to), _| using.contains(to) && used.contains(from));
+        if arrows.len() == count {
+            return arrows;
+        }
+    }
+}
+
+/// Finds the sources of the libraries below a folder.
+fn libraries(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.join("lib.rs").is_file() && name == "src" {
+            found.push(path);
+        } else if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
+            libraries(&path, found);
+        }
+    }
+}
+
+#[test]
+fn modules_use_each_other_in_no_circle() {
+    let mut found = Vec::new();
+    libraries(&root(), &mut found);
+    assert!(found.len() > 30, "{found:?}");
+    let listed: BTreeSet<PathBuf> = maps().iter().map(|map| root().join(&map.sources)).collect();
+    let mut wrong = Vec::new();
+    for sources in found.iter().filter(|sources| !listed.contains(*sources)) {
+        for ((from, to), file) in circle(arrows(sources).1) {
+            wrong.push(format!("`{from}` → `{to}` is in a circle; {}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn circles_are_found() {
+    let arrow = |from: &str, to: &str| ((from.to_owned(), to.to_owned()), PathBuf::new());
+    let line = BTreeMap::from([arrow("a", "b"), arrow("b", "c"), arrow("a", "c")]);
+    assert!(circle(line).is_empty());
+    let circle = circle(BTreeMap::from([arrow("a", "b"), arrow("b", "c"), arrow("c", "b"), arrow("c", "d")]));
+    assert_eq!(circle.keys().collect::<Vec<_>>(), [&arrow("b", "c").0, &arrow("c", "b").0]);
 }
 
 #[test]
