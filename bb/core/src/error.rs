@@ -9,6 +9,7 @@ mod kind;
 mod missing;
 mod narrow;
 mod node_part;
+mod number;
 mod open_option;
 mod problem;
 mod trace_fault;
@@ -29,7 +30,8 @@ pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 pub use wrong_result::WrongResult;
 
-use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
+use crate::number::NumberError;
+use crate::service::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
 use bb_ir::ErrorKind;
 use bb_ir::text::{listed, sentence, shown};
@@ -361,7 +363,7 @@ pub enum Error {
 
     /// A number of host code could not be computed or converted.
     #[error(transparent)]
-    Number(Box<crate::number::NumberError>),
+    Number(Box<NumberError>),
 
     /// A function has an operation without a derivative between its result and an input that it is differentiated by.
     #[error("`{op}` has no derivative: {reason}")]

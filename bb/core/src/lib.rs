@@ -37,7 +37,7 @@ pub mod plan;
 pub mod profile;
 #[doc(hidden)]
 pub mod runtime;
-pub mod services;
+mod service;
 mod sync;
 pub mod trace;
 mod wire;
@@ -67,18 +67,31 @@ pub use ext::operation;
 pub use gradient::{Gradient, gradient, gradient_with_seed};
 pub use number::Number;
 pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PassSwitch, PassSwitches, PlanConditions, RowInput,
-    RowProof, compile_whole_graph, limit_process_plans, pass_names,
+    CheckedGraph, CompileOptions, Condition, Module, PassCount, PassSwitch, PassSwitches, PlanConditions,
+    RowInput, RowProof, compile_whole_graph, limit_process_plans, pass_names,
 };
 pub use trace::{PrimitiveNode, decode};
 
 pub use runtime::{
-    Added, BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Combined,
-    CombinedRegistration, Declared, Device, DispatchResult, ErasedExecutable, LayerRegistration,
-    LinkedBackend, LinkedBackends, OpenOptions, RegisteredLayer, Registration, Registry, RegistryBuilder,
-    Runtime, State, Status, TypedBackend, Value, backend, backend_with, check_threads, linked_backends,
-    most_threads, supports_device,
+    Added, BackendHandle, BackendRuntime, Backends, Capabilities, Combined, CombinedRegistration, Declared,
+    Device, DispatchResult, ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends, OpenOptions,
+    RegisteredLayer, Registration, Registry, RegistryBuilder, Runtime, State, Status, TypedBackend, Value,
+    backend, backend_with, check_threads, linked_backends, most_threads, supports_device,
 };
 
 #[doc(hidden)]
 pub mod __private;
+
+/// Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
+///
+/// Each is a small trait whose methods have defaults. A backend returns its implementation from
+/// [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and
+/// [`Backend::kernels`](crate::Backend::kernels); a backend that returns `None` works as before. Users reach the
+/// services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
+/// that name the backend, and contains their panics.
+pub mod services {
+    pub use crate::runtime::{
+        BufferId, BufferMeta, Buffers, Found, KernelsHandle, MemoryHandle, OfferedServices,
+    };
+    pub use crate::service::*;
+}

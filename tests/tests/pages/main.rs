@@ -2,6 +2,7 @@
 
 mod architecture;
 mod commands;
+mod crates_picture;
 mod dependencies;
 mod error_kinds;
 mod guide;

@@ -2,7 +2,7 @@
 
 use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
 use crate::plan::{CompileOptions, Module};
-use crate::services::{DeviceInfo, Kernels, Lifecycle, Memory};
+use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;

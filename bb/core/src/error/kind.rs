@@ -1,7 +1,7 @@
 //! Kinds of errors of `bb`, by the caller's options to handle them.
 
 use super::{Error, NarrowError};
-use crate::services::{OutOfMemory, Pressure};
+use crate::service::{OutOfMemory, Pressure};
 use bb_ir::ErrorKind;
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);

@@ -10,7 +10,7 @@ use crate::contract::OnnxValue;
 use crate::narrow::{self, NarrowTensor};
 use crate::{
     Backend, BackendAttrs, BoxError, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
-    Kernel, KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, Tensor, services,
+    Kernel, KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, Tensor, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -264,22 +264,22 @@ pub trait Kernels: Send + Sync {
     }
 
     /// Returns the backend's description of its device.
-    fn device_info(&self) -> services::DeviceInfo {
-        services::DeviceInfo::default()
+    fn device_info(&self) -> service::DeviceInfo {
+        service::DeviceInfo::default()
     }
 
     /// Returns the service that waits for the device, if the backend has one.
-    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
         None
     }
 
     /// Returns the service of memory, if the backend has one.
-    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
         None
     }
 
     /// Returns the service of user's kernels, if the backend has one.
-    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+    fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         None
     }
 }
@@ -601,19 +601,19 @@ impl<B: Backend> Kernels for Owned<B> {
         self.backend.materialize_from_wire(type_hash, bytes).map(ErasedTensor::new).map_err(own::<B>)
     }
 
-    fn device_info(&self) -> services::DeviceInfo {
+    fn device_info(&self) -> service::DeviceInfo {
         self.backend.device_info()
     }
 
-    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
         self.backend.lifecycle()
     }
 
-    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
         self.backend.memory().map(|_| self as _)
     }
 
-    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+    fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         self.backend.kernels().map(|_| self as _)
     }
 }

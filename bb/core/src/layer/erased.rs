@@ -4,7 +4,7 @@ use super::InnerBackend;
 use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::plan::{CompileOptions, Module};
 use crate::{
-    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, services,
+    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -119,19 +119,19 @@ impl Backend for Erased {
         Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel<Self>>))
     }
 
-    fn device_info(&self) -> services::DeviceInfo {
+    fn device_info(&self) -> service::DeviceInfo {
         self.kernels.device_info()
     }
 
-    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
         self.kernels.lifecycle()
     }
 
-    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
         self.kernels.memory()
     }
 
-    fn kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+    fn kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         self.kernels.user_kernels()
     }
 }
@@ -263,19 +263,19 @@ where
         }
     }
 
-    fn device_info(&self) -> services::DeviceInfo {
+    fn device_info(&self) -> service::DeviceInfo {
         self.layer.device_info()
     }
 
-    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
         self.layer.lifecycle()
     }
 
-    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
         self.layer.memory()
     }
 
-    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+    fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         self.layer.kernels()
     }
 }

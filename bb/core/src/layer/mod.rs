@@ -32,7 +32,7 @@ pub use crate::trace::result_types;
 
 use crate::ext::OpSet;
 use crate::plan::{CompileOptions, Module};
-use crate::services::{DeviceInfo, Kernels, Lifecycle, Memory};
+use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,
 };

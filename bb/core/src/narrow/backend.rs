@@ -7,7 +7,7 @@ use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
-    Module, Outputs, Tensor, services,
+    Module, Outputs, Tensor, service,
 };
 use bb_ir::convert::{self, Rounding};
 use bb_ir::graph::{Graph, Node};
@@ -409,19 +409,19 @@ impl Backend for NarrowedOn<'_> {
         answer
     }
 
-    fn device_info(&self) -> services::DeviceInfo {
+    fn device_info(&self) -> service::DeviceInfo {
         self.kernels.device_info()
     }
 
-    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
         self.kernels.lifecycle()
     }
 
-    fn memory(&self) -> Option<&dyn services::Memory<NarrowTensor>> {
+    fn memory(&self) -> Option<&dyn service::Memory<NarrowTensor>> {
         self.kernels.memory().map(|_| self as _)
     }
 
-    fn kernels(&self) -> Option<&dyn services::Kernels<NarrowTensor>> {
+    fn kernels(&self) -> Option<&dyn service::Kernels<NarrowTensor>> {
         self.kernels.user_kernels().map(|_| self as _)
     }
 

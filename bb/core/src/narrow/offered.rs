@@ -6,11 +6,11 @@
 use super::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::Tensor;
 use crate::ext::{ErasedTensor, Owned};
-use crate::services::{
+use crate::service::{
     ForeignBuffer, KernelCall, KernelLimits, Kernels, LoadedKernel, Memory, MemoryStatistics, PoolStatistics,
     PressureCallback, ServiceError, UserKernel,
 };
-use crate::{Backend, services};
+use crate::{Backend, service};
 use bb_ir::DataType;
 
 const LACKING: ServiceError =
@@ -190,7 +190,7 @@ impl<B: Backend> Kernels<ErasedTensor> for Owned<B> {
 struct Typed<T>(Box<dyn LoadedKernel<T>>);
 
 impl<T: Tensor> LoadedKernel<ErasedTensor> for Typed<T> {
-    fn run(&self, call: &services::KernelCall<'_, ErasedTensor>) -> Result<Vec<ErasedTensor>, ServiceError> {
+    fn run(&self, call: &service::KernelCall<'_, ErasedTensor>) -> Result<Vec<ErasedTensor>, ServiceError> {
         let inputs: Vec<&T> = call.inputs.iter().map(|x| typed(x)).collect::<Result<_, _>>()?;
         let results = self.0.run(&KernelCall::new(&inputs, call.outputs, call.immediates, call.grid))?;
         Ok(results.into_iter().map(ErasedTensor::new).collect())

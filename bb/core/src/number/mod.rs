@@ -222,87 +222,6 @@ impl fmt::Display for NumberOp {
     }
 }
 
-/// Why a [`Number`] could not be computed or converted.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NumberError {
-    /// A parameter that is a float is given as a text.
-    #[error("{value} is a text, expected a number")]
-    NoFloat {
-        /// The text.
-        value: Number,
-    },
-
-    /// The result is no `i64`.
-    #[error("`{op}` of {} overflows 64 bits", listed(operands))]
-    Overflow {
-        /// The operation.
-        op: NumberOp,
-        /// The operands.
-        operands: Vec<Number>,
-    },
-
-    /// The divisor is 0.
-    #[error("`{op}` of {} divides by zero", listed(operands))]
-    DivisionByZero {
-        /// The operation.
-        op: NumberOp,
-        /// The operands.
-        operands: Vec<Number>,
-    },
-
-    /// The operation has no real result for the operands.
-    #[error("`{op}` of {} is not defined", listed(operands))]
-    Domain {
-        /// The operation.
-        op: NumberOp,
-        /// The operands.
-        operands: Vec<Number>,
-    },
-
-    /// An operand or the result is infinite or NaN.
-    #[error("`{op}` of {} is not finite", listed(operands))]
-    NotFinite {
-        /// The operation.
-        op: NumberOp,
-        /// The operands.
-        operands: Vec<Number>,
-    },
-
-    /// The operation does not take operands of these types.
-    #[error("`{op}` does not take {}", listed(operands))]
-    Type {
-        /// The operation.
-        op: NumberOp,
-        /// The types of the operands.
-        operands: Vec<NumberType>,
-    },
-
-    /// An element type does not have the value.
-    #[error("{value} is no value of {dtype}")]
-    NoElement {
-        /// The value.
-        value: Number,
-        /// The element type.
-        dtype: crate::DataType,
-    },
-
-    /// A tensor is not one number or text.
-    #[error("a tensor of {dtype} and the shape {shape:?} is no number")]
-    NoNumber {
-        /// The tensor's element type.
-        dtype: crate::DataType,
-        /// The tensor's shape.
-        shape: Box<[usize]>,
-    },
-}
-
-impl From<NumberError> for crate::Error {
-    fn from(error: NumberError) -> crate::Error {
-        crate::Error::Number(Box::new(error))
-    }
-}
-
 fn listed(operands: &[impl fmt::Display]) -> String {
     let operands: Vec<String> = operands.iter().map(ToString::to_string).collect();
     operands.join(" and ")
@@ -400,6 +319,81 @@ impl PartialEq for Number {
             _ => false,
         }
     }
+}
+
+/// Why a [`Number`] could not be computed or converted.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NumberError {
+    /// A parameter that is a float is given as a text.
+    #[error("{value} is a text, expected a number")]
+    NoFloat {
+        /// The text.
+        value: Number,
+    },
+
+    /// The result is no `i64`.
+    #[error("`{op}` of {} overflows 64 bits", listed(operands))]
+    Overflow {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The divisor is 0.
+    #[error("`{op}` of {} divides by zero", listed(operands))]
+    DivisionByZero {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The operation has no real result for the operands.
+    #[error("`{op}` of {} is not defined", listed(operands))]
+    Domain {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// An operand or the result is infinite or NaN.
+    #[error("`{op}` of {} is not finite", listed(operands))]
+    NotFinite {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The operation does not take operands of these types.
+    #[error("`{op}` does not take {}", listed(operands))]
+    Type {
+        /// The operation.
+        op: NumberOp,
+        /// The types of the operands.
+        operands: Vec<NumberType>,
+    },
+
+    /// An element type does not have the value.
+    #[error("{value} is no value of {dtype}")]
+    NoElement {
+        /// The value.
+        value: Number,
+        /// The element type.
+        dtype: bb_ir::DataType,
+    },
+
+    /// A tensor is not one number or text.
+    #[error("a tensor of {dtype} and the shape {shape:?} is no number")]
+    NoNumber {
+        /// The tensor's element type.
+        dtype: bb_ir::DataType,
+        /// The tensor's shape.
+        shape: Box<[usize]>,
+    },
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod cache;
 #[doc(hidden)]
 pub mod carriers;
+mod checked;
 mod claims;
 mod compile_setters;
 mod compiled;
@@ -49,6 +50,7 @@ mod trace_nodes;
 mod watch;
 
 pub use cache::limit_process_plans;
+pub use checked::CheckedGraph;
 pub use compiled::compile;
 pub(crate) use compiled::compile_narrowed;
 pub use compiled::compile_whole_graph;

@@ -1,7 +1,7 @@
 //! The backend and the processor that a compiled model was made for.
 
 use crate::Error;
-use crate::services::Fingerprint;
+use crate::service::Fingerprint;
 
 /// The backend and the processor that a compiled model was made for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! The interface between the engine and a backend: every call, without the type of the backend.
 
 use super::answers::Answers;
-use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, State, Status, Value};
+use super::{BackendId, Capabilities, OfferedServices, State, Status, Value};
 use crate::contract::OnnxValue;
 use crate::contract::{by_name, by_output, by_position};
 use crate::plan::Profile;
-use crate::services::Fingerprint;
+use crate::service::Fingerprint;
 use crate::{
-    BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
+    BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer,
+    RunOptions,
 };
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;

@@ -7,7 +7,7 @@ use super::{BackendHandle, ErasedExecutable, Value};
 use crate::contract::OnnxValue;
 use crate::ext::Ops;
 use crate::plan::Profile;
-use crate::services::DeviceInfo;
+use crate::service::DeviceInfo;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module,
     Outputs, Port, ResultBuffer, Tensor,

@@ -3,7 +3,7 @@
 use super::erased::Sealed;
 use super::{BackendRuntime, Runtime, Value, bridge};
 use crate::contract::catch;
-use crate::services::{
+use crate::service::{
     ForeignBuffer, KernelCall, KernelInfo, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory,
     MemoryStatistics, OutputSpec, PoolStatistics, PressureCallback, Service, ServiceError, UserKernel,
     check_call, check_kernel,

@@ -18,7 +18,7 @@ use crate::error::is_panic;
 use crate::ext::{Extended, FamilyTable};
 use crate::narrow::Narrowed;
 use crate::plan::{Profile, Stamp};
-use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
+use crate::service::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
     Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,

@@ -5,7 +5,7 @@
 use super::BackendId;
 use super::counter::{Call, Counter};
 use crate::ext::{LlmOp, OpSet};
-use crate::services::{DeviceInfo, MemoryStatistics};
+use crate::service::{DeviceInfo, MemoryStatistics};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, sleep};
 use bb_ir::DataTypes;

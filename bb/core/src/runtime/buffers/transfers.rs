@@ -2,7 +2,8 @@
 //!
 //! A backend that does not offer a part gets it through the host: then the tensor is read, changed and made anew.
 
-use super::{BufferFault, BufferId, BufferMeta, Buffers, size};
+use super::{BufferId, BufferMeta, Buffers, size};
+use crate::service::BufferFault;
 use crate::{ContractResponse, Error, Value};
 use bb_ir::{DataType, TensorData};
 use bytes::Bytes;

@@ -1,7 +1,8 @@
 //! Operations whose operands and results are buffers.
 
-use super::{BufferFault, BufferId, Buffers};
+use super::{BufferId, Buffers};
 use crate::runtime::CallsRows;
+use crate::service::BufferFault;
 use crate::{Error, Outputs, Value};
 use bb_ir::Shape;
 use bb_ir::op::{OpSpec, Param};

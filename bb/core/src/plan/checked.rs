@@ -63,7 +63,7 @@ impl CheckedGraph {
     }
 
     /// Returns the declared types and shapes of the graph's inputs.
-    pub(super) fn declared(&self) -> &InputSpec {
+    pub(crate) fn declared(&self) -> &InputSpec {
         &self.declared
     }
 

@@ -1,10 +1,11 @@
 //! The services of a running backend, as users call them.
 
-use super::{
+use super::{BackendHandle, Value};
+use crate::service::{
     BufferFault, Fingerprint, ForeignBuffer, KernelInfo, KernelLimits, MemoryStatistics, OutputSpec,
     PoolStatistics, Pressure, Service, UserKernel,
 };
-use crate::{BackendHandle, ContractResponse, Error, Value};
+use crate::{ContractResponse, Error};
 use bb_ir::{DataType, TensorData};
 use std::sync::Arc;
 
@@ -184,8 +185,8 @@ impl MemoryHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] with [`ServiceError::NotNeeded`](super::ServiceError::NotNeeded) if the memory has no gaps to close, and
-    /// with [`ServiceError::Unsupported`](super::ServiceError::Unsupported) if the backend cannot close them.
+    /// [`Error::Service`] with [`ServiceError::NotNeeded`](crate::services::ServiceError::NotNeeded) if the memory has no gaps to close, and
+    /// with [`ServiceError::Unsupported`](crate::services::ServiceError::Unsupported) if the backend cannot close them.
     pub fn defragment(&self) -> Result<u64, Error> {
         self.0.runtime().defragment()
     }
@@ -285,7 +286,7 @@ impl KernelsHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] with [`ServiceError::Kernel`](super::ServiceError::Kernel) if the kernel is refused.
+    /// [`Error::Service`] with [`ServiceError::Kernel`](crate::services::ServiceError::Kernel) if the kernel is refused.
     pub fn load(&self, kernel: UserKernel) -> Result<(), Error> {
         self.0.runtime().load_kernel(kernel)
     }
@@ -294,7 +295,7 @@ impl KernelsHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] with [`ServiceError::Kernel`](super::ServiceError::Kernel) if no kernel of this name is loaded or
+    /// [`Error::Service`] with [`ServiceError::Kernel`](crate::services::ServiceError::Kernel) if no kernel of this name is loaded or
     /// the call does not fit it; [`Error::ForeignTensor`].
     pub fn run(
         &self,

@@ -59,7 +59,7 @@ impl<'a> HostArguments<'a> {
 }
 
 /// A kernel that is a Rust function.
-pub type HostKernel = Arc<dyn Fn(HostArguments<'_>) -> Result<(), crate::BoxError> + Send + Sync>;
+pub type HostKernel = Arc<dyn Fn(HostArguments<'_>) -> Result<(), bb_ir::BoxError> + Send + Sync>;
 
 /// The code of a kernel.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ impl UserKernel {
         name: impl Into<String>,
         inputs: usize,
         outputs: usize,
-        run: impl Fn(HostArguments<'_>) -> Result<(), crate::BoxError> + Send + Sync + 'static,
+        run: impl Fn(HostArguments<'_>) -> Result<(), bb_ir::BoxError> + Send + Sync + 'static,
     ) -> UserKernel {
         UserKernel::new(name, KernelSource::Host(Arc::new(run)), inputs, outputs)
     }

@@ -1,7 +1,7 @@
 //! Errors of services.
 
 use super::{KernelFormat, Pressure};
-use crate::BoxError;
+use bb_ir::BoxError;
 use bb_ir::text::{listed, sentence, shown};
 
 /// A service of a backend.

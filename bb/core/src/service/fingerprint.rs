@@ -1,6 +1,5 @@
 //! Fingerprints of a backend: the rows of the operations, the versions, and which operations are native.
 
-use crate::Error;
 use bb_ir::Limits;
 use bb_ir::compact::{Compact, Reader, Writer};
 use bb_ir::op::AtomicOpsetDecl;
@@ -206,18 +205,6 @@ impl Fingerprint {
         found
     }
 
-    /// Compares the fingerprint of another side with this one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Fingerprint`] with what differs. `of` says whose the other fingerprint is.
-    pub fn check(&self, other: &Fingerprint, of: &'static str) -> Result<(), Error> {
-        match self.differences(other) {
-            found if found.is_empty() => Ok(()),
-            found => Err(Error::Fingerprint { of, differences: DifferenceList(found) }),
-        }
-    }
-
     /// Returns the fingerprint as bytes for a peer.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer::default();
@@ -225,22 +212,20 @@ impl Fingerprint {
         [&MAGIC, to.as_bytes()].concat()
     }
 
-    /// Reads the bytes of a peer.
+    /// Reads the bytes of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
     ///
-    /// [`Error::PeerFingerprint`] if the bytes are no fingerprint.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Fingerprint, Error> {
+    /// [`bb_ir::Error::SavedForm`] and others if the bytes are no fingerprint.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Fingerprint, bb_ir::Error> {
         let limits = Limits::default();
-        let read = |mut from: Reader<'_>| {
-            if from.take(MAGIC.len())? != MAGIC {
-                return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" });
-            }
-            let read = Fingerprint::read(&mut from)?;
-            from.finish()?;
-            Ok(read)
-        };
-        read(Reader::new(bytes, &[], &limits)).map_err(|source| Error::PeerFingerprint { source })
+        let mut from = Reader::new(bytes, &[], &limits);
+        if from.take(MAGIC.len())? != MAGIC {
+            return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" });
+        }
+        let read = Fingerprint::read(&mut from)?;
+        from.finish()?;
+        Ok(read)
     }
 }
 

@@ -1,0 +1,10 @@
+//! Errors of numbers among those of graphs and calls.
+
+use super::Error;
+use crate::number::NumberError;
+
+impl From<NumberError> for Error {
+    fn from(error: NumberError) -> Error {
+        Error::Number(Box::new(error))
+    }
+}
