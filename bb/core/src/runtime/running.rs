@@ -8,8 +8,8 @@ use super::plans::{Declarations, Plans};
 use super::start::Identity;
 use super::status::{Counters, Pending};
 use super::{
-    BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
-    OpenOptions, State, Status, Value,
+    BackendId, BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, State,
+    Status, Value,
 };
 use super::{bridge, open};
 use crate::contract::OnnxValue;
@@ -20,8 +20,8 @@ use crate::narrow::Narrowed;
 use crate::plan::{Profile, Stamp};
 use crate::service::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
+    Backend, BackendAttrs, CheckedGraph, CompileOptions, CompletionHandle, ContractResponse, Error,
+    Executable, InputSpec, Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
 };
 use bb_ir::compact::Writer;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
