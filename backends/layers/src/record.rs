@@ -3,8 +3,6 @@
 use crate::recording::{
     Header, Outcome, RecordError, RecordedCall, RecordedOperand, WriteEntries, is_constant,
 };
-use bb::Primitive;
-use bb::ir::op::OpSpec;
 use bb::{
     BoxError, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault,
     Outputs, OwnOption,

@@ -4,12 +4,12 @@
 //! ([`Compact`]) and the tensors as frames of the wire.
 
 use bb::ir::op::{Family, OpSpec, Param};
-use bb::{DataType, InnerBackend, TensorData};
+use bb::{DataType, InnerBackend, Primitive, TensorData};
 use bb_ir::compact::{Compact, Reader, Writer};
 use bb_ir::wire::{self, Checksum};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The first bytes of a recording; the last is the version of its form.
 const MAGIC: [u8; 8] = *b"bbrecor\x01";

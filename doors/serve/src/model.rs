@@ -2,7 +2,6 @@
 
 use crate::batch::Batching;
 use crate::config::{Config, ModelConfig};
-use crate::datatype;
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::metrics::ModelMetrics;
@@ -12,8 +11,9 @@ use crate::refusal::{Refusal, shown};
 use crate::statistics::Statistics;
 use bb::{BackendHandle, DataType, ErasedExecutable, InputSpec, Module, Port, TensorData};
 use bb_ir::element_count;
-use bb_ir::graph::{Dim, ValueType};
+use bb_ir::graph::Dim;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The file of one version of a model.

@@ -132,7 +132,9 @@ impl NarrowedOn<'_> {
         };
         match self.way(graph, attrs) {
             Way::Own => {
-                let call = |own, attrs| ContractResponse::Now(self.device().execute(graph, own, attrs));
+                let call = |own: Own, attrs: BackendAttrs<'_>| {
+                    ContractResponse::Now(self.device().execute(graph, own, attrs))
+                };
                 self.call_own(inputs, attrs, call)
             }
             Way::Parts(parts) => self.run_graph_parts(&parts, inputs, attrs, (&execute, &self.own_execute)),

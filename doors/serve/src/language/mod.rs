@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::held_bytes::Lease;
 use crate::metrics::LanguageMetrics;
 use crate::refusal::{Refusal, is_of_request, shown};
-use bb::{CancelToken, ErrorKind};
+use bb::CancelToken;
 use bb_generate::{
     CacheType, Constraint, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions,
     Generator, Grammar, Listener, OpenOptions, Pooling,
