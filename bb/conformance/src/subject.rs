@@ -79,6 +79,23 @@ impl<'a> Subject<'a> {
         (self.restore)(x)
     }
 
+    /// Returns whether the backend runs a primitive ([`Backend::runs_primitive`]).
+    pub fn runs(&self, op: Primitive) -> bool {
+        self.on.runs_primitive(op)
+    }
+
+    /// Returns whether the backend runs the primitive with this method; prints that its test is skipped if it does not.
+    #[doc(hidden)]
+    pub fn runs_method(&self, method: &str) -> bool {
+        let method = method.trim_start_matches("r#");
+        let op = Primitive::ALL.iter().find(|op| op.spec().method == method);
+        let runs = op.is_none_or(|op| self.runs(*op));
+        if !runs {
+            println!("skipped: the backend does not run `{method}`");
+        }
+        runs
+    }
+
     /// Returns whether the backend supports all of the element types.
     pub fn supports(&self, dtypes: &[DataType]) -> bool {
         dtypes.iter().all(|dtype| self.types.contains(dtype))

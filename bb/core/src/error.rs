@@ -901,6 +901,13 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// A backend that takes whole graphs does not run a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    #[error("the backend does not run `{op}`")]
+    NoPrimitive {
+        /// The method of the primitive.
+        op: &'static str,
+    },
+
     /// A backend does not have a service.
     #[error("backend `{backend}` does not offer the service `{service}`")]
     NoService {

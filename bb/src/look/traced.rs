@@ -283,6 +283,9 @@ impl Look<'_> {
         if spec.family == Family::Primitive
             && let Some(op) = Primitive::from_index(spec.index)
         {
+            if !self.on.runs_primitive(op) {
+                return self.wrong(resolved, node, Why::NoPrimitive { method: spec.method });
+            }
             let to = step.params.iter().find_map(|param| match param {
                 bb_ir::op::Param::Type(dtype) => Some(*dtype),
                 _ => None,
@@ -376,6 +379,9 @@ impl Look<'_> {
         match (code, primitive, results) {
             (Code::Host(_), _, Some(results)) => {
                 results.into_iter().for_each(|made| self.ask(resolved, at, &Question::constant(made)));
+            }
+            (Code::Call(_), Some(op), _) if !self.on.runs_primitive(op) => {
+                self.wrong(resolved, at, Why::NoPrimitive { method: op.spec().method });
             }
             (Code::Call(_), Some(op), _) => {
                 // In newer versions, the operands are followed by inputs that become parameters.

@@ -4,7 +4,7 @@ use super::report::{Case, Outcome};
 use super::{CaseOperator, Contents, Failure, run};
 use bb_core::error::causes;
 use bb_core::runtime::catch;
-use bb_core::{BackendRuntime, NarrowError};
+use bb_core::{BackendRuntime, Error, NarrowError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,6 +45,16 @@ fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failur
     catch(|| run(case, on))
 }
 
+/// Returns the primitive that the backend declares not to run ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)), if an error is
+/// caused by it.
+fn lacking(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.find_map(|error| match error.downcast_ref::<Error>() {
+        Some(Error::NoPrimitive { op }) => Some(*op),
+        _ => None,
+    })
+}
+
 /// Runs a case and returns its outcome, also after a panic.
 pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
     match caught(case, on) {
@@ -54,7 +64,10 @@ pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
             Some(NarrowError::Exceeds { dtype, held, .. }) => {
                 Outcome::Skipped(format!("{dtype} beyond {held}"))
             }
-            _ => Outcome::Failed(causes(&failure)),
+            _ => match lacking(&failure) {
+                Some(op) => Outcome::Skipped(format!("`{op}`, which the backend does not run")),
+                None => Outcome::Failed(causes(&failure)),
+            },
         },
         Err(panic) => Outcome::Failed(format!("panicked: {panic}")),
     }

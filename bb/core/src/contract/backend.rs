@@ -86,6 +86,16 @@ macro_rules! contract {
                 false
             }
 
+            /// Returns whether a backend that takes whole graphs runs a primitive.
+            ///
+            /// Coverage and `Deployment::ready` do not try single calls on such a backend, so they rely on this.
+            /// A graph with a primitive that the backend does not run is refused before the backend gets it, and the tests of
+            /// `bb::conformance!` leave the primitive out. The default is that it runs all.
+            fn runs_primitive(&self, op: bb_ir::op::Primitive) -> bool {
+                let _any = op;
+                true
+            }
+
             /// Returns why the backend does not run a node of a graph; `None` if it may.
             ///
             /// This is for a backend that takes models as they are, for example on a third-party engine: it compiles

@@ -78,6 +78,7 @@ impl Error {
             | Error::Unsupported { .. }
             | Error::Refused { .. }
             | Error::UnsupportedOperator { .. }
+            | Error::NoPrimitive { .. }
             | Error::NoService { .. }
             | Error::NotSaved { .. } => ErrorKind::Unsupported,
             Error::UnknownOperation { .. }

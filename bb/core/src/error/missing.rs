@@ -154,6 +154,11 @@ pub enum Why {
         /// The method that the backend's author writes.
         method: &'static str,
     },
+    /// The backend takes whole graphs and does not run a primitive that the operator is, or is lowered to.
+    NoPrimitive {
+        /// The method of the primitive.
+        method: &'static str,
+    },
     /// A component is bound to the operator, but the node is inside a subgraph, which is passed to a backend
     /// as a whole.
     InSubgraph {
@@ -251,6 +256,9 @@ impl std::fmt::Display for Missing {
                 },
                 elsewhere("has the kernel", &node)
             ),
+            Why::NoPrimitive { method } => {
+                write!(f, "it needs `{method}`, which the backend does not run; {}", elsewhere("runs it", &node))
+            }
             Why::InSubgraph { holder } => write!(
                 f,
                 "a component is bound to it, but the node is inside `{0}`, and a subgraph goes to a backend as it is; \

@@ -202,6 +202,12 @@ pub trait Kernels: Send + Sync {
         false
     }
 
+    /// Returns whether a backend that takes whole graphs runs a primitive ([`Backend::runs_primitive`]).
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        let _any = op;
+        true
+    }
+
     /// Prepares a step of a plan ([`Backend::prepare`]).
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
         let _unprepared = step;
@@ -396,6 +402,10 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         self.on.runs_whole_graphs()
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.on.runs_primitive(op)
+    }
+
     fn execute(
         &self,
         graph: &GraphProto,
@@ -489,6 +499,10 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn runs_whole_graphs(&self) -> bool {
         self.backend.runs_whole_graphs()
+    }
+
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.backend.runs_primitive(op)
     }
 
     fn execute(

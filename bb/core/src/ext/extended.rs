@@ -285,6 +285,10 @@ macro_rules! forward {
                 self.on.runs_whole_graphs()
             }
 
+            fn runs_primitive(&self, op: bb_ir::op::Primitive) -> bool {
+                self.on.runs_primitive(op)
+            }
+
             fn execute(
                 &self,
                 graph: &GraphProto,

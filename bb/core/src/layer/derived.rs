@@ -199,6 +199,10 @@ macro_rules! __layer_backend {
                 $crate::__private::layer::declines($crate::__private::IsLayer::as_layer(self), graph, node)
             }
 
+            fn runs_primitive(&self, op: $crate::Primitive) -> $crate::__private::bool {
+                $crate::Backend::runs_primitive($crate::Delegate::inner(self), op)
+            }
+
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
                 $crate::__private::layer::runs_whole_graphs($crate::__private::IsLayer::as_layer(self))
             }

@@ -150,6 +150,10 @@ macro_rules! __either {
                 match self { $( Self::$variant(on) => $crate::Backend::types(on) ),+ }
             }
 
+            fn runs_primitive(&self, op: $crate::Primitive) -> $crate::__private::bool {
+                match self { $( Self::$variant(on) => $crate::Backend::runs_primitive(on, op) ),+ }
+            }
+
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_whole_graphs(on) ),+ }
             }

@@ -72,6 +72,10 @@ impl Backend for Erased {
         self.kernels.runs_whole_graphs()
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.kernels.runs_primitive(op)
+    }
+
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         self.kernels.declines(graph, node)
     }
@@ -232,6 +236,10 @@ where
 
     fn runs_whole_graphs(&self) -> bool {
         self.layer.runs_whole_graphs()
+    }
+
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.layer.runs_primitive(op)
     }
 
     fn execute(

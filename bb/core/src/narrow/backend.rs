@@ -271,7 +271,7 @@ impl<'a> NarrowedOn<'a> {
         Self: 'static,
     {
         match self.kernels.runs_whole_graphs() {
-            true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
+            true => Ok(crate::plan::compile_narrowed(self, self.holding, module, options)?),
             false => crate::plan::compile(self, module, options),
         }
     }
@@ -374,6 +374,10 @@ impl Backend for NarrowedOn<'_> {
 
     fn runs_whole_graphs(&self) -> bool {
         self.kernels.runs_whole_graphs()
+    }
+
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.kernels.runs_primitive(op)
     }
 
     /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.

@@ -19,7 +19,7 @@ use crate::ext::{ErasedError, ErasedTensor, FamilyTable, OpSet, WithFamilies, fo
 use crate::narrow::Holding;
 use crate::{Backend, Error, Executable, Module, Port, ResultBuffer};
 use bb_ir::DataType;
-use bb_ir::op::Family;
+use bb_ir::op::{Family, Primitive};
 use smallvec::SmallVec;
 
 /// Compiles for a backend with kernels; [`Backend::compile`] unless overridden.
@@ -53,7 +53,12 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
     options.reach_default(on)?;
     let program = compile_program(&module, options, &[], Engine::WholeGraph, on.types(), None)?;
-    Ok(Box::new(CompiledErased(program)))
+    Ok(Box::new(CompiledErased(program.without(lacking(on)))))
+}
+
+/// Returns the primitives that a backend for whole graphs does not run.
+fn lacking<B: Backend + ?Sized>(on: &B) -> Vec<Primitive> {
+    Primitive::ALL.iter().copied().filter(|op| !on.runs_primitive(*op)).collect()
 }
 
 /// Compiles for a backend that runs whole graphs and lacks element types: each segment is one graph of primitives in the types
@@ -63,13 +68,14 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
 pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
+    on: &B,
     holding: Holding,
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, Error> {
     let types = holding.types;
     let program = compile_program(&module, options, &[], Engine::WholeGraph, types, Some(holding))?;
-    Ok(Box::new(CompiledErased(program)))
+    Ok(Box::new(CompiledErased(program.without(lacking(on)))))
 }
 
 /// Compiles for a single run, operation by operation; preparing steps would not pay off.

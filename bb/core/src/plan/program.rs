@@ -29,10 +29,10 @@ use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::made::Made;
 use crate::narrow::Holding;
-use crate::trace::Varies;
+use crate::trace::{Liveness, Varies};
 use crate::{Error, InputSpec, Port, RunOptions, Tensor};
 use bb_ir::graph::ValueType;
-use bb_ir::op::Family;
+use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,8 @@ pub(crate) struct Program {
     prepares: bool,
     /// The element types that whole graphs are narrowed to.
     narrows: Option<Holding>,
+    /// The primitives that a backend for whole graphs does not run.
+    lacking: Vec<Primitive>,
 }
 
 /// A segment and its plans.
@@ -320,6 +322,7 @@ pub(super) fn compile_program(
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
         narrows,
+        lacking: Vec::new(),
         settings: Settings {
             natives: passes::kept(natives.to_vec(), fuse),
             value_bytes: options.value_bytes,
@@ -356,6 +359,33 @@ pub(super) fn compile_program(
 }
 
 impl Program {
+    /// Returns the program with plans that refuse these primitives.
+    pub(super) fn without(self, lacking: Vec<Primitive>) -> Self {
+        Program { lacking, ..self }
+    }
+
+    /// Refuses a trace with a primitive that the backend does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoPrimitive`] in its node.
+    fn refuse_lacking(&self, traced: &SegmentTrace) -> Result<(), Error> {
+        if self.lacking.is_empty() {
+            return Ok(());
+        }
+        let liveness = Liveness::of(&traced.recorded)?;
+        for (id, node) in traced.steps_by_node() {
+            let op = traced.recorded.steps.get(id)?.operation.primitive();
+            if let Some(op) = op.filter(|op| self.lacking.contains(op))
+                && liveness.is_live(id)?
+            {
+                let error = Error::NoPrimitive { op: op.spec().method };
+                return Err(in_node(&traced.resolved.graph, node, error));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the program for a single run; preparing steps would not pay off.
     pub(super) fn for_one_run(self) -> Self {
         Program { prepares: false, ..self }
@@ -551,6 +581,7 @@ impl Program {
                 Ok(Code::Plan(prepared, material))
             }
             Engine::WholeGraph => {
+                self.refuse_lacking(traced)?;
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
                 let partitioned = RunOptions::paced(|| PartitionedGraph::new(traced, &open, self.narrows))??;
                 Ok(Code::Graph(Box::new(partitioned)))

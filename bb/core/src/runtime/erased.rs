@@ -10,7 +10,7 @@ use crate::{
     BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer,
     RunOptions,
 };
-use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
+use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, TensorData};
 use std::any::Any;
@@ -123,6 +123,10 @@ pub trait BackendRuntime: OfferedServices + Any {
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error>;
+
+    /// Returns whether a backend that takes whole graphs runs a primitive
+    /// ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    fn runs_primitive(&self, op: Primitive) -> bool;
 
     /// Returns the operations that the backend declared as native.
     fn capabilities(&self) -> Capabilities;

@@ -81,6 +81,10 @@ impl Backend for BackendHandle {
         self.runtime().capabilities().types
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.runtime().runs_primitive(op)
+    }
+
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         self.runtime().declines(graph, node)
     }

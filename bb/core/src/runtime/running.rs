@@ -468,6 +468,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         }
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.backend.runs_primitive(op)
+    }
+
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
         self.backend.wrapped_in(error)
     }
@@ -480,6 +484,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     ) -> Result<(), Error> {
         // Each call on a backend for whole graphs may have to be compiled, so its declaration counts.
         if self.backend.runs_whole_graphs() {
+            if let Some(primitive) = primitive_of(op).filter(|op| !self.backend.runs_primitive(*op)) {
+                let source = Box::new(Error::NoPrimitive { op: primitive.spec().method });
+                return Err(Error::Kernel { backend: self.name, op: op.method, source });
+            }
             let own: &dyn std::any::Any = &self.backend;
             let narrowed = own.downcast_ref::<Narrowed>();
             let told = narrowed.map_or(Ok(()), |on| on.would_refuse(op, operands, params));
@@ -562,6 +570,11 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         });
         ended.and(dropped)
     }
+}
+
+/// Returns the primitive of a row.
+fn primitive_of(op: &OpSpec) -> Option<Primitive> {
+    Primitive::from_index(op.index).filter(|primitive| primitive.spec() == op)
 }
 
 /// A compiled graph and the backend that runs it.
