@@ -42,6 +42,10 @@ enum Kind {
     Executes,
     /// It has kernels only.
     Kernels,
+    /// It answers later with what `bb` computes at once.
+    Queues,
+    /// It answers later with what `bb` computes on its thread.
+    Threads,
     /// It refuses every graph.
     Refuses,
 }
@@ -112,7 +116,9 @@ impl Backend for Chip {
     fn execute(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
         self.calls.execute.fetch_add(1, Relaxed);
         match self.kind {
-            Kind::Kernels => bb::__private::execute_planned(self, graph, inputs, attrs),
+            Kind::Kernels | Kind::Queues | Kind::Threads => {
+                bb::__private::execute_planned(self, graph, inputs, attrs)
+            }
             Kind::Compiles | Kind::Executes | Kind::Refuses => {
                 Reference.execute(graph, inputs, BackendAttrs::default())
             }
@@ -131,7 +137,13 @@ impl Backend for Chip {
             let refused = bb::ir::Error::Unsupported { op: "graph", dtype: DataType::F32 };
             return ContractResponse::Now(Err(refused.into()));
         }
-        if self.kind != Kind::Compiles {
+        if self.kind == Kind::Queues {
+            let (answer, completer) = completion.later();
+            let result = self.execute(&graph, inputs, attrs);
+            std::thread::spawn(move || completer.complete(result));
+            return answer;
+        }
+        if !matches!(self.kind, Kind::Compiles | Kind::Threads) {
             return ContractResponse::Now(self.execute(&graph, inputs, attrs));
         }
         let (answer, completer) = completion.later();
@@ -144,7 +156,7 @@ impl Backend for Chip {
         self.calls.compile.fetch_add(1, Relaxed);
         match self.kind {
             Kind::Compiles => Ok(Box::new(Compiled(Reference.compile(module, options)?))),
-            Kind::Executes | Kind::Kernels | Kind::Refuses => bb::compile_whole_graph(self, module, options),
+            _ => bb::compile_whole_graph(self, module, options),
         }
     }
 
@@ -312,6 +324,29 @@ fn an_error_of_an_own_method_is_no_reason_to_go_on() {
     let error = answer.wait().unwrap_err();
     assert!(matches!(error, bb::Error::Kernel { op: "dispatch", .. }), "{error}");
     assert_eq!(chip.calls.taken(), [1, 0, 0, 0, 0]);
+}
+
+/// The pages show both ways to write `dispatch`.
+#[test]
+fn an_own_dispatch_may_call_the_default_execute() {
+    let bools = bb::trace(&[("x", DataType::F32, &[2, 2])], |on, inputs| {
+        let [x] = inputs else { return Ok(vec![]) };
+        Ok(vec![on.transpose(&on.reshape(x, &[4, 1])?, &[1, 0])?])
+    });
+    for kind in [Kind::Queues, Kind::Threads] {
+        let chip = Chip::new(kind);
+        let on = started(&chip);
+        let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
+        assert_eq!(dispatched(&on, &graph(DataType::F32), &x).as_slice::<f32>().unwrap(), EXPECTED);
+        let y = dispatched(&on, bools.as_ref().unwrap(), &x);
+        assert_eq!((y.shape(), y.as_slice::<f32>().unwrap()), (&[1, 4][..], &[1f32, 2., 3., -4.][..]));
+        let ids = on.tensor(&[2], &[1i64, 2]).unwrap();
+        let inputs = HashMap::from([("ids".to_owned(), ids)]);
+        let mixed = Arc::new(mixed_graph());
+        let results = on.runtime().clone().dispatch(mixed, inputs, BackendAttrs::default()).wait().unwrap();
+        let floats = results.values().find(|y| y.dtype() == DataType::F32).unwrap();
+        assert_eq!(floats.to_host(1 << 20).unwrap().as_slice::<f32>().unwrap(), EXPECTED);
+    }
 }
 
 #[test]

@@ -162,7 +162,7 @@ macro_rules! contract {
             /// The backend's own error if the graph is invalid, an input is missing, or a node fails.
             fn execute(&self, graph: &GraphProto, inputs: Named<Self::Tensor>, attrs: BackendAttrs<'_>)
                 -> Result<Named<Self::Tensor>, Self::Error> {
-                crate::plan::execute(self, graph, inputs, attrs)
+                crate::plan::execute_itself(self, graph, inputs, attrs)
             }
 
             /// Runs a graph and answers now or later.

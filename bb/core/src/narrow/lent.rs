@@ -7,9 +7,10 @@ use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
 use crate::error::{Error, NarrowError};
 use crate::ext::{ErasedError, ErasedTensor, Extended, Kernels, narrowed_tables};
-use crate::{DataType, Outputs};
+use crate::{BackendAttrs, DataType, GraphProto, Outputs};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// Operands of a call.
 type Operands = SmallVec<[Option<NarrowTensor>; 4]>;
@@ -73,6 +74,23 @@ pub(crate) fn primitive_lent(
     let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
     let results = narrowed.apply(op, &operands, params)?;
     narrowed.given_back(op.spec(), results)
+}
+
+/// Runs a graph whose inputs and outputs have types of the backend.
+///
+/// # Errors
+///
+/// The graph's own, and the backend's; [`NarrowError`] if the backend lacks the type of an output.
+pub(crate) fn execute_lent(
+    on: &dyn Kernels,
+    graph: &GraphProto,
+    inputs: HashMap<String, ErasedTensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+    let narrowed = NarrowedOn::lent(on, Holding { types: on.types(), floats: false });
+    let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
+    let results = crate::plan::execute(&narrowed, graph, inputs, attrs)?;
+    results.into_iter().map(|(name, y)| Ok((name, narrowed.own_tensor(&y)?))).collect()
 }
 
 impl NarrowedOn<'_> {

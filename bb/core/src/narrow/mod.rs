@@ -42,7 +42,7 @@ pub use backend::{Narrowed, NarrowedOn};
 pub use foresee::exceeding;
 pub(crate) use graph::{Foreseen, NarrowedGraph};
 pub(crate) use held::Holding;
-pub(crate) use lent::{call_lent, primitive_lent};
+pub(crate) use lent::{call_lent, execute_lent, primitive_lent};
 use own::needs_no_narrowing;
 pub(crate) use range::Range;
 pub(crate) use tensor::NarrowTensor;

@@ -3,6 +3,8 @@
 use super::CompileOptions;
 use super::compiled::compile_once;
 use crate::contract::{by_name, plans_of};
+use crate::ext::{ErasedError, ErasedTensor, WithFamilies, foreign};
+use crate::narrow;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -26,6 +28,33 @@ pub fn execute<B: Backend + ?Sized>(
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
     let program = compile_once(on, &module, &options)?;
     run_named(on, &program, inputs)
+}
+
+/// Runs a graph on a backend itself: the default of [`Backend::execute`].
+///
+/// A backend that lacks element types gets the others for this call, as far as that is exact.
+///
+/// # Errors
+///
+/// As [`execute`]; [`NarrowError`](crate::NarrowError) if the backend lacks the type of an output.
+pub fn execute_itself<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    if on.types().is_all() || on.runs_whole_graphs() || plans_of(on, attrs).is_some() {
+        return execute(on, graph, inputs, attrs);
+    }
+    attrs.reach_default(on)?;
+    let kernels = WithFamilies::new(on, &[]);
+    let inputs = inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect();
+    let results = narrow::execute_lent(&kernels, graph, inputs, attrs).map_err(ErasedError::typed::<B>)?;
+    let own = |(name, y): (String, ErasedTensor)| {
+        let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
+        Ok((name, typed))
+    };
+    results.into_iter().map(own).collect()
 }
 
 /// Runs a compiled graph with tensors by name.

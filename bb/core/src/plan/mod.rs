@@ -57,7 +57,7 @@ pub use compiled::compile_whole_graph;
 pub use complete::{Complete, complete};
 pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
-pub use execute::{execute, run_named};
+pub use execute::{execute, execute_itself, run_named};
 pub use failure::initializer;
 pub use held::Form;
 pub use held::Item;
