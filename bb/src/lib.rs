@@ -55,6 +55,29 @@ pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, first_of};
 
+/// The traits whose methods compute: [`Backend`] and the families of [`ext`]. `use bb::prelude::*;` imports their methods and no names.
+///
+/// # Examples
+///
+/// ```
+/// use bb::prelude::*;
+/// # fn main() -> Result<(), bb::Error> {
+/// let graph = bb::trace(&[("x", bb::DataType::F32, &[2, 3])], |on, inputs| {
+///     let [x] = inputs else { return Ok(vec![]) };
+///     Ok(vec![on.softmax(&on.add(x, x)?, -1)?])
+/// })?;
+/// assert!(graph.node.len() > 1);
+/// # Ok(())
+/// # }
+/// ```
+pub mod prelude {
+    pub use bb_core::Backend as _;
+    pub use bb_core::ext::{
+        Bits as _, Create as _, Image as _, Index as _, Llm as _, Ml as _, Nn as _, Quant as _, Scalar as _,
+        Train as _,
+    };
+}
+
 /// The former name of [`linked_backends`].
 ///
 /// # Errors

@@ -74,7 +74,7 @@ impl std::fmt::Display for SlowReport {
         }
         writeln!(
             f,
-            "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml."
+            "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml. `cases = \"node/\"` runs single nodes only."
         )
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             sum: Duration::from_secs(20),
             slowest: vec![row("node/test_conv", 5000, Some(40)), row("node/test_gru", 1000, None)],
         };
-        let advice = "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml.\n";
+        let advice = "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml. `cases = \"node/\"` runs single nodes only.\n";
         let text = "\n`onnx` on `my-chip` took 12.0 s, and its cases 20.0 s in all. The slowest, with the share of each:
   seconds  share  reference
     5.000   25 %      0.040  node/test_conv

@@ -79,6 +79,11 @@ impl<'a> Subject<'a> {
         (self.restore)(x)
     }
 
+    /// Returns the element types that the backend declares.
+    pub fn types(&self) -> DataTypes {
+        DataTypes::of(&self.types)
+    }
+
     /// Returns whether the backend runs a primitive ([`Backend::runs_primitive`]).
     pub fn runs(&self, op: Primitive) -> bool {
         self.on.runs_primitive(op)

@@ -12,13 +12,17 @@ use std::collections::HashMap;
 ///
 /// # Errors
 ///
-/// The errors of the backend; [`Error::Results`] if its answer lacks an output.
+/// [`Error::NoPrimitive`] if the backend does not run the operation; the errors of the backend; [`Error::Results`] if its answer lacks an
+/// output.
 pub fn one_node<B: Backend + ?Sized>(
     on: &B,
     op: Primitive,
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
+    if !on.runs_primitive(op) {
+        return Err(Error::NoPrimitive { op: op.spec().method }.into());
+    }
     for param in params {
         if let Param::Data(data) = param
             && data.dtype() == DataType::String

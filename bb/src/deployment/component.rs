@@ -34,7 +34,8 @@ impl<'a> Ctx<'a> {
 
 /// A custom operator, which receives values and returns values.
 ///
-/// A component computes only through `ctx.backends`, so it does not need to know which backend runs its operations.
+/// A component computes only through `ctx.backends`, so it does not need to know which backend runs its operations. Operands that
+/// are on several backends are moved to the backend of the first one.
 /// Closures with the signature of [`run`](Self::run) are components.
 ///
 /// # Examples

@@ -210,6 +210,15 @@ impl Program {
         };
         let inputs: Vec<Option<&Value>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
+        // The operations of a component run where its first operand is.
+        let home = inputs.iter().flatten().next().and_then(|x| backends.owner(x.owner()));
+        let moved = inputs.iter().map(|x| match (home, x) {
+            (Some(home), Some(x)) if x.owner() != home.owner() => home.adopt(x).map(Some),
+            _ => Ok(None),
+        });
+        let moved: Vec<Option<Value>> = moved.collect::<Result<_, Error>>()?;
+        let inputs: Vec<Option<&Value>> =
+            inputs.iter().zip(&moved).map(|(x, moved)| moved.as_ref().or(*x)).collect();
         let ctx = Ctx::for_node(backends, node);
         let results = bb_core::runtime::catch(|| component.run(&ctx, &inputs))
             .unwrap_or_else(|message| Err(Error::ComponentPanicked { message }.into()))

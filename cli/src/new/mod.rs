@@ -34,7 +34,6 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
     let code = files.clone().filter(|(place, _)| place.ends_with(".rs")).map(|(_, text)| text);
     let names = Names::of(&options.name, code.chain([stubs.as_str()]))?;
     refuse_taken(&names.backend)?;
-    let dependency = dependency(options.bb.as_deref(), options.git.as_deref())?;
     let folder = options.folder.clone().unwrap_or_else(|| PathBuf::from(&options.name));
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -45,6 +44,7 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
     if taken || folder.is_file() {
         return Err(Error::FolderTaken { path: folder });
     }
+    let dependency = dependency(options.bb.as_deref(), options.git.as_deref(), &folder)?;
     for (place, text) in files {
         let path = folder.join(place);
         if let Some(parent) = path.parent() {
@@ -75,9 +75,9 @@ fn refuse_taken(name: &str) -> Result<()> {
 /// Returns the sources of `bb` and `bb-cli` as a manifest has them: a checkout or a git repository.
 ///
 /// There is no default, because the registry has a crate `bb` of another author.
-fn dependency(checkout: Option<&Path>, git: Option<&str>) -> Result<[String; 2]> {
+fn dependency(checkout: Option<&Path>, git: Option<&str>, folder: &Path) -> Result<[String; 2]> {
     match (checkout, git) {
-        (Some(checkout), _) => in_checkout(checkout),
+        (Some(checkout), _) => in_checkout(checkout, folder),
         (None, Some(url)) if url.contains("://") => {
             let source = format!("git = {}", quoted(url));
             Ok([source.clone(), source])
@@ -87,12 +87,39 @@ fn dependency(checkout: Option<&Path>, git: Option<&str>) -> Result<[String; 2]>
     }
 }
 
-fn in_checkout(checkout: &Path) -> Result<[String; 2]> {
+/// A relative path to the checkout stays relative: it is then seen from the crate's folder.
+fn in_checkout(checkout: &Path, folder: &Path) -> Result<[String; 2]> {
     let found = checkout.join("bb/Cargo.toml").is_file() && checkout.join("cli/Cargo.toml").is_file();
     let absolute = checkout.canonicalize().ok().filter(|_| found);
     let absolute = absolute.ok_or_else(|| Error::NoCheckout { path: checkout.to_owned() })?;
-    let text = absolute.to_string_lossy().replace('\\', "/");
+    let from = std::path::absolute(folder).ok().filter(|_| checkout.is_relative());
+    let path = from.map_or(absolute.clone(), |from| seen_from(&from, &absolute));
+    let text = path.to_string_lossy().replace('\\', "/");
     Ok(["bb", "cli"].map(|part| format!("path = {}", quoted(&format!("{text}/{part}")))))
+}
+
+/// Returns the relative path from a folder to another, both absolute.
+fn seen_from(from: &Path, to: &Path) -> PathBuf {
+    let from = plain(from);
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    // Nothing in common is another drive.
+    if common == 0 {
+        return to.to_owned();
+    }
+    let up = from.components().skip(common).map(|_| "..");
+    up.map(PathBuf::from)
+        .chain(to.components().skip(common).map(|part| PathBuf::from(part.as_os_str())))
+        .collect()
+}
+
+/// Resolves the links in the part of a path that exists, and `..` in the rest.
+fn plain(path: &Path) -> PathBuf {
+    for parent in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (parent.canonicalize(), path.strip_prefix(parent)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
 }
 
 /// Writes a string of TOML. JSON has the same escapes.
@@ -119,7 +146,7 @@ mod tests {
     /// What is committed among the tests of authors, which compile it.
     #[test]
     fn the_tests_compile_what_is_written() {
-        let dependency = dependency(None, Some("https://example.org/bb.git")).unwrap();
+        let dependency = dependency(None, Some("https://example.org/bb.git"), Path::new("x")).unwrap();
         for (text, committed) in [
             (include_str!("template/kernels.txt"), "started_kernels/lib.rs"),
             (include_str!("template/graph.txt"), "started_graph/lib.rs"),
@@ -141,9 +168,19 @@ mod tests {
     }
 
     #[test]
+    fn a_checkout_is_seen_from_the_folder_of_the_crate() {
+        let root = std::env::temp_dir().canonicalize().unwrap();
+        for (from, to, expected) in
+            [("a/chip", "a/bb", "../bb"), ("chip", "a/bb", "../a/bb"), ("a/bb/chips/one", "a/bb", "../..")]
+        {
+            assert_eq!(seen_from(&root.join(from), &root.join(to)), Path::new(expected), "{from}");
+        }
+    }
+
+    #[test]
     fn nothing_is_left_to_fill_in() {
         let names = Names::of("my-chip", []).unwrap();
-        let dependency = dependency(None, Some("https://example.org/bb.git")).unwrap();
+        let dependency = dependency(None, Some("https://example.org/bb.git"), Path::new("x")).unwrap();
         for (place, text) in FILES {
             let text = filled(text, &names, &dependency);
             assert!(!text.split('@').skip(1).step_by(2).any(names::is_word), "{place}: {text}");

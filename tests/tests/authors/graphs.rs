@@ -174,3 +174,76 @@ fn single_operations_are_narrowed_as_before() {
     );
     assert!(compiler.taken().iter().all(|seen| seen.nodes == 1));
 }
+
+/// A compiler without logarithms.
+#[derive(Default, bb::Backend)]
+#[bb(name = "no-log")]
+struct NoLog;
+
+impl NoLog {
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, Tensor>, bb_reference::Error> {
+        assert!(graph.node.iter().all(|node| node.op_type() != "Log"), "a logarithm came");
+        Reference.execute(graph, inputs, attrs)
+    }
+}
+
+impl Backend for NoLog {
+    type Tensor = Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn runs_primitive(&self, op: bb::Primitive) -> bool {
+        op != bb::Primitive::Log
+    }
+
+    fn to_host(&self, x: &Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+/// A model of one node.
+fn one(op: &str) -> Module {
+    let graph = GraphProto {
+        name: Some("g".to_owned()),
+        node: vec![bb_tests::model::node(op, &["x"], &["y"])],
+        input: vec![bb_tests::model::value("x", 1, &["2", "3"])],
+        output: vec![bb_tests::model::untyped("y")],
+        ..GraphProto::default()
+    };
+    Module::from_bytes(bb_tests::model::serialized(graph)).unwrap()
+}
+
+/// By itself and below a layer; as the operator, and as what another one is lowered to.
+#[test]
+fn a_primitive_that_a_compiler_does_not_run_is_known_before_a_run() {
+    use bb_layers as _;
+    for name in ["no-log", "metrics+no-log"] {
+        let on = bb::backend(name).unwrap();
+        let x = on.tensor(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        for (op, runs) in [("Exp", true), ("Softmax", true), ("Log", false), ("LogSoftmax", false)] {
+            let coverage = bb::coverage::Coverage::of(&one(op), on.runtime());
+            let told = coverage.to_string().contains("needs `log`, which the backend does not run");
+            assert_eq!(told, !runs, "{name} {op}: {coverage}");
+            assert_eq!(deployed(&on, one(op)).is_ok(), runs, "{name} {op}");
+            let compiled = on.compile(one(op), &bb::CompileOptions::default()).unwrap();
+            let result = compiled.run(&[Some(&x)]);
+            assert_eq!(result.is_ok(), runs, "{name} {op}");
+            if let Err(error) = result {
+                let text = bb::error::causes(&error);
+                assert!(text.contains(&format!("({op})")) && text.contains("does not run `log`"), "{text}");
+                assert_eq!(error.kind(), bb::ErrorKind::Unsupported);
+            }
+        }
+        assert!(on.log(&x).is_err(), "{name}");
+    }
+}
+
+mod suite_of_a_compiler_without_logarithms {
+    bb::conformance!(super::NoLog, cases = 40);
+}

@@ -329,7 +329,7 @@ fn an_error_of_an_own_method_is_no_reason_to_go_on() {
 /// The pages show both ways to write `dispatch`.
 #[test]
 fn an_own_dispatch_may_call_the_default_execute() {
-    let bools = bb::trace(&[("x", DataType::F32, &[2, 2])], |on, inputs| {
+    let moved = bb::trace(&[("x", DataType::F32, &[2, 2])], |on, inputs| {
         let [x] = inputs else { return Ok(vec![]) };
         Ok(vec![on.transpose(&on.reshape(x, &[4, 1])?, &[1, 0])?])
     });
@@ -338,7 +338,7 @@ fn an_own_dispatch_may_call_the_default_execute() {
         let on = started(&chip);
         let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
         assert_eq!(dispatched(&on, &graph(DataType::F32), &x).as_slice::<f32>().unwrap(), EXPECTED);
-        let y = dispatched(&on, bools.as_ref().unwrap(), &x);
+        let y = dispatched(&on, moved.as_ref().unwrap(), &x);
         assert_eq!((y.shape(), y.as_slice::<f32>().unwrap()), (&[1, 4][..], &[1f32, 2., 3., -4.][..]));
         let ids = on.tensor(&[2], &[1i64, 2]).unwrap();
         let inputs = HashMap::from([("ids".to_owned(), ids)]);

@@ -14,6 +14,9 @@ use bb_ir::op::Primitive;
 ///
 /// If the test fails.
 pub fn element_types(on: &Subject<'_>) {
+    if let Err(error) = bb_core::runtime::check_types("under test", on.types()) {
+        panic!("{}", bb_core::error::causes(&error));
+    }
     for &op in Primitive::ALL.iter().filter(|op| on.runs(**op)) {
         let main = if op == Primitive::Where { 1 } else { 0 };
         for &dtype in DataType::ALL {

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// Every backend with `#[derive(bb::Backend)]` is one, and every layer.
 #[diagnostic::on_unimplemented(
-    message = "no layer can stand on `{Self}`: `bb::InnerBackend` is not implemented for it",
+    message = "`{Self}` is not a derived backend: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
     note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
 )]

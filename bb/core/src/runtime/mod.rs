@@ -46,7 +46,7 @@ pub use declared::{Created, Declared, DerivedEnum, DerivedStruct, IsBackend, Reg
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
-pub use open::{Device, Listed, OpenOptions, Start, check_threads, most_threads};
+pub use open::{Device, Listed, OpenOptions, Start, check_threads, check_types, most_threads};
 pub use registry::{
     LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, linked_backends,
     supports_device,

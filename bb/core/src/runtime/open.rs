@@ -371,7 +371,7 @@ pub(super) fn checked(
 /// # Errors
 ///
 /// [`Error::Unavailable`] if one is missing.
-pub(super) fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error> {
+pub fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error> {
     let has_integers = types.has(DataType::I32) || types.has(DataType::I64);
     if types.has(DataType::F32) && types.has(DataType::Bool) && has_integers {
         return Ok(());
