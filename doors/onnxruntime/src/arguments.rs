@@ -1,7 +1,7 @@
 //! Arguments of calls: pointers as references, texts and lists, and places for results.
 
 use crate::error::CallError;
-use crate::status::{Result, quiet};
+use crate::status::Result;
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
@@ -100,18 +100,6 @@ impl<T> OutPlace<*mut T> {
     }
 }
 
-/// Drops an object that [`OutPlace::give`] made.
-///
-/// # Safety
-///
-/// The pointer is null, or was made so and not dropped.
-pub(crate) unsafe fn drop_object<T>(object: *mut T) {
-    if !object.is_null() {
-        // SAFETY: the caller says so.
-        quiet((), || drop(unsafe { Box::from_raw(object) }));
-    }
-}
-
 /// Returns extents as numbers that are not negative.
 ///
 /// # Errors
@@ -127,19 +115,3 @@ pub(crate) unsafe fn shape(first: *const i64, rank: usize) -> Result<Vec<usize>>
     let extent = |&extent: &i64| usize::try_from(extent).map_err(|_| CallError::Extent { extent });
     extents.iter().map(extent).collect()
 }
-
-/// Defines functions that release an object, or do nothing for null.
-macro_rules! releases {
-    ($($name:ident($ty:ty);)*) => {$(
-        /// Releases an object.
-        ///
-        /// # Safety
-        ///
-        /// The pointer is null, or this library made the object and it has not been released.
-        pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
-            // SAFETY: the caller says so.
-            unsafe { $crate::arguments::drop_object(object) }
-        }
-    )*};
-}
-pub(crate) use releases;

@@ -2,12 +2,13 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
-use crate::arguments::{OutPlace, object, releases, text};
+use crate::arguments::{OutPlace, object, text};
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
+use crate::release::{quiet, releases};
 use crate::run_options::OrtRunOptions;
 use crate::session::{OrtSession, SessionModel};
-use crate::status::{Result, functions, quiet};
+use crate::status::{Result, functions};
 use crate::value::{HeldValue, OrtValue};
 use std::ffi::c_char;
 use std::ptr::null_mut;

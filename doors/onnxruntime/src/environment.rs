@@ -5,10 +5,11 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, own};
-use crate::arguments::{OutPlace, bytes, list, object, releases};
+use crate::arguments::{OutPlace, bytes, list, object};
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::memory::OrtMemoryInfo;
+use crate::release::releases;
 use crate::status::{Result, functions};
 use crate::threads::{Create, Join, ThreadFunctions};
 use std::ffi::{CString, c_char, c_int, c_void};

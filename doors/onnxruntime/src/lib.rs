@@ -24,6 +24,7 @@ mod memory;
 mod metadata;
 mod options;
 mod pairs;
+mod release;
 mod run_options;
 mod session;
 mod status;

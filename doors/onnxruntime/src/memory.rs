@@ -1,8 +1,9 @@
 //! Kinds of memory. Values are in the host's memory with every backend.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, bytes, object, releases};
+use crate::arguments::{OutPlace, bytes, object};
 use crate::error::CallError;
+use crate::release::releases;
 use crate::status::{Result, functions};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};

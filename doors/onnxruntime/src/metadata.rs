@@ -2,7 +2,8 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
-use crate::arguments::{OutPlace, bytes, object, releases};
+use crate::arguments::{OutPlace, bytes, object};
+use crate::release::releases;
 use crate::status::{Result, functions};
 use bb::ir::proto::{GraphProto, ModelProto};
 use std::ffi::c_char;

@@ -1,11 +1,12 @@
 //! Options of sessions.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, bytes, list, object, releases, text};
+use crate::arguments::{OutPlace, bytes, list, object, text};
 use crate::environment::threads;
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::pairs::OrtKeyValuePairs;
+use crate::release::releases;
 use crate::status::{Result, functions, guarded};
 use crate::threads::{Create, Join, ThreadFunctions};
 use crate::value::{HeldValue, OrtValue};

@@ -1,8 +1,8 @@
 //! Texts by name: `OrtKeyValuePairs`. Its functions cannot fail, so that null and texts that are not UTF-8 are ignored.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, releases};
-use crate::status::quiet;
+use crate::arguments::OutPlace;
+use crate::release::{quiet, releases};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;

@@ -1,7 +1,8 @@
 //! Options of runs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, bytes, object, releases};
+use crate::arguments::{OutPlace, bytes, object};
+use crate::release::releases;
 use crate::status::{Result, functions};
 use bb::CancelToken;
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::error::CallError;
+use crate::release::releases;
 use bb_core::runtime::catch;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
@@ -34,11 +35,6 @@ pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
         Ok(()) => null_mut(),
         Err(error) => failed(&error),
     }
-}
-
-/// Runs `f`, which cannot report; a panic ends it, and `otherwise` is returned.
-pub(crate) fn quiet<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
-    catch(f).unwrap_or(otherwise)
 }
 
 /// Defines functions of the table.

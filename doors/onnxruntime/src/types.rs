@@ -1,9 +1,10 @@
 //! Types of inputs, outputs and values.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{OutPlace, list, object, releases, text};
+use crate::arguments::{OutPlace, list, object, text};
 use crate::elements::{number, of_number};
 use crate::error::CallError;
+use crate::release::releases;
 use crate::status::{Result, functions};
 use bb::ir::graph::{Dim, ValueType};
 use std::ffi::{CString, c_char, c_int};

@@ -3,9 +3,10 @@
 
 use super::OrtSession;
 use super::load::{Source, load};
-use crate::arguments::{OutPlace, list, object, releases};
+use crate::arguments::{OutPlace, list, object};
 use crate::environment::OrtEnv;
 use crate::options::{OrtSessionOptions, PathChar, path};
+use crate::release::releases;
 use crate::status::{Result, functions};
 use bytes::Bytes;
 use std::ffi::c_void;

@@ -3,8 +3,9 @@
 
 use super::{HeldValue, OrtValue};
 use crate::allocator::OrtAllocator;
-use crate::arguments::{OutPlace, list, object, releases};
+use crate::arguments::{OutPlace, list, object};
 use crate::error::CallError;
+use crate::release::releases;
 use crate::status::{Result, functions};
 use crate::types::{OrtTypeInfo, kinds};
 use bb::DataType;
