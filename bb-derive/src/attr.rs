@@ -128,7 +128,11 @@ impl Options {
         let option = key.to_string();
         let duplicate = seen.contains(&key);
         if duplicate {
-            ctxt.error(&key, format_args!("`{option}` is given twice; remove one"));
+            let mend = match option.as_str() {
+                "options" | "extensions" | "vendors" | "instances" => "write one list",
+                _ => "remove one",
+            };
+            ctxt.error(&key, format_args!("`{option}` is given twice; {mend}"));
         }
         // The value of a duplicate option is parsed too, because it may also be wrong.
         let first = !duplicate;
@@ -318,6 +322,12 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
             return Err(syn::Error::new(name.span(), message));
         }
         return Ok(OpenOption { name, own: None });
+    }
+    if COMMON.contains(&name.to_string().as_str()) || name == "narrow_floats" {
+        let message = format_args!(
+            "`{name}` is an option of all programs: choose another name, or write `options({name})`"
+        );
+        return Err(syn::Error::new(name.span(), message));
     }
     let (colon, kind) = (parsed::<Token![:]>(input, wrong)?, parsed::<Ident>(input, wrong)?);
     let equals: Token![=] = parsed(input, wrong)?;

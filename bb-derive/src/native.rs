@@ -113,6 +113,13 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
 
 /// Expands `#[bb::layer]`: lists the methods that the `impl` of `bb::Layer` contains.
 pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
+    // With the `impl`, rustc would also report each operation as missing.
+    if let Ok(Impl { of, .. }) = Impl::parse.parse2(item.clone())
+        && of.segments.last().is_some_and(|last| last.ident == "Backend")
+    {
+        let message = "a layer has an `impl bb::Layer`, which has the same methods: write `bb::Layer` instead of `bb::Backend`";
+        return syn::Error::new_spanned(of, message).into_compile_error();
+    }
     attribute(options, item, |parsed, options, ctxt| {
         let Impl { generics, of, on, bounds, .. } = parsed;
         if of.segments.last().is_none_or(|last| last.ident != "Layer") {

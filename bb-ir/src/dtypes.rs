@@ -11,6 +11,7 @@ use crate::DataType;
 /// let types = DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool]);
 /// assert!(types.has(DataType::I32) && !types.has(DataType::I64));
 /// assert_eq!(types.to_string(), "f32, i32, bool");
+/// assert_eq!(types, DataType::F32 | DataType::I32 | DataType::Bool);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DataTypes(u32);
@@ -52,6 +53,30 @@ impl DataTypes {
     /// Iterates over the types, sorted by ONNX's number.
     pub fn iter(self) -> impl Iterator<Item = DataType> {
         DataType::ALL.iter().copied().filter(move |&dtype| self.has(dtype))
+    }
+}
+
+impl std::ops::BitOr<DataType> for DataType {
+    type Output = DataTypes;
+
+    fn bitor(self, other: DataType) -> DataTypes {
+        DataTypes::of(&[self, other])
+    }
+}
+
+impl std::ops::BitOr<DataType> for DataTypes {
+    type Output = DataTypes;
+
+    fn bitor(self, other: DataType) -> DataTypes {
+        self.and(DataTypes::of(&[other]))
+    }
+}
+
+impl std::ops::BitOr for DataTypes {
+    type Output = DataTypes;
+
+    fn bitor(self, other: DataTypes) -> DataTypes {
+        self.and(other)
     }
 }
 

@@ -44,12 +44,27 @@ macro_rules! conformance {
              where `cases` is a text, a number or `none`"
         ));
     };
+    () => {
+        ::core::compile_error!("write the backend that is tested: `bb::conformance!(MyBackend)`");
+    };
+    ($make:expr; $($rest:tt)*) => {
+        ::core::compile_error!("write commas between the options: `bb::conformance!(MyBackend, cases = 10)`");
+    };
+    ($make:expr, $option:ident : $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!("write `", ::core::stringify!($option), " = …`, with `=`"));
+    };
     ($name:ident, $($rest:tt)+) => {
         mod $name {
             #[allow(unused_imports, reason = "the expression may need none of them")]
             use super::*;
             $crate::conformance!($($rest)+);
         }
+    };
+    ($make:expr, $($rest:tt)+) => {
+        ::core::compile_error!(
+            "a name for the tests is an identifier before the backend, and options stand behind it: \
+             `bb::conformance!(wide, MyBackend::wide(), types = [F32, I64, Bool], cases = 10)`"
+        );
     };
 }
 

@@ -168,7 +168,11 @@ pub fn assert_unsupported<T, E: std::error::Error + 'static>(
 ) {
     let method = op.spec().method;
     let Err(error) = result else {
-        panic!("`{method}` was not refused, though the backend takes it on none of {types:?}");
+        let mut types = types.to_vec();
+        types.dedup();
+        panic!(
+            "`{method}` succeeded, but `fn types` lacks {types:?}: declare it, or return an error that names it"
+        );
     };
     let text = bb_core::error::causes(&error);
     let operation = has_word(&text, method) || has_word(&text, op.spec().name);

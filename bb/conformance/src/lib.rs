@@ -70,6 +70,10 @@ macro_rules! __for_each_topic {
 #[macro_export]
 macro_rules! __conformance {
     ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+        fn write_conformance_outside_of_functions() {}
+        // In a function, this does not find the function above, and the tests would not run.
+        #[allow(unused_imports, reason = "it only tells where it stands")]
+        use self::write_conformance_outside_of_functions as _;
         $crate::__private::for_each_primitive!($crate::__conformance_cases, $make);
         $crate::__for_each_topic!($crate::__conformance_topics, $make);
         $crate::__conformance_types!($make; $($dtype)*);
@@ -95,6 +99,12 @@ macro_rules! __conformance_types {
 #[macro_export]
 macro_rules! __conformance_onnx {
     ($make:expr; none) => {};
+    ($make:expr; [$($any:tt)*]) => {
+        ::core::compile_error!("`cases` is a text, a number or `none`, as in `cases = \"node/\"`");
+    };
+    ($make:expr; $any:ident) => {
+        ::core::compile_error!("`cases` is a text, a number or `none`, as in `cases = \"node/\"`");
+    };
     ($make:expr; $($chosen:literal)?) => {
         #[test]
         fn onnx() {

@@ -2,7 +2,7 @@
 
 pub use crate::call::{Operands, no_more_params, only};
 pub use crate::contract::OnnxValue;
-pub use crate::forward::{Types, kept, one_node};
+pub use crate::forward::{Types, kept, once, one_node};
 pub use crate::plan::{compile_whole_graph, execute_itself as execute_planned};
 pub use bb_derive::{at, vendor_rows};
 pub use bb_ir as ir;

@@ -37,7 +37,9 @@ use bb_ir::ErrorKind;
 use bb_ir::text::{listed, sentence, shown};
 
 /// The error of a graph, a call or a backend.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` writes the message and its causes, because Rust prints it if `main` returns an error.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A tensor, a graph or a frame was refused.
@@ -598,6 +600,22 @@ pub enum Error {
         linked: Vec<String>,
     },
 
+    /// The name of layers on a backend is not in the right order, or a part of it is missing.
+    #[error("`{name}`: {problem}", name = shown(.name), problem = shown(.problem))]
+    Stack {
+        /// The requested name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+
+    /// A backend that combines several others was given two of one name.
+    #[error("two of the backends are called `{name}`: list it once, or start one of them under another name", name = shown(.name))]
+    MemberTwice {
+        /// The name.
+        name: String,
+    },
+
     /// Two linked layers have the same name.
     #[error("two linked layers are called `{name}`: rename one, or leave one out")]
     DuplicateLayer {
@@ -705,6 +723,13 @@ pub enum Error {
         nearest: Option<String>,
         /// The options that there are.
         takes: Vec<String>,
+    },
+
+    /// An option that all programs set by a method was given as a backend's own.
+    #[error("`{option}` is not an option of the backend's own: write `.with_{option}(…)`", option = shown(.option))]
+    CommonOption {
+        /// The option.
+        option: String,
     },
 
     /// An option has a value that is not of its type.
@@ -907,6 +932,10 @@ pub enum Error {
         /// The method of the primitive.
         op: &'static str,
     },
+
+    /// The function that a backend gives to `forward_to_execute!` calls `execute` of the same backend, without end.
+    #[error("the function of `forward_to_execute!` calls `execute` of its own backend again and again")]
+    EndlessExecute,
 
     /// A backend does not have a service.
     #[error("backend `{backend}` does not offer the service `{service}`")]
@@ -1140,6 +1169,12 @@ impl Error {
     #[cold]
     pub fn excluded(expected: &'static str) -> Error {
         Error::Internal(Internal::State { expected })
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&causes(self))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::trace::one_node_graph;
 use crate::{Backend, BackendAttrs, DataType, Error, Outputs, Tensor};
 use bb_ir::op::{Param, Primitive};
 use bb_ir::proto::GraphProto;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Runs one primitive as a graph of one node through [`Backend::execute`].
@@ -94,6 +95,40 @@ pub fn kept<B: Backend + ?Sized>(
     }
 }
 
+thread_local! {
+    /// How many functions of `forward_to_execute!` the thread is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The most functions of `forward_to_execute!` that may call each other. More are a function that calls `execute` of its own backend.
+const MOST_DEEP: usize = 32;
+
+/// Runs the function of a backend for whole graphs. Without the bound, one that calls itself would end the process.
+///
+/// # Errors
+///
+/// [`Error::EndlessExecute`]; those of the function.
+pub fn once<B: Backend + ?Sized, R>(
+    on: &B,
+    run: impl FnOnce() -> Result<R, B::Error>,
+) -> Result<R, B::Error> {
+    /// Counts down, also after a panic.
+    struct Leave(usize);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+        }
+    }
+    let _of_this_backend = on;
+    let depth = DEPTH.get();
+    if depth >= MOST_DEEP {
+        return Err(Error::EndlessExecute.into());
+    }
+    let _leave = Leave(depth);
+    DEPTH.set(depth + 1);
+    run()
+}
+
 /// Writes the operations and `execute` for a backend that runs whole graphs.
 ///
 /// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations, `execute`, a
@@ -111,6 +146,14 @@ pub fn kept<B: Backend + ?Sized>(
 /// backend that has kernels for the other operations.
 #[macro_export]
 macro_rules! forward_to_execute {
+    (Self::$run:ident() $($list:tt)*) => {
+        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($run), "`, without parentheses"));
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
+    ($run:ident $($list:tt)*) => {
+        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($run), "`, the path of the function"));
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
     ($run:path) => {
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
         $crate::__forward_execute!($run);
@@ -198,6 +241,18 @@ macro_rules! forward_to_execute {
 /// ```
 #[macro_export]
 macro_rules! forward_to_call {
+    (Self::$call:ident()) => {
+        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($call), "`, without parentheses"));
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
+    ($call:ident) => {
+        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($call), "`, the path of the function"));
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
+    ($call:path; $($list:tt)*) => {
+        ::core::compile_error!("`forward_to_call!` takes no list, because it forwards every operation: write `bb::forward_to_call!(Self::call);`");
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
     ($call:path) => {
         $crate::__private::for_each_primitive!($crate::__forward_all, $call);
     };
@@ -221,7 +276,9 @@ macro_rules! __forward_execute {
         > {
             match $crate::__private::kept(self, graph, inputs, attrs) {
                 ::core::result::Result::Ok(ran) => ran,
-                ::core::result::Result::Err(inputs) => $run(self, graph, inputs, attrs),
+                ::core::result::Result::Err(inputs) => {
+                    $crate::__private::once(self, || $run(self, graph, inputs, attrs))
+                }
             }
         }
     };
@@ -284,9 +341,17 @@ macro_rules! forward_method {
             $( ($method) => {
                 $crate::__forward_one!([$crate::__private::one_node] $name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output);
             }; )*
+            $( ($name) => {
+                ::core::compile_error!(::core::concat!(
+                    "write `", ::core::stringify!($method), "`, the method of `", ::core::stringify!($name), "`"
+                ));
+            }; )*
+            (where) => {
+                ::core::compile_error!("write `r#where`, because `where` is a word of Rust");
+            };
             ($dollar other:ident) => {
                 ::core::compile_error!(::core::concat!(
-                    "`", ::core::stringify!($dollar other), "` is not a primitive, so there is nothing to forward: remove it"
+                    "`", ::core::stringify!($dollar other), "` is not a primitive: write the method of one, as in `exp`, or remove it"
                 ));
             };
         }

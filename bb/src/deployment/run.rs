@@ -229,6 +229,7 @@ impl Program {
         for (position, output) in node.outputs.iter().enumerate() {
             match (output, results.next()) {
                 (Some(value), Some(result)) => {
+                    check_result(graph, *value, &node.op_type, position, &result)?;
                     named.insert(graph.name_of(*value).to_owned(), result);
                 }
                 (None, _) => {}
@@ -271,4 +272,25 @@ impl Program {
         };
         self.graph().outputs.iter().map(output).collect()
     }
+}
+
+/// Compares a result of a component with what the graph says of it.
+///
+/// # Errors
+///
+/// [`Error::WrongResult`] if the element type differs, or an extent that is known.
+fn check_result(graph: &Graph, value: ValueId, op: &str, index: usize, result: &Value) -> Result<(), Error> {
+    let ty = graph.values.get(value.index()).map(|value| &value.ty);
+    let Some(ValueType::Tensor { dtype, shape }) = ty else { return Ok(()) };
+    let known = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
+    let expected: Option<Vec<Option<usize>>> = shape.as_ref().map(|dims| dims.iter().map(known).collect());
+    let fits = expected.as_ref().is_none_or(|expected| {
+        expected.len() == result.shape().len()
+            && expected.iter().zip(result.shape()).all(|(expected, got)| expected.is_none_or(|n| n == *got))
+    });
+    if fits && *dtype == result.dtype() {
+        return Ok(());
+    }
+    let expected = expected.unwrap_or_else(|| result.shape().iter().copied().map(Some).collect());
+    Err(bb_core::WrongResult::of_values(op, index, (*dtype, expected), (result.dtype(), result.shape())))
 }

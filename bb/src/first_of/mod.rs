@@ -91,17 +91,15 @@ impl FirstOf {
     ///
     /// # Errors
     ///
-    /// [`Error::NoMembers`] if there is none; [`Error::DuplicateBackend`] if two have the same name.
+    /// [`Error::NoMembers`] if there is none; [`Error::MemberTwice`] if two have the same name.
     pub fn new(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
         let backends: Vec<BackendHandle> = backends.into_iter().collect();
         if backends.is_empty() {
             return Err(Error::NoMembers { name: named::NAME.to_owned() });
         }
         for (at, backend) in backends.iter().enumerate() {
-            let path = |of: &BackendHandle| of.runtime().path().to_owned();
-            if let Some(first) = backends.iter().take(at).find(|first| first.name() == backend.name()) {
-                let (name, first, second) = (backend.name().to_owned(), path(first), path(backend));
-                return Err(Error::DuplicateBackend { name, first, second });
+            if backends.iter().take(at).any(|first| first.name() == backend.name()) {
+                return Err(Error::MemberTwice { name: backend.name().to_owned() });
             }
         }
         let counters = Arc::new(Counters::of(backends.len()));

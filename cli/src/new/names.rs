@@ -65,7 +65,30 @@ const RESERVED: &[(&[&str], &str)] = &[
         "it is a keyword of Rust",
     ),
     (
-        &["alloc", "bb", "bb_cli", "core", "proc_macro", "ruzstd", "std", "test", "thiserror"],
+        &[
+            "alloc",
+            "bb",
+            "bb_cli",
+            "bb_conformance",
+            "bb_core",
+            "bb_cpu",
+            "bb_derive",
+            "bb_ir",
+            "bb_layers",
+            "bb_onnx",
+            "bb_onnx_cases",
+            "bb_onnx_microsoft",
+            "bb_onnx_ml",
+            "bb_onnx_training",
+            "bb_patterns",
+            "bb_pictures",
+            "core",
+            "proc_macro",
+            "ruzstd",
+            "std",
+            "test",
+            "thiserror",
+        ],
         "another crate in its build has this name",
     ),
     (&["build", "deps", "examples", "incremental"], "Cargo has a folder of this name in each build"),
@@ -96,7 +119,7 @@ mod tests {
         for name in ["", "2chip", "My", "a--b", "-a", "a b", "é", "a/b", ".."] {
             assert!(matches!(Names::of(name, []), Err(Error::CrateName { .. })), "{name}");
         }
-        for name in ["type", "unsized", "bb-cli", "proc_macro", "examples", "nul"] {
+        for name in ["type", "unsized", "bb-cli", "bb-core", "bb_layers", "proc_macro", "examples", "nul"] {
             assert!(matches!(Names::of(name, []), Err(Error::WordTaken { .. })), "{name}");
         }
     }

@@ -31,6 +31,7 @@ impl Error {
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
+            Error::EndlessExecute => ErrorKind::Device,
             Error::Layer { kind, .. } | Error::Loaded { kind, .. } => *kind,
             Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
             Error::Node { source, .. }
@@ -88,6 +89,9 @@ impl Error {
             | Error::BackendName { .. }
             | Error::NameTaken { .. }
             | Error::UnknownLayer { .. }
+            | Error::Stack { .. }
+            | Error::MemberTwice { .. }
+            | Error::CommonOption { .. }
             | Error::NoMembers { .. }
             | Error::NotMember { .. }
             | Error::DuplicateLayer { .. }

@@ -28,6 +28,18 @@ pub struct WrongResult {
 }
 
 impl WrongResult {
+    /// Returns the error for a result of another element type or other extents.
+    #[cold]
+    pub fn of_values(
+        op: &str,
+        index: usize,
+        (expected, expected_shape): (DataType, Vec<Option<usize>>),
+        (got, got_shape): (DataType, &[usize]),
+    ) -> Error {
+        let (op, got_shape) = (op.to_owned(), Shape::from_slice(got_shape));
+        Error::WrongResult(Box::new(WrongResult { op, index, expected, expected_shape, got, got_shape }))
+    }
+
     /// Returns the error for a result of another element type, with the extents that came.
     #[cold]
     pub(crate) fn of_type(op: &str, index: usize, expected: DataType, got: (DataType, &[usize])) -> Error {

@@ -325,6 +325,9 @@ pub(super) fn taken(
     for (name, value) in &options.own {
         let Some(own) = declared(name) else {
             let floats = OpenOption::NarrowFloats.name();
+            if takes.iter().any(|option| option.name() == name) || name == floats {
+                return Err(Error::CommonOption { option: name.clone() });
+            }
             let names = || takes.iter().map(|option| option.name());
             return Err(Error::UnknownOption {
                 backend: Some(backend),
@@ -376,8 +379,11 @@ pub fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error>
     if types.has(DataType::F32) && types.has(DataType::Bool) && has_integers {
         return Ok(());
     }
-    let problem =
-        format!("`fn types` declares {types}; every backend has at least f32, bool, and i32 or i64");
+    let declares = if types == DataTypes::NONE { "nothing".to_owned() } else { types.to_string() };
+    let problem = format!(
+        "`fn types` declares {declares}; every backend has at least f32, bool, and i32 or i64: \
+         `DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool])`"
+    );
     Err(Error::Unavailable { backend, source: problem.into() })
 }
 

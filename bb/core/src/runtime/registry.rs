@@ -264,6 +264,7 @@ impl Registry {
             return slot.open(options);
         }
         if is_stack(name) {
+            self.check_stack(name)?;
             return self
                 .stacked
                 .open(name, options, self.takes(name), |name, options| self.inner(name, options));
@@ -274,8 +275,41 @@ impl Registry {
         let (backend, options) = named::split(name, options)?;
         match self.slot(backend) {
             Some(slot) => slot.open(&options),
-            None => Err(unknown(name, self.entries().map(|entry| entry.name))),
+            None => Err(self.missing(name)),
         }
+    }
+
+    /// Returns the error for the name of a backend that is not linked.
+    fn missing(&self, name: &str) -> Error {
+        let part = named::backend_of(name);
+        let is_layer = super::stack::LayerRegistration::all().iter().any(|layer| layer.name == part);
+        match is_layer {
+            true => {
+                let problem = format!("`{part}` is a layer, and a backend stands last, as in `{part}+cpu`");
+                Error::Stack { name: name.to_owned(), problem }
+            }
+            false => unknown(name, self.entries().map(|entry| entry.name)),
+        }
+    }
+
+    /// Checks that the parts of a name before the last one are not backends, and that none is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stack`].
+    fn check_stack(&self, name: &str) -> Result<(), Error> {
+        let parts = named::stack(name);
+        let wrong = |problem| Err(Error::Stack { name: name.to_owned(), problem });
+        if parts.iter().any(|part| part.is_empty()) {
+            return wrong("a name is missing beside `+`".to_owned());
+        }
+        let layers = super::stack::LayerRegistration::all();
+        for part in parts.iter().rev().skip(1).map(|part| named::backend_of(part)) {
+            if self.slot(part).is_some() && !layers.iter().any(|layer| layer.name == part) {
+                return wrong(format!("`{part}` is a backend, which stands last, behind the layers"));
+            }
+        }
+        Ok(())
     }
 
     /// Constructs the backend called `name` as its author wrote it, without the element types that the runtime adds: for its tests.
@@ -295,8 +329,7 @@ impl Registry {
             return combined.erased(self, name, options);
         }
         let (backend, options) = named::split(name, options)?;
-        let linked = || self.entries().map(|entry| entry.name);
-        let slot = self.slot(backend).ok_or_else(|| unknown(name, linked()))?;
+        let slot = self.slot(backend).ok_or_else(|| self.missing(name))?;
         let slot = &*slot;
         open::taken(slot.registration.name, slot.registration.options, &options)?;
         let options = slot.resolved(&options);
