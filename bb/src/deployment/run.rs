@@ -6,7 +6,7 @@ use super::target::Part;
 use crate::placement::Placement;
 use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value};
 use bb_ir::TensorData;
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -292,5 +292,5 @@ fn check_result(graph: &Graph, value: ValueId, op: &str, index: usize, result: &
         return Ok(());
     }
     let expected = expected.unwrap_or_else(|| result.shape().iter().copied().map(Some).collect());
-    Err(bb_core::WrongResult::of_values(op, index, (*dtype, expected), (result.dtype(), result.shape())))
+    Err(crate::WrongResult::of_values(op, index, (*dtype, expected), (result.dtype(), result.shape())))
 }
