@@ -150,10 +150,6 @@ macro_rules! forward_to_execute {
         ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($run), "`, without parentheses"));
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
     };
-    ($run:ident $($list:tt)*) => {
-        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($run), "`, the path of the function"));
-        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
-    };
     ($run:path) => {
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
         $crate::__forward_execute!($run);
@@ -243,10 +239,6 @@ macro_rules! forward_to_execute {
 macro_rules! forward_to_call {
     (Self::$call:ident()) => {
         ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($call), "`, without parentheses"));
-        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
-    };
-    ($call:ident) => {
-        ::core::compile_error!(::core::concat!("write `Self::", ::core::stringify!($call), "`, the path of the function"));
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
     };
     ($call:path; $($list:tt)*) => {
