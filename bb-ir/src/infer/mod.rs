@@ -44,8 +44,8 @@ pub use windows::{Padding, Step, windows};
 /// The building blocks of operators' rules: a node as a rule sees it, and arithmetic of extents that may be unknown.
 pub mod rule {
     pub use super::symbolic::{
-        At, Contents, Entry, Types, axis, divided, either, extent, known, product, scaled, shifted, sum,
-        tensor, told,
+        Contents, Entry, NodeFacts, Types, axis, divided, either, extent, known, product, scaled, shifted,
+        sum, tensor, told,
     };
 }
 

@@ -1,6 +1,6 @@
 //! Facts about operators for checking and inference, which do not know operators by name.
 
-use super::rule::{At, Types};
+use super::rule::{NodeFacts, Types};
 use crate::DataType;
 use crate::graph::Node;
 use crate::op::Primitive;
@@ -55,7 +55,7 @@ pub enum Rule {
     /// The extents that all operands broadcast to, and truth values.
     Truth,
     /// A function; results that it omits are unknown.
-    By(fn(At<'_>) -> Option<Types>),
+    By(fn(NodeFacts<'_>) -> Option<Types>),
     /// The subgraphs.
     ControlFlow(ControlFlow),
 }

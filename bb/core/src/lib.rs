@@ -26,7 +26,6 @@ pub mod gradient;
 pub mod ir;
 #[doc(hidden)]
 pub mod layer;
-mod made;
 #[doc(hidden)]
 pub mod narrow;
 pub mod number;
@@ -38,6 +37,7 @@ pub mod profile;
 #[doc(hidden)]
 pub mod runtime;
 mod service;
+mod single_flight;
 mod sync;
 pub mod trace;
 mod wire;

@@ -8,7 +8,7 @@ use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::attention::{by_heads, with_cached};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -212,7 +212,7 @@ pub(super) fn cut<B: Ops + ?Sized>(
 }
 
 /// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
-fn merged_types(at: At<'_>) -> Option<Types> {
+fn merged_types(at: NodeFacts<'_>) -> Option<Types> {
     let quantised = at.node.op_type == "QAttention";
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     let width = at.dims(1).and_then(|w| w.get(1)).cloned().unwrap_or(Dim::Unknown);
@@ -322,7 +322,7 @@ pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 }
 
 /// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
-fn multi_head_attention_types(at: At<'_>) -> Option<Types> {
+fn multi_head_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     // `[batch, length, heads, parts, size]` where they are packed.
     let part = |x: &[Dim]| match x {

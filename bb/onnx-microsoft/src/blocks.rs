@@ -7,7 +7,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -30,7 +30,7 @@ fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
 const INTEGERS: i64 = 4;
 
 /// The product of a matrix of few bits: the attribute `N` gives the number of columns.
-fn matmul_n_bits_types(at: At<'_>) -> Option<Types> {
+fn matmul_n_bits_types(at: NodeFacts<'_>) -> Option<Types> {
     let columns = rule::extent(at.int("N", -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
@@ -74,7 +74,7 @@ fn block_of<B: Ops + ?Sized>(on: &B, extent: usize, block: usize) -> Result<B::T
 }
 
 /// `GatherBlockQuantized`: entries of a table, whose last axis may hold several numbers in a byte.
-fn gather_block_quantized_types(at: At<'_>) -> Option<Types> {
+fn gather_block_quantized_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
         let along = rule::axis(at.int("gather_axis", 0)?, data.len())?;
@@ -219,7 +219,7 @@ const FOUR_BITS: [[f32; 16]; 2] = [
 ];
 
 /// `MatMulBnb4`: `N` gives the number of columns, or `K` if the matrix is not transposed.
-fn matmul_bnb4_types(at: At<'_>) -> Option<Types> {
+fn matmul_bnb4_types(at: NodeFacts<'_>) -> Option<Types> {
     let columns = rule::extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))

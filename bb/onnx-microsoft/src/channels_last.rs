@@ -7,7 +7,7 @@ use bb_core::Tensor;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 use bb_onnx::shared::window;
 
@@ -53,18 +53,21 @@ pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Opt
 }
 
 /// Applies `f` to the extents of the operand, whose channels may be last.
-pub(super) fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+pub(super) fn last_or_second(
+    at: NodeFacts<'_>,
+    f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>,
+) -> Option<Vec<Dim>> {
     let x = at.dims(0)?;
     if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
 }
 
 /// A convolution whose channels are last, except in the filters.
-fn conv_types(at: At<'_>) -> Option<Types> {
+fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
 }
 
 /// A convolution whose channels are last, also in the filters.
-fn channels_last_conv_types(at: At<'_>) -> Option<Types> {
+fn channels_last_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [count, kernel @ .., channels] = at.dims(1)? else { return None };
         let weights = [&[count.clone(), channels.clone()], kernel].concat();
@@ -94,7 +97,7 @@ pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `NhwcMaxPool`: the channels last.
-fn pool_types(at: At<'_>) -> Option<Types> {
+fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::pool_shape(at, x))))
 }
 
@@ -120,7 +123,7 @@ fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
 }
 
 /// Pooling of all that is between the first dimension and the last, the channels.
-fn global_pool_types(at: At<'_>) -> Option<Types> {
+fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, window::global_pool_shape)))
 }
 

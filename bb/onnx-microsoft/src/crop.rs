@@ -6,7 +6,7 @@ use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -26,7 +26,7 @@ struct Places<T> {
 }
 
 /// `CropAndResize`: an image for each box, of a size that is operand 3.
-fn crop_and_resize_types(at: At<'_>) -> Option<Types> {
+fn crop_and_resize_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         let size = at.extents(3).filter(|size| size.len() == 2).unwrap_or_else(|| vec![Dim::Unknown; 2]);

@@ -6,7 +6,7 @@ use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
@@ -21,7 +21,7 @@ operators! {
 }
 
 /// `NGramRepeatBlock`: like the scores, which are operand 1.
-fn ngram_repeat_block_types(at: At<'_>) -> Option<Types> {
+fn ngram_repeat_block_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(1).clone()])
 }
 
@@ -66,7 +66,7 @@ fn vector<'a>(call: &Call<'a, TensorData>, index: usize) -> Result<&'a [i64], Er
 }
 
 /// A vector whose extent depends on the elements, and the second result, of one element.
-fn bifurcation_types(at: At<'_>) -> Option<Types> {
+fn bifurcation_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![
         rule::tensor(at.dtype(1), Some(vec![Dim::Unknown])),
         rule::tensor(at.dtype(2), at.dims(2).map(<[Dim]>::to_vec)),
@@ -130,7 +130,7 @@ fn matched(source: &[i64], tokens: &[i64], sizes: std::ops::RangeInclusive<usize
 }
 
 /// `DynamicTimeWarping`: a path of points.
-fn warping_types(at: At<'_>) -> Option<Types> {
+fn warping_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), Some(vec![Dim::Known(2), Dim::Unknown]))
 }
 

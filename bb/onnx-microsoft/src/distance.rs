@@ -5,7 +5,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -31,7 +31,7 @@ const METRICS: [&str; 12] = [
 ];
 
 /// `CDist`: a row for each of one matrix, a column for each of the other.
-fn cdist_types(at: At<'_>) -> Option<Types> {
+fn cdist_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([rows, _], [columns, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some(vec![rows.clone(), columns.clone()])

@@ -6,7 +6,7 @@ use bb_core::ext::{Ops, math, types};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::Attributes;
 use bb_onnx::shared::operators;
 use bb_onnx::shared::{normalize, window};
@@ -64,7 +64,7 @@ fn by_attributes<B: Ops + ?Sized>(
     activated(on, call, &x, name, [alpha?, beta?, gamma?])
 }
 
-fn fused_conv_types(at: At<'_>) -> Option<Types> {
+fn fused_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn by_list<B: Ops + ?Sized>(
     activated(on, call, &x, name, [param(0), param(1), param(2)])
 }
 
-fn fused_gemm_types(at: At<'_>) -> Option<Types> {
+fn fused_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     normalize::gemm_types(at)
 }
 
@@ -145,7 +145,7 @@ impl Moved {
 }
 
 /// `FusedMatMul`: of operands whose dimensions trade places first.
-fn fused_matmul_types(at: At<'_>) -> Option<Types> {
+fn fused_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
     let side = |input: usize, moved: Moved| {
         let mut x = at.dims(input)?.to_vec();
         moved.apply(&mut x);

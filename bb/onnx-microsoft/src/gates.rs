@@ -8,7 +8,7 @@ use bb_core::ext::{Extent, Extents, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -187,7 +187,7 @@ pub(crate) fn branchwise_rms_norm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `HyperConnectionPreMix`: one stream of several.
-fn pre_mix_types(at: At<'_>) -> Option<Types> {
+fn pre_mix_types(at: NodeFacts<'_>) -> Option<Types> {
     let branches = at.int("num_branches", 0)?;
     let shape = |x: &[Dim]| match x {
         [before @ .., _, width] if branches == 0 => Some([before, std::slice::from_ref(width)].concat()),
@@ -228,7 +228,7 @@ pub(crate) fn post_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
 }
 
 /// `LinearAttentionGate`: two results with the types of the operands that they are computed from.
-fn linear_attention_gate_types(at: At<'_>) -> Option<Types> {
+fn linear_attention_gate_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(3).clone()])
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn linear_attention_gate<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
 }
 
 /// `EngramGate`: two results like the keys.
-fn engram_gate_types(at: At<'_>) -> Option<Types> {
+fn engram_gate_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(0).clone()])
 }
 

@@ -9,7 +9,7 @@ use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -32,7 +32,7 @@ pub(super) struct Extents {
 }
 
 /// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for new positions.
-pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
+pub(super) fn group_query_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
         return None;

@@ -4,7 +4,7 @@ use super::only;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -62,7 +62,7 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
 }
 
 /// `MurmurHash3`: numbers of 32 bits.
-fn murmur_hash3_types(at: At<'_>) -> Option<Types> {
+fn murmur_hash3_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = if at.int("positive", 1)? == 0 { DataType::I32 } else { DataType::U32 };
     at.one(Some(dtype), at.same())
 }

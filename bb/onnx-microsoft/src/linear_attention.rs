@@ -5,7 +5,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::{Ops, product};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{Error, Tensor};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::{Attributes, linear_attention, operators};
 use smallvec::smallvec;
 
@@ -32,7 +32,7 @@ impl Filters {
 }
 
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
-fn causal_conv_types(at: At<'_>) -> Option<Types> {
+fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let filters = Filters::of(&at).ok()?;
     let state = || {
         let (x, [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -108,7 +108,7 @@ fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("state_window", format!("is {window}, expected 0 to 8")))
 }
 
-fn linear_attention_types(at: At<'_>) -> Option<Types> {
+fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     linear_attention::linear_attention_types(at)
 }
 

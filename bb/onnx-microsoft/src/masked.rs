@@ -14,7 +14,7 @@ use bb_core::ext::{AttentionOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -119,7 +119,7 @@ fn single<T: Tensor>(call: &Call<'_, T>) -> Result<(), Error> {
 }
 
 /// `DecoderMaskedMultiHeadAttention`: one position, and the caches with it.
-fn multi_head_types(at: At<'_>) -> Option<Types> {
+fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     let shared = at.int("past_present_share_buffer", 0)? != 0;
     let crosses = !at.has(5) && at.dims(1).map(<[Dim]>::len) == Some(4);
@@ -245,7 +245,7 @@ pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `DecoderMaskedSelfAttention`: one position, and the cache with it.
-fn self_attention_types(at: At<'_>) -> Option<Types> {
+fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let shared = at.int("past_present_share_buffer", 0)? != 0;
     let y = || {
         let ([batch, length, _], [_, width]) = (at.dims(0)?, at.dims(1)?) else { return None };

@@ -19,7 +19,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::Extent as _;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use bb_onnx::shared::{resize, window};
 
@@ -100,7 +100,7 @@ fn ordered<B: Ops + ?Sized>(
 }
 
 /// `ReorderInput`: the channels second, rounded up to whole blocks of the size that the graph implies or the processor has.
-fn reorder_input_types(at: At<'_>) -> Option<Types> {
+fn reorder_input_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, rest @ ..] = at.dims(0)? else { return None };
         let [a, b, c] = rest else { return None };
@@ -128,7 +128,7 @@ pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 }
 
 /// `ReorderOutput`: the number of channels is an attribute.
-fn reorder_output_types(at: At<'_>) -> Option<Types> {
+fn reorder_output_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, h, w] = at.dims(0)? else { return None };
         let c = rule::extent(at.int("channels", 0)?);
@@ -178,7 +178,7 @@ fn filters<B: Ops + ?Sized>(
     on.reshape(&split, &[o, i, height, width])
 }
 
-fn conv_types(at: At<'_>) -> Option<Types> {
+fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     ordered(on, call, |x| window::plain_max_pool(on, call, x))
 }
 
-fn pool_types(at: At<'_>) -> Option<Types> {
+fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
     window::pool_types(at)
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     ordered(on, call, |x| on.reduce_max(x, &[2, 3], true))
 }
 
-fn global_pool_types(at: At<'_>) -> Option<Types> {
+fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     window::global_pool_types(at)
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `Upsample` of blocks of channels: each extent times its scale.
-fn upsample_types(at: At<'_>) -> Option<Types> {
+fn upsample_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let scales = at.ints("scales")?;
         (scales.len() == x.len()).then(|| x.iter().zip(scales).map(|(d, &n)| rule::scaled(d, n)).collect())

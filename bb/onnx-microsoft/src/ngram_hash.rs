@@ -6,7 +6,7 @@ use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{Shape, TensorData, memory};
@@ -135,7 +135,7 @@ impl Hashing<'_> {
 }
 
 /// `NGramHashMapping`: hashes by size and head of each token, and the last tokens.
-fn ngram_hash_mapping_types(at: At<'_>) -> Option<Types> {
+fn ngram_hash_mapping_types(at: NodeFacts<'_>) -> Option<Types> {
     let (history, heads) = (at.int("max_ngram_size", 0)?.checked_sub(1)?, at.int("n_head_per_ngram", 0)?);
     let shape = |last: Dim, length: bool| {
         let [batch, steps] = at.dims(0)? else { return None };

@@ -5,7 +5,7 @@ use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, NodePart, Tensor};
 use bb_ir::graph::{Dim, ValueType};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::normalize as n;
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -50,7 +50,7 @@ pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, |x| on.swish(x, alpha))?))
 }
 
-fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     n::layer_normalization_types(at)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// Normalisation by the mean square: the normalised tensor, and the inverse root of the mean square.
-fn simplified_layer_normalization_types(at: At<'_>) -> Option<Types> {
+fn simplified_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let [_, moments, _] = <[_; 3]>::try_from(layer_normalization_types(at)?).ok()?;
     let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
     let moments = match moments {
@@ -98,7 +98,7 @@ fn inverse_root<B: Ops + ?Sized>(
 }
 
 /// Normalisation of a sum over the last dimension: the normalised tensor, the mean, the inverse deviation, and the sum.
-fn skip_layer_normalization_types(at: At<'_>) -> Option<Types> {
+fn skip_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.broadcast_of(&[0, 1]);
     let moments = shape.clone().and_then(|mut dims| {
         *dims.last_mut()? = Dim::Known(1);
@@ -150,7 +150,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
 }
 
 /// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.
-fn embed_layer_normalization_types(at: At<'_>) -> Option<Types> {
+fn embed_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
         Some(vec![batch.clone(), length.clone(), width.clone()])

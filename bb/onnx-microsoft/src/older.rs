@@ -7,7 +7,7 @@ use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use bb_onnx::shared::{grid, selection, shape, window};
 
@@ -25,7 +25,7 @@ operators! {
 }
 
 /// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
-fn conv_transpose_types(at: At<'_>) -> Option<Types> {
+fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
     let pads = if at.has(2) { at.list("pads", 2) } else { Some(Vec::new()) };
     at.one(at.dtype(0), window::transposed_shape(at, pads.as_deref()))
 }
@@ -41,7 +41,7 @@ pub(crate) fn conv_transpose_with_dynamic_pads<B: Ops + ?Sized>(
 }
 
 /// `ExpandDims`: a new dimension of one element.
-fn expand_dims_types(at: At<'_>) -> Option<Types> {
+fn expand_dims_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
         match at.scalar(1) {
@@ -62,7 +62,7 @@ pub(crate) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     }
 }
 
-fn gather_nd_types(at: At<'_>) -> Option<Types> {
+fn gather_nd_types(at: NodeFacts<'_>) -> Option<Types> {
     shape::gather_nd_types(at)
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     shape::gather_nd(on, call)
 }
 
-fn grid_sample_types(at: At<'_>) -> Option<Types> {
+fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
     grid::grid_sample_types(at)
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     grid::grid_sample(on, call)
 }
 
-fn pad_types(at: At<'_>) -> Option<Types> {
+fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
     shape::pad_types(at)
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     shape::pad(on, call)
 }
 
-fn range_types(at: At<'_>) -> Option<Types> {
+fn range_types(at: NodeFacts<'_>) -> Option<Types> {
     shape::range_types(at)
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// `Unique` of ONNX Runtime: of a vector, without where each was first.
-fn unique_types(at: At<'_>) -> Option<Types> {
+fn unique_types(at: NodeFacts<'_>) -> Option<Types> {
     let list = |dtype, shape| rule::tensor(dtype, shape);
     let open = Some(vec![Dim::Unknown]);
     Some(vec![

@@ -6,7 +6,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::Ops;
 use bb_core::ext::recurrent::MOST_STEPS;
 use bb_core::operator::{Call, OpResult};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::linear_attention::convolved;
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -41,7 +41,7 @@ fn sequences<B: Ops + ?Sized>(
 }
 
 /// `VarlenCausalConvWithState`: like the operand and the states, and of each sequence some tokens.
-fn varlen_causal_conv_types(at: At<'_>) -> Option<Types> {
+fn varlen_causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let updates = || {
         let ([_, channels], [batch, _, _]) = (at.dims(0)?, at.dims(4)?) else { return None };
         Some(vec![batch.clone(), rule::extent(at.int("state_update_capacity", 0)?), channels.clone()])

@@ -8,7 +8,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::llm::{Sequences, sequences};
 use bb_core::ext::{Extent, Ops, RaggedAttentionOptions, RotateOptions, ScatterReduction, math};
 use bb_core::operator::{Call, OpResult};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -38,7 +38,7 @@ const TEXT_DEFAULTS: [(&str, &str); 5] = [
 ];
 
 /// `PagedAttention`: as wide as the queries; the caches keep their extents.
-fn paged_attention_types(at: At<'_>) -> Option<Types> {
+fn paged_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (heads, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if heads < 1 || shared < 1 {
         return None;

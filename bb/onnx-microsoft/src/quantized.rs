@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 use bb_onnx::shared::quant::{self as onnx_quant, product_shape};
 use bb_onnx::shared::{normalize, recurrent, window};
@@ -143,7 +143,7 @@ fn of_two<B: Ops + ?Sized>(
 }
 
 /// The elements of two quantised tensors, each with a scale and a zero point.
-fn element_types(at: At<'_>) -> Option<Types> {
+fn element_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
 }
 
@@ -209,7 +209,7 @@ fn pooled<B: Ops + ?Sized>(
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
-fn average_pool_types(at: At<'_>) -> Option<Types> {
+fn average_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), last_or_second(at, |x| window::pool_shape(at, x)))
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn qlinear_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
     pooled(on, call, |x| window::plain_average_pool(on, call, x))
 }
 
-fn global_average_pool_types(at: At<'_>) -> Option<Types> {
+fn global_average_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), last_or_second(at, window::global_pool_shape))
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// The joined operands of `QLinearConcat`, each with a scale and a zero point.
-fn concat_types(at: At<'_>) -> Option<Types> {
+fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
         let shapes = shapes.collect::<Option<Vec<_>>>()?;
@@ -256,7 +256,7 @@ pub(crate) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// A matrix product of quantised numbers, as the numbers that the scale's type holds.
-fn scaled_product_types(at: At<'_>) -> Option<Types> {
+fn scaled_product_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(2), product_shape(at, 1))
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn dynamic_quantize_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))
 }
 
-fn lstm_types(at: At<'_>) -> Option<Types> {
+fn lstm_types(at: NodeFacts<'_>) -> Option<Types> {
     recurrent::recurrent_types(at)
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn dynamic_quantize_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
 }
 
 /// `MatMulInteger16`: of 32 bits, with a sign unless both operands have none.
-fn matmul_integer16_types(at: At<'_>) -> Option<Types> {
+fn matmul_integer16_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match (at.dtype(0)?, at.dtype(1)?) {
         (DataType::U16, DataType::U16) => DataType::U32,
         _ => DataType::I32,
@@ -324,7 +324,7 @@ pub(crate) fn matmul_integer_to_float<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(scaled(on, &product, &scale, call.optional(6))?))
 }
 
-fn quantize_types(at: At<'_>) -> Option<Types> {
+fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     onnx_quant::quantize_types(at)
 }
 
@@ -335,7 +335,7 @@ pub(crate) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
 }
 
 /// The type of the scale of quantised numbers, and their extents.
-fn dequantize_types(at: At<'_>) -> Option<Types> {
+fn dequantize_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
@@ -346,7 +346,7 @@ pub(crate) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
-fn q_gemm_types(at: At<'_>) -> Option<Types> {
+fn q_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match (at.has(7), at.has(8)) {
         (false, _) => at.dtype(1),
         (true, true) => at.dtype(8),
@@ -381,7 +381,7 @@ pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     quantized(on, call, &y, 7, dtype)
 }
 
-fn conv_types(at: At<'_>) -> Option<Types> {
+fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(7), last_or_second(at, |x| window::conv_shape(at, x, 3)))
 }
 
@@ -393,7 +393,7 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
-fn where_types(at: At<'_>) -> Option<Types> {
+fn where_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
 }
 
@@ -405,7 +405,7 @@ pub(crate) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
-fn reduce_mean_types(at: At<'_>) -> Option<Types> {
+fn reduce_mean_types(at: NodeFacts<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let kept = at.int("keepdims", 1)? != 0;
         let reduction = infer::reduce("reduce", x, at.ints("axes").unwrap_or_default(), kept);

@@ -5,7 +5,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops, TopKOptions, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -41,7 +41,7 @@ fn among_greatest<B: Ops + ?Sized>(
 }
 
 /// `MoEGroupRouter`: a row for each token, a column for each expert.
-fn moe_group_router_types(at: At<'_>) -> Option<Types> {
+fn moe_group_router_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (rows, experts) = (at.dims(0)?.split_last()?.1, at.dims(1)?.first()?);
         Some(vec![rule::product(rows), experts.clone()])

@@ -10,7 +10,7 @@ use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -30,7 +30,7 @@ const TOTAL: usize = 7;
 const TOTALS: usize = 8;
 
 /// `SparseAttention` of ONNX Runtime: the caches keep their extents.
-fn sparse_attention_types(at: At<'_>) -> Option<Types> {
+fn sparse_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let y = group_query_attention_types(at).and_then(|types| types.into_iter().next());
     Some(vec![y.unwrap_or_else(|| rule::tensor(at.dtype(0), None)), at.ty(3).clone(), at.ty(4).clone()])
 }

@@ -5,7 +5,7 @@ use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{DataType, Error};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
@@ -36,7 +36,7 @@ enum Rule {
 const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
 
 /// `Tokenizer`: the maximum number of tokens of a text, unless there are no texts.
-fn tokenizer_types(at: At<'_>) -> Option<Types> {
+fn tokenizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         match x {
             [Dim::Known(0)] => return Some(x.to_vec()),

@@ -6,7 +6,7 @@ use bb_core::ext::{Extent, Ops};
 use bb_core::operator::{Call, OpResult, one};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -23,7 +23,7 @@ pub(crate) fn sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// `UnfoldTensor`: windows of an axis, whose elements are a new last dimension.
-fn unfold_tensor_types(at: At<'_>) -> Option<Types> {
+fn unfold_tensor_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let (size, step) = (at.int("size", 0)?, at.int("step", 1)?);
         let mut out = x.to_vec();

@@ -5,7 +5,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::{ConvOptions, Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -15,7 +15,7 @@ operators! {
 }
 
 /// `WordConvEmbedding`: a vector for each word.
-fn word_conv_embedding_types(at: At<'_>) -> Option<Types> {
+fn word_conv_embedding_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || Some(vec![at.dims(0)?.first()?.clone(), at.dims(1)?.first()?.clone()]);
     at.one(at.dtype(1), shape())
 }

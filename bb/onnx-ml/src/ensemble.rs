@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -261,7 +261,7 @@ fn targets<T>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("n_targets", format!("is {count}, expected a positive number")))
 }
 
-fn regressor_types(at: At<'_>) -> Option<Types> {
+fn regressor_types(at: NodeFacts<'_>) -> Option<Types> {
     targets_types(at, Some(DataType::F32), at.int("n_targets", 0)?)
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn tree_ensemble_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(math::to(on, &transform.apply(on, &scores)?, DataType::F32)?))
 }
 
-fn classifier_types(at: At<'_>) -> Option<Types> {
+fn classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_int64s", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
@@ -321,7 +321,7 @@ pub(crate) fn tree_ensemble_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
     Ok(smallvec![Some(labels.best(on, &scores)?), Some(math::to(on, &scores, DataType::F32)?)])
 }
 
-fn tree_ensemble_types(at: At<'_>) -> Option<Types> {
+fn tree_ensemble_types(at: NodeFacts<'_>) -> Option<Types> {
     targets_types(at, at.dtype(0), at.int("n_targets", 0)?)
 }
 

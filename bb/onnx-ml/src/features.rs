@@ -9,7 +9,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
 use bb_ir::infer::Extent as _;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -87,7 +87,7 @@ pub(crate) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(one(math::to(on, &above, x.dtype())?))
 }
 
-fn array_feature_extractor_types(at: At<'_>) -> Option<Types> {
+fn array_feature_extractor_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let count = rule::product(at.dims(1)?);
         match x {
@@ -129,7 +129,7 @@ pub(crate) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(math::to(on, &on.r#where(&found, &values, &wide)?, x.dtype())?))
 }
 
-fn feature_vectorizer_types(at: At<'_>) -> Option<Types> {
+fn feature_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let widths = at.ints("inputdimensions")?.iter().try_fold(0i64, |sum, &w| sum.checked_add(w.max(0)));
     let mut rows = Dim::Unknown;
     for input in 0..at.node.inputs.len() {
@@ -169,7 +169,7 @@ pub(crate) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
     Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), 1)?))
 }
 
-fn one_hot_encoder_types(at: At<'_>) -> Option<Types> {
+fn one_hot_encoder_types(at: NodeFacts<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("cats_strings").ok()?.map_or(0, <[_]>::len);
     let ints = at.ints("cats_int64s").map_or(0, <[i64]>::len);
     let count = match at.dtype(0)? {

@@ -5,7 +5,7 @@ use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -123,7 +123,7 @@ fn with_default<T>(
 }
 
 /// `LabelEncoder` and `CategoryMapper`: labels of the type that the values have.
-fn label_types(at: At<'_>) -> Option<Types> {
+fn label_types(at: NodeFacts<'_>) -> Option<Types> {
     let attributes = &at.node.attributes;
     let dtype = if let Ok(Some(values)) = attributes.tensor("values_tensor") {
         Some(values.dtype())

@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
 
@@ -76,7 +76,7 @@ fn products<B: Ops + ?Sized>(
     Ok((scores, count))
 }
 
-fn linear_regressor_types(at: At<'_>) -> Option<Types> {
+fn linear_regressor_types(at: NodeFacts<'_>) -> Option<Types> {
     targets_types(at, Some(DataType::F32), at.int("targets", 1)?)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     Ok(one(math::to(on, &transform.apply(on, &scores)?, DataType::F32)?))
 }
 
-fn linear_classifier_types(at: At<'_>) -> Option<Types> {
+fn linear_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_ints", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 

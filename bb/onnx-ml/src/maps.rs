@@ -5,7 +5,7 @@ use bb_core::ext::{Ops, math, types};
 use bb_core::operator::{Call, OnnxValue, OpOutputs, one};
 use bb_core::{Backend, DataType, Error, Tensor};
 use bb_ir::graph::{Dim, ValueType};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
 
@@ -48,7 +48,7 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
 }
 
 /// `ZipMap`: a map for each row.
-fn zip_map_types(at: At<'_>) -> Option<Types> {
+fn zip_map_types(at: NodeFacts<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
     let key = if texts { DataType::String } else { DataType::I64 };
     let number = rule::tensor(Some(DataType::F32), Some(Vec::new()));
@@ -98,7 +98,7 @@ fn arranged<B: Ops + ?Sized>(
 }
 
 /// `DictVectorizer`: a number for each word.
-fn dict_vectorizer_types(at: At<'_>) -> Option<Types> {
+fn dict_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
     let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
     let ValueType::Map(_, of) = at.ty(0) else { return None };
@@ -124,7 +124,7 @@ pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -
 }
 
 /// `CastMap`: a row of the values.
-fn cast_map_types(at: At<'_>) -> Option<Types> {
+fn cast_map_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match at.text("cast_to", "TO_FLOAT")? {
         "TO_INT64" => DataType::I64,
         "TO_STRING" => DataType::String,

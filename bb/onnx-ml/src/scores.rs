@@ -5,7 +5,7 @@ use bb_core::operator::Call;
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 /// The final transform of rows of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub(crate) fn pair<B: Ops + ?Sized>(
 }
 
 /// The number of rows of features; a vector is one row.
-fn row_count(at: At<'_>) -> Option<Dim> {
+fn row_count(at: NodeFacts<'_>) -> Option<Dim> {
     match at.dims(0)? {
         [_] => Some(Dim::Known(1)),
         [rows, _] => Some(rows.clone()),
@@ -172,7 +172,7 @@ fn row_count(at: At<'_>) -> Option<Dim> {
 }
 
 /// The type of a regressor's result: a row for each row of features, a column for each target.
-pub(crate) fn targets_types(at: At<'_>, dtype: Option<DataType>, targets: i64) -> Option<Types> {
+pub(crate) fn targets_types(at: NodeFacts<'_>, dtype: Option<DataType>, targets: i64) -> Option<Types> {
     let columns = if targets > 0 { rule::extent(targets) } else { Dim::Unknown };
     at.one(dtype, row_count(at).map(|rows| vec![rows, columns]))
 }
@@ -180,7 +180,7 @@ pub(crate) fn targets_types(at: At<'_>, dtype: Option<DataType>, targets: i64) -
 /// The types of a classifier's results: a label for each row of features, and its scores; `columns` computes the number of scores from
 /// the number of classes.
 pub(crate) fn classes_types(
-    at: At<'_>,
+    at: NodeFacts<'_>,
     ints: &str,
     strings: &str,
     columns: impl FnOnce(usize) -> Option<Dim>,

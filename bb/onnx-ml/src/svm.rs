@@ -7,7 +7,7 @@ use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::pace::Pace;
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -110,7 +110,7 @@ fn rho<T>(call: &Call<'_, T>, index: usize) -> Result<f64, Error> {
     value.ok_or_else(|| call.wrong("rho", format!("has {} numbers, expected more than {index}", list.len())))
 }
 
-fn svm_regressor_types(at: At<'_>) -> Option<Types> {
+fn svm_regressor_types(at: NodeFacts<'_>) -> Option<Types> {
     targets_types(at, Some(DataType::F32), 1)
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 }
 
 /// A score for each class, or for each pair of classes if the machines vote.
-fn svm_classifier_types(at: At<'_>) -> Option<Types> {
+fn svm_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_ints", "classlabels_strings", |classes| {
         let voting = at.ints("vectors_per_class").is_some_and(|v| v.iter().any(|n| *n != 0));
         if !voting {

@@ -8,7 +8,7 @@ use bb_core::ext::Ops;
 use bb_core::gradient::differentiate;
 use bb_core::operator::{Call, OpOutputs, OpResult};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::inline;
 use bb_onnx::shared::operators;
 use std::collections::HashMap;
@@ -125,7 +125,7 @@ impl Index {
 }
 
 /// `Gradient`: of the type of what it is by.
-fn gradient_types(at: At<'_>) -> Option<Types> {
+fn gradient_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.node.attributes.texts("xs").ok()??.len();
     Some((0..count).map(|input| at.ty(input).clone()).collect())
 }

@@ -4,7 +4,7 @@ use bb_core::Error;
 use bb_core::error::NodePart;
 use bb_core::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions, Ops};
 use bb_core::operator::{Call, OpOutputs, OpResult};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 
 operators! {
@@ -63,7 +63,7 @@ fn optimize<B: Ops + ?Sized>(
 }
 
 /// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
-fn optimizer_types(at: At<'_>) -> Option<Types> {
+fn optimizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
     let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
     let moved = (0..count).map(|i| 2 + i);

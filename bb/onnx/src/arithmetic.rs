@@ -5,7 +5,7 @@ use bb_core::ext::Ops;
 use bb_core::operator::{Call, OnnxValue, OpOutputs, OpResult, one};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Attribute;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::op::RoundMode;
 use bb_ir::{DataType, TensorData};
 
@@ -146,7 +146,7 @@ pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     convert(on, call, to)
 }
 
-fn cast_like_types(at: At<'_>) -> Option<Types> {
+fn cast_like_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 

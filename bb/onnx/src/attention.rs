@@ -7,7 +7,7 @@ use bb_core::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use smallvec::smallvec;
 
 operators! {
@@ -69,14 +69,14 @@ pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
 }
 
 /// Returns the dimensions of the new keys or values appended to the operand `cache`, if it is given.
-pub fn with_cached(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
+pub fn with_cached(at: NodeFacts<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
     let [batch, heads, length, size] = new?;
     let total = if at.has(cache) { rule::sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
     Some(vec![batch.clone(), heads.clone(), total, size.clone()])
 }
 
 /// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
-fn attention_types(at: At<'_>) -> Option<Types> {
+fn attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = |name| at.int(name, 0);
     let by_heads = |input, name| by_heads(at.dims(input)?, count(name));
     let (q, k, v) = (by_heads(0, "q_num_heads"), by_heads(1, "kv_num_heads"), by_heads(2, "kv_num_heads"));

@@ -1,11 +1,11 @@
 //! Reading the attributes of a node: once, for its function and for the rule that infers the types of its results.
 //!
-//! A function reads the attributes of a [`Call`], a rule the attributes of an [`At`]. Attributes that both need are read into a struct
+//! A function reads the attributes of a [`Call`], a rule the attributes of an [`NodeFacts`]. Attributes that both need are read into a struct
 //! from any [`Attributes`], so that the names and the defaults are defined in one place.
 
 use bb_core::Error;
 use bb_core::operator::Call;
-use bb_ir::infer::rule::At;
+use bb_ir::infer::rule::NodeFacts;
 
 /// Where the attributes of a node can be read.
 pub trait Attributes<'a> {
@@ -45,7 +45,7 @@ impl<'a, T> Attributes<'a> for Call<'a, T> {
     }
 }
 
-impl<'a> Attributes<'a> for At<'a> {
+impl<'a> Attributes<'a> for NodeFacts<'a> {
     type Error = bb_ir::Error;
 
     fn int_or(&self, name: &str, default: i64) -> Result<i64, bb_ir::Error> {

@@ -4,7 +4,7 @@ use super::rows::operators;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 
 operators! {
     "" {
@@ -13,7 +13,7 @@ operators! {
 }
 
 /// `BitCast`: the same bits, of a type as wide.
-fn bit_cast_types(at: At<'_>) -> Option<Types> {
+fn bit_cast_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("to", None), at.same())
 }
 

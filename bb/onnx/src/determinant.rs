@@ -6,7 +6,7 @@ use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 
 operators! {
     "" {
@@ -14,7 +14,7 @@ operators! {
     }
 }
 
-fn det_types(at: At<'_>) -> Option<Types> {
+fn det_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| x.get(..x.len().checked_sub(2)?).map(<[Dim]>::to_vec);
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }

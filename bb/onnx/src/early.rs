@@ -15,7 +15,7 @@ use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -78,7 +78,7 @@ pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 }
 
 /// `Crop`: without the borders, or of the requested size.
-fn crop_types(at: At<'_>) -> Option<Types> {
+fn crop_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, height, width], [left, top, right, bottom]) = (at.dims(0)?, at.ints("border")?) else {
             return None;
@@ -134,7 +134,7 @@ pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `DynamicSlice`: the extents that the bounds give, if they are known.
-fn dynamic_slice_types(at: At<'_>) -> Option<Types> {
+fn dynamic_slice_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let lists = (at.list("starts", 1), at.list("ends", 2), at.list("axes", 3));
         let (Some(starts), Some(ends), Some(axes)) = lists else {
@@ -179,7 +179,7 @@ fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Ext
 }
 
 /// `GivenTensorFill`: only the graph shows whether the elements are floats other than `f32`.
-fn given_tensor_fill_types(at: At<'_>) -> Option<Types> {
+fn given_tensor_fill_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(None, filled_shape(at))
 }
 
@@ -198,7 +198,7 @@ pub(super) fn given_tensor_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 }
 
 /// The extents that are filled.
-fn filled_shape(at: At<'_>) -> Option<Vec<Dim>> {
+fn filled_shape(at: NodeFacts<'_>) -> Option<Vec<Dim>> {
     let listed = |name| at.ints(name).unwrap_or_default().iter().map(|&n| rule::extent(n));
     let mut shape: Vec<Dim> = match (at.has(0), at.int("input_as_shape", 0)? != 0) {
         (false, _) => listed("shape").collect(),
@@ -210,7 +210,7 @@ fn filled_shape(at: At<'_>) -> Option<Vec<Dim>> {
 }
 
 /// `ConstantFill`.
-fn constant_fill_types(at: At<'_>) -> Option<Types> {
+fn constant_fill_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", Some(DataType::F32)), filled_shape(at))
 }
 

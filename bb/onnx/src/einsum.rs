@@ -8,7 +8,7 @@ use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::infer::{Equation, Label};
 
 operators! {
@@ -23,7 +23,7 @@ struct Labelled<T> {
     labels: Vec<Label>,
 }
 
-fn einsum_types(at: At<'_>) -> Option<Types> {
+fn einsum_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (0..at.node.inputs.len()).map(|i| at.dims(i)).collect::<Option<Vec<_>>>()?;
         let ranks: Vec<usize> = shapes.iter().map(|s| s.len()).collect();

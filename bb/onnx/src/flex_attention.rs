@@ -7,7 +7,7 @@ use bb_core::ext::llm::split_scale;
 use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 
 operators! {
     "ai.onnx.preview" {
@@ -16,7 +16,7 @@ operators! {
 }
 
 /// `FlexAttention`: as long as the queries, as wide as the values.
-fn flex_attention_types(at: At<'_>) -> Option<Types> {
+fn flex_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, heads, length, _], [.., size]) = (at.dims(0)?, at.dims(2)?) else { return None };
         Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])

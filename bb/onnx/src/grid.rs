@@ -7,7 +7,7 @@ use bb_core::ext::{DeformConvOptions, GridSampleOptions, Interpolation, Ops, Sam
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::memory;
 
 operators! {
@@ -19,7 +19,7 @@ operators! {
 }
 
 /// `GridSample`: the extents of the grid, and the channels of the image.
-pub fn grid_sample_types(at: At<'_>) -> Option<Types> {
+pub fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, ..], [_, spatial @ .., _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some([&[n.clone(), c.clone()], spatial].concat())
@@ -40,7 +40,7 @@ pub fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.grid_sample(call.input(0)?, call.input(1)?, options)?))
 }
 
-fn affine_grid_types(at: At<'_>) -> Option<Types> {
+fn affine_grid_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let size = at.extents(1).or_else(|| at.open_extents(1))?;
         let [n, _, spatial @ ..] = size.as_slice() else { return None };
@@ -95,7 +95,7 @@ pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 /// The most numbers that describe a grid.
 const MOST: usize = 1 << 26;
 
-fn deform_conv_types(at: At<'_>) -> Option<Types> {
+fn deform_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
 

@@ -10,7 +10,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
 use bb_ir::infer::Extent as _;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{Axis, Shape};
 
 operators! {
@@ -22,7 +22,7 @@ operators! {
 }
 
 /// `CenterCropPad`: the extents that are an operand, for the axes that are named.
-fn center_crop_pad_types(at: At<'_>) -> Option<Types> {
+fn center_crop_pad_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let Some(axes) = at.ints("axes") else {
             return Some(at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
@@ -69,7 +69,7 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// `Col2Im`: blocks of the operand 2 make an image of the operand 1.
-fn col2im_types(at: At<'_>) -> Option<Types> {
+fn col2im_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, depth, _] = at.dims(0)? else { return None };
         // As many as there are strides, where their number is not their operand's.
@@ -118,7 +118,7 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// `MaxUnpool`: the extents given as an operand, or the extents that pooling would reduce to the operand's.
-fn max_unpool_types(at: At<'_>) -> Option<Types> {
+fn max_unpool_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let x = at.dims(0)?;
         if at.has(2) {

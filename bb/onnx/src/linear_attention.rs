@@ -7,7 +7,7 @@ use bb_core::ext::{ConvOptions, Ops, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use smallvec::smallvec;
 
 operators! {
@@ -18,7 +18,7 @@ operators! {
 }
 
 /// `CausalConvWithState`: a result as long as the operand, and the end of the sequence that the next call needs as state.
-fn causal_conv_types(at: At<'_>) -> Option<Types> {
+fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let state = || {
         let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some(vec![batch.clone(), channels.clone(), rule::shifted(width, -1)])
@@ -139,7 +139,7 @@ struct Rule {
 }
 
 /// Returns the extents of several states, if the node requests more than the last.
-pub fn several_states(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
+pub fn several_states(at: NodeFacts<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
     let window = at.int("state_window", 0)?;
     if window > 0 {
         state.insert(0, rule::extent(window));
@@ -148,7 +148,7 @@ pub fn several_states(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
 }
 
 /// `LinearAttention`: a step for each position, and the state after the last.
-pub fn linear_attention_types(at: At<'_>) -> Option<Types> {
+pub fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
         return None;

@@ -6,7 +6,7 @@ use bb_core::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, Reduc
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use smallvec::smallvec;
 
 operators! {
@@ -36,7 +36,7 @@ fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) ->
 }
 
 /// The types of a loss, and for the operator that computes it, of the logarithm of the softmax.
-fn loss_types(at: At<'_>) -> Option<Types> {
+fn loss_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = match at.text("reduction", "mean")? {
         "none" => at.dims(1).map(<[Dim]>::to_vec),
         _ => Some(Vec::new()),

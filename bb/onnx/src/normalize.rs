@@ -9,7 +9,7 @@ use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::{Dim, ValueType};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use smallvec::smallvec;
 
 operators! {
@@ -70,7 +70,7 @@ pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 }
 
 /// Normalisation over the dimensions from an axis on: the normalised tensor, the mean, and the inverse standard deviation.
-pub fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+pub fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let moments = |x: &[Dim]| {
         let from = rule::axis(at.int("axis", -1)?, x.len())?;
         let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
@@ -127,7 +127,7 @@ fn alike<B: Ops + ?Sized>(
 }
 
 /// The extents are the first operand's, the type is the second one's.
-fn rms_normalization_types(at: At<'_>) -> Option<Types> {
+fn rms_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
@@ -141,7 +141,7 @@ pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 }
 
 /// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
-fn batch_normalization_types(at: At<'_>) -> Option<Types> {
+fn batch_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let moment = |input| at.ty(input).clone();
     let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
     Some(vec![at.ty(0).clone(), mean.clone(), variance.clone(), mean, variance])
@@ -361,7 +361,7 @@ pub fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error
 }
 
 /// Returns the extents of the product of the operand 0 and another, either possibly transposed.
-pub fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+pub fn gemm_shape(at: NodeFacts<'_>, right: usize) -> Option<Vec<Dim>> {
     let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
     let [left, right] = transposed(&at).ok()?;
     let (rows, columns) = (if left { b } else { a }, if right { c } else { d });
@@ -369,7 +369,7 @@ pub fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
 }
 
 /// `Gemm`.
-pub fn gemm_types(at: At<'_>) -> Option<Types> {
+pub fn gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), gemm_shape(at, 1))
 }
 

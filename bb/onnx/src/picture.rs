@@ -7,7 +7,7 @@ use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{Error, RunOptions};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::picture::{Allowance, PictureDecoder, PictureError, PixelFormat, decoders};
 use bb_ir::{BoxError, DataType, TensorData};
 
@@ -18,7 +18,7 @@ operators! {
 }
 
 /// Three channels, or one for grey pixels; the bytes of the picture determine its extents.
-fn image_decoder_types(at: At<'_>) -> Option<Types> {
+fn image_decoder_types(at: NodeFacts<'_>) -> Option<Types> {
     let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
     at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
 }

@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -32,7 +32,7 @@ fn along<B: Ops + ?Sized>(
 }
 
 /// `QuantizeLinear`: of the requested type, or of the zero point's.
-pub fn quantize_types(at: At<'_>) -> Option<Types> {
+pub fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
     let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
@@ -63,7 +63,7 @@ pub fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult
     Ok(one(on.quantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to, options)?))
 }
 
-fn dequantize_types(at: At<'_>) -> Option<Types> {
+fn dequantize_types(at: NodeFacts<'_>) -> Option<Types> {
     // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
     at.one(given.or(at.dtype(1)), at.same())
@@ -80,7 +80,7 @@ pub fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     Ok(one(on.dequantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to)?))
 }
 
-fn dynamic_quantize_types(at: At<'_>) -> Option<Types> {
+fn dynamic_quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     let scalar = |dtype| rule::tensor(Some(dtype), Some(Vec::new()));
     Some(vec![rule::tensor(Some(DataType::U8), at.same()), scalar(DataType::F32), scalar(DataType::U8)])
 }
@@ -91,11 +91,11 @@ pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// The extents of the product of the operand 0 and another.
-pub fn product_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+pub fn product_shape(at: NodeFacts<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(infer::matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
 }
 
-fn matmul_integer_types(at: At<'_>) -> Option<Types> {
+fn matmul_integer_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), product_shape(at, 1))
 }
 
@@ -104,7 +104,7 @@ pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     Ok(one(on.matmul_integer(call.input(0)?, call.input(1)?, call.optional(2), call.optional(3))?))
 }
 
-fn qlinear_matmul_types(at: At<'_>) -> Option<Types> {
+fn qlinear_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(7), product_shape(at, 3))
 }
 
@@ -130,7 +130,7 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     Ok(one(on.requantize(&product, &scale, &whole(call.input(6)?)?, &whole(call.input(7)?)?)?))
 }
 
-fn qlinear_conv_types(at: At<'_>) -> Option<Types> {
+fn qlinear_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(7), at.dims(0).and_then(|x| window::conv_shape(at, x, 3)))
 }
 

@@ -11,7 +11,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -46,7 +46,7 @@ fn extents<T>(call: &Call<'_, T>) -> Result<Vec<usize>, Error> {
     sizes.ok_or_else(|| call.wrong("shape", format!("is {list:?}; extents are not negative")))
 }
 
-fn random_types(at: At<'_>) -> Option<Types> {
+fn random_types(at: NodeFacts<'_>) -> Option<Types> {
     let extents = at.ints("shape")?.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>()?;
     at.one(at.type_attribute("dtype", Some(DataType::F32)), Some(rule::known(&extents)))
 }
@@ -57,7 +57,7 @@ pub(super) fn uniform<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `dtype`, or else the operand's type.
-fn like_types(at: At<'_>) -> Option<Types> {
+fn like_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
@@ -171,7 +171,7 @@ fn flips(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Ten
     Ok(vec![cast(&TensorData::new(&shape, &flips)?, dtype, Rounding::default())?])
 }
 
-fn multinomial_types(at: At<'_>) -> Option<Types> {
+fn multinomial_types(at: NodeFacts<'_>) -> Option<Types> {
     let [batch, _] = at.dims(0)? else { return None };
     let count = usize::try_from(at.int("sample_size", 1)?).ok()?;
     at.one(at.type_attribute("dtype", Some(DataType::I32)), Some(vec![batch.clone(), Dim::Known(count)]))
@@ -217,7 +217,7 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 }
 
 /// The mask is of the operand's type before version 10.
-fn dropout_types(at: At<'_>) -> Option<Types> {
+fn dropout_types(at: NodeFacts<'_>) -> Option<Types> {
     let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
     Some(vec![rule::tensor(at.dtype(0), at.same()), rule::tensor(mask, at.same())])
 }

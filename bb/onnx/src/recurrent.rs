@@ -10,7 +10,7 @@ use bb_core::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
 use bb_core::operator::{Call, OpOutputs, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -48,7 +48,7 @@ impl<'a> Order<'a> {
 }
 
 /// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
-pub fn recurrent_types(at: At<'_>) -> Option<Types> {
+pub fn recurrent_types(at: NodeFacts<'_>) -> Option<Types> {
     let shapes = || {
         let [first, second, _] = at.dims(0)? else { return None };
         let hidden = match at.int("hidden_size", 0)? {

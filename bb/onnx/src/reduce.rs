@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 
 operators! {
     "" {
@@ -80,7 +80,7 @@ fn in_floats<B: Ops + ?Sized>(
 }
 
 /// Types of the reductions that are not primitives.
-fn reduce_types(at: At<'_>) -> Option<Types> {
+fn reduce_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| at.reduced("reduce", x));
     at.one(at.dtype(0), shape)
 }
@@ -149,7 +149,7 @@ fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpRe
     Ok(one(if keep { at } else { on.squeeze(&at, &[axis])? }))
 }
 
-fn arg_types(at: At<'_>) -> Option<Types> {
+fn arg_types(at: NodeFacts<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let (axis, keep) = along(&at).ok()?;
         Some(infer::reduce("arg", x, &[axis], keep).ok()?.shape.into_vec())

@@ -5,7 +5,7 @@ use super::rows::operators;
 use bb_core::Error;
 use bb_core::ext::{Ops, RoiAlignOptions};
 use bb_core::operator::{Call, OpResult, one};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -24,7 +24,7 @@ fn bins_of<'a, A: Attributes<'a>>(node: &A) -> Result<[i64; 2], A::Error> {
     Ok([node.int_or("output_height", 1)?, node.int_or("output_width", 1)?])
 }
 
-fn roi_align_types(at: At<'_>) -> Option<Types> {
+fn roi_align_types(at: NodeFacts<'_>) -> Option<Types> {
     region_types(at, bins_of(&at).ok()?)
 }
 
@@ -52,7 +52,7 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 }
 
 /// The result of an operator with regions: for each region an image of this number of bins.
-fn region_types(at: At<'_>, bins: [i64; 2]) -> Option<Types> {
+fn region_types(at: NodeFacts<'_>, bins: [i64; 2]) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, ..]) = (at.dims(0)?, at.dims(1)?) else { return None };
         let [height, width] = bins.map(rule::extent);
@@ -61,7 +61,7 @@ fn region_types(at: At<'_>, bins: [i64; 2]) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-fn max_roi_pool_types(at: At<'_>) -> Option<Types> {
+fn max_roi_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     let [height, width] = at.ints("pooled_shape")? else { return None };
     region_types(at, [*height, *width])
 }

@@ -6,7 +6,7 @@ use bb_core::ext::sort::{around, keys};
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{Axis, DataType, TensorData, memory};
 use smallvec::smallvec;
@@ -32,7 +32,7 @@ fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
     Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
 }
 
-fn non_zero_types(at: At<'_>) -> Option<Types> {
+fn non_zero_types(at: NodeFacts<'_>) -> Option<Types> {
     let rank = at.dims(0).map_or(Dim::Unknown, |x| Dim::Known(x.len()));
     at.one(Some(DataType::I64), Some(vec![rank, Dim::Unknown]))
 }
@@ -98,7 +98,7 @@ fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
     Ok((x.clone(), Axis::new(call.int("axis")?, x.shape().len())?.get()))
 }
 
-fn compress_types(at: At<'_>) -> Option<Types> {
+fn compress_types(at: NodeFacts<'_>) -> Option<Types> {
     if at.node.attributes.get("axis").is_none() {
         return at.one(at.dtype(0), Some(vec![Dim::Unknown]));
     }
@@ -122,7 +122,7 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
 }
 
 /// `Unique`: the distinct entries, their first positions, the index of each entry among them, and their counts.
-fn unique_types(at: At<'_>) -> Option<Types> {
+fn unique_types(at: NodeFacts<'_>) -> Option<Types> {
     let (along, all) = if at.node.attributes.get("axis").is_some() {
         let along = at.int("axis", 0)?;
         let found = at.dims(0).and_then(|x| at.with_axis(x, along, Dim::Unknown));

@@ -8,7 +8,7 @@ use bb_core::operator::{Call, OpOutputs, join, one, part, position};
 use bb_core::{Backend, DataType, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, ValueType};
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -39,7 +39,7 @@ fn position_of<B: Ops + ?Sized>(
     Ok(position(call.op_type(), &on.ints(call.tensor(index)?)?, positions)?)
 }
 
-fn empty_types(at: At<'_>) -> Option<Types> {
+fn empty_types(at: NodeFacts<'_>) -> Option<Types> {
     sequence_of(rule::tensor(at.type_attribute("dtype", Some(DataType::F32)), None))
 }
 
@@ -52,7 +52,7 @@ fn sequence_of(of: ValueType) -> Option<Types> {
     Some(vec![ValueType::Sequence(Box::new(of))])
 }
 
-fn construct_types(at: At<'_>) -> Option<Types> {
+fn construct_types(at: NodeFacts<'_>) -> Option<Types> {
     let mut types = (0..at.node.inputs.len()).map(|i| at.ty(i));
     let first = types.next()?.clone();
     sequence_of(types.fold(first, |all, ty| rule::either(&all, ty)))
@@ -63,7 +63,7 @@ pub(super) fn construct<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Ite
     Ok(one(OnnxValue::Sequence(call.all()?.into_iter().cloned().collect())))
 }
 
-fn length_types(at: At<'_>) -> Option<Types> {
+fn length_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn length<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     Ok(one(OnnxValue::Tensor(on.constant(&TensorData::scalar(length))?)))
 }
 
-fn at_types(at: At<'_>) -> Option<Types> {
+fn at_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![element_type(at, 0)?.clone()])
 }
 
@@ -85,7 +85,7 @@ pub(super) fn at<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
 }
 
 /// The type of an operand's elements, which may be a sequence in an optional.
-fn element_type(at: At<'_>, input: usize) -> Option<&ValueType> {
+fn element_type(at: NodeFacts<'_>, input: usize) -> Option<&ValueType> {
     match at.ty(input) {
         ValueType::Sequence(of) => Some(of),
         ValueType::Optional(inner) => match &**inner {
@@ -96,7 +96,7 @@ fn element_type(at: At<'_>, input: usize) -> Option<&ValueType> {
     }
 }
 
-fn insert_types(at: At<'_>) -> Option<Types> {
+fn insert_types(at: NodeFacts<'_>) -> Option<Types> {
     sequence_of(rule::either(element_type(at, 0)?, at.ty(1)))
 }
 
@@ -127,7 +127,7 @@ pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
 }
 
 /// `ConcatFromSequence`: along an axis of the elements, or a new one.
-fn concat_types(at: At<'_>) -> Option<Types> {
+fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     let ValueType::Tensor { dtype, shape } = element_type(at, 0)? else { return None };
     let new = at.int("new_axis", 0)? != 0;
     let shape = shape.as_ref().and_then(|dims| {
@@ -149,7 +149,7 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
 }
 
 /// `SplitToSequence`: the type that all parts have in common.
-fn split_types(at: At<'_>) -> Option<Types> {
+fn split_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = rule::axis(at.int("axis", 0)?, x.len())?;
         let mut out = x.to_vec();
@@ -186,7 +186,7 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     Ok(one(part(on, call)?))
 }
 
-fn optional_types(at: At<'_>) -> Option<Types> {
+fn optional_types(at: NodeFacts<'_>) -> Option<Types> {
     let of = if at.has(0) { at.ty(0) } else { at.node.attributes.ty("type").ok()?? };
     Some(vec![ValueType::Optional(Box::new(of.clone()))])
 }
@@ -197,7 +197,7 @@ pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Item
 }
 
 /// `OptionalGetElement`; a value that is not optional is its own element.
-fn get_element_types(at: At<'_>) -> Option<Types> {
+fn get_element_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![match at.ty(0) {
         ValueType::Optional(of) => (**of).clone(),
         other => other.clone(),
@@ -212,7 +212,7 @@ pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> I
     }
 }
 
-fn has_element_types(at: At<'_>) -> Option<Types> {
+fn has_element_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::Bool), Some(Vec::new()))
 }
 

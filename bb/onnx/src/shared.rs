@@ -3,9 +3,9 @@
 //! `bb-onnx-microsoft`, `bb-onnx-ml` and `bb-onnx-training` use it. It is not part of this crate's stable API.
 
 pub use crate::attributes::Attributes;
+pub use crate::cache::{Kept, same};
 pub use crate::folded::Folded;
 pub use crate::inline::inline;
-pub use crate::kept::{Kept, same};
 pub use crate::rows::{Row, operators};
 pub use crate::strings::texts;
 pub use crate::table::{FunctionPlace, Table, operator_table};

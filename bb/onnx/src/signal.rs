@@ -8,7 +8,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{Axis, TensorData, memory};
 
 operators! {
@@ -70,7 +70,7 @@ fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) ->
 }
 
 /// The known facts of a transform whose axis is not known.
-fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+fn of_some_axis(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
     let keeps = !at.has(1) && !onesided;
     let mut out = if keeps { x.to_vec() } else { vec![Dim::Unknown; x.len()] };
@@ -79,7 +79,7 @@ fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// `DFT`: one frequency per element of the signal, `length / 2 + 1` frequencies if `onesided`, or the signal for the inverse.
-fn dft_types(at: At<'_>) -> Option<Types> {
+fn dft_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = if at.node.opset < 20 {
             at.int("axis", 1)?
@@ -136,7 +136,7 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 }
 
 /// `STFT`: a transform of each frame of a signal.
-fn stft_types(at: At<'_>) -> Option<Types> {
+fn stft_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [batch, samples, ..] = at.dims(0)? else { return None };
         let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, rule::product) };
@@ -222,7 +222,7 @@ fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataTyp
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
 }
 
-fn window_types(at: At<'_>) -> Option<Types> {
+fn window_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![at.extent(0)]))
 }
 
@@ -241,7 +241,7 @@ pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     window(on, call, |c| (1.0 - c) * (0.34 - 0.16 * c))
 }
 
-fn mel_weight_matrix_types(at: At<'_>) -> Option<Types> {
+fn mel_weight_matrix_types(at: NodeFacts<'_>) -> Option<Types> {
     let bins = rule::shifted(&rule::divided(&at.extent(1), 2), 1);
     at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![bins, at.extent(0)]))
 }

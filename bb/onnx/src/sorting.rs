@@ -5,7 +5,7 @@ use bb_core::DataType;
 use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, TopKOptions};
 use bb_core::operator::{Call, OpResult, one};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -16,7 +16,7 @@ operators! {
     }
 }
 
-fn top_k_types(at: At<'_>) -> Option<Types> {
+fn top_k_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = match at.int("k", -1) {
         Some(k @ 0..) => rule::extent(k),
         _ => at.extent(1),

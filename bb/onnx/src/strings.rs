@@ -7,7 +7,7 @@ use bb_core::ext::{HostKernel, Ops, bits};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{Strings, StringsBuilder, TensorData, memory};
@@ -70,7 +70,7 @@ static CONCAT: HostKernel = HostKernel {
     },
 };
 
-fn concat_types(at: At<'_>) -> Option<Types> {
+fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
 }
 
@@ -111,7 +111,7 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
 }
 
 /// `StringNormalizer`: some of the words.
-fn normalizer_types(at: At<'_>) -> Option<Types> {
+fn normalizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
@@ -276,7 +276,7 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
 }
 
 /// `StringSplit`: the maximum number of parts as the new dimension, and the number of parts of each text.
-fn split_types(at: At<'_>) -> Option<Types> {
+fn split_types(at: NodeFacts<'_>) -> Option<Types> {
     let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
     Some(vec![rule::tensor(Some(DataType::String), parts), rule::tensor(Some(DataType::I64), at.same())])
 }

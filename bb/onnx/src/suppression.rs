@@ -6,7 +6,7 @@ use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{At, Types};
+use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, TensorData, memory};
 
@@ -200,7 +200,7 @@ impl KeptBoxes {
 }
 
 /// `NonMaxSuppression`: batch, class and index of each kept box.
-fn non_max_suppression_types(at: At<'_>) -> Option<Types> {
+fn non_max_suppression_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
 }
 

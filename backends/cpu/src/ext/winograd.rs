@@ -13,8 +13,8 @@ pub(crate) use self::filters::{Filters, all_fit};
 
 use self::transforms::{Inward, Outward};
 use super::conv::{self, Plan, with_buffers};
-use super::few;
 use super::fused::Results;
+use super::small_channels;
 use super::window::Plane;
 use crate::caches::second_level;
 use crate::error::Result;
@@ -47,7 +47,9 @@ const GRAIN: usize = 1 << 16;
 
 /// Returns whether an operand may be computed by points. `extents` are its extents, where they are known.
 pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
-    let Some(plan) = few::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else { return true };
+    let Some(plan) = small_channels::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else {
+        return true;
+    };
     tiles(&plan.plane).is_some_and(|(_, count)| count >= TILES)
 }
 

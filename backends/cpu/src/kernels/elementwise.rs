@@ -10,7 +10,7 @@ use super::half::Half;
 use super::math::{self, double, single};
 use super::number::{Float, Number, power};
 use super::op::{Binary, Unary};
-use super::singly::singly;
+use super::scalar_fallback::scalar_fallback;
 use super::{compare, hyperbolic, quotient, remainder, shift, trigonometry};
 use crate::array::element_size;
 use bb::DataType;
@@ -21,7 +21,7 @@ use half::{bf16, f16};
 /// `few` selects a loop without vectors. Its results are the same; for few elements it costs less.
 pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
     let size = element_size(dtype);
-    if let Some(run) = singly(op).filter(|_| dtype == DataType::F64) {
+    if let Some(run) = scalar_fallback(op).filter(|_| dtype == DataType::F64) {
         return Some(Kernel { run, operands: [size], result: size, half: None, grain: GRAIN / 16 });
     }
     let half = match op {

@@ -6,7 +6,7 @@ use crate::cpu::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::fused::{self, Program, Then};
 use crate::ext::winograd::{self, Filters};
-use crate::ext::{conv, few, rounded};
+use crate::ext::{conv, rounded, small_channels};
 use crate::gemm::panels::Panels;
 use bb::ext::{ConvOptions, Nn};
 use bb::ir::memory;
@@ -164,7 +164,7 @@ impl Conv {
         if let Weights::Formed { form, shape, .. } = &self.w {
             let y = match form {
                 Form::Points(points) => conv::by_points(on, x, shape, points, bias, options, then)?,
-                Form::Panels(panels) => few::conv(on, x, shape, panels, bias, options, then)?,
+                Form::Panels(panels) => small_channels::conv(on, x, shape, panels, bias, options, then)?,
             };
             if y.is_some() {
                 return Ok(y);
@@ -193,7 +193,7 @@ fn form(cpu: &Cpu, extents: &[Option<usize>], w: &Array, options: ConvOptions<'_
     {
         return Ok(Some(Form::Points(points)));
     }
-    Ok(few::packed(cpu, extents, w, options)?.map(Form::Panels))
+    Ok(small_channels::packed(cpu, extents, w, options)?.map(Form::Panels))
 }
 
 impl Kernel<Cpu> for Conv {

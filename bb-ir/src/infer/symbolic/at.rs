@@ -12,7 +12,7 @@ use crate::{Axis, DataType, Error};
 
 /// A node and the known facts about its operands.
 #[derive(Debug, Clone, Copy)]
-pub struct At<'a> {
+pub struct NodeFacts<'a> {
     /// The node.
     pub node: &'a Node,
     pub(super) facts: &'a Facts,
@@ -23,7 +23,7 @@ pub type Types = Vec<ValueType>;
 
 /// Returns the types of a node's results as far as they are certain; fewer if some are not.
 pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, Error> {
-    let at = At { node, facts };
+    let at = NodeFacts { node, facts };
     let types = match rule {
         Rule::Primitive => return rules::results(node, facts),
         Rule::Same => Some(vec![facts.ty(node, 0).clone()]),
@@ -36,7 +36,7 @@ pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, E
     Ok(types.unwrap_or_default())
 }
 
-impl<'a> At<'a> {
+impl<'a> NodeFacts<'a> {
     /// The type of an operand; `Unknown` if it is absent.
     pub fn ty(self, input: usize) -> &'a ValueType {
         self.facts.ty(self.node, input)

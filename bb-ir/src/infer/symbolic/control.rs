@@ -3,7 +3,7 @@
 //! A subgraph's declarations of its inputs are claims like any other, because the node's operands are not compared with them.
 //! Names of extents come from the enclosing graphs, with the operands and the captured values.
 
-use super::at::{At, Types, axis, either, tensor};
+use super::at::{NodeFacts, Types, axis, either, tensor};
 use super::contents::{Contents, Entry, weight as weight_of};
 use super::dims::told;
 use super::{Facts, Work, pass, shape_of};
@@ -46,7 +46,7 @@ pub(super) fn results(
         Some(Rule::ControlFlow(ControlFlow::SequenceMap)) => mapped(node, facts, work),
         Some(Rule::ControlFlow(ControlFlow::Search(kind))) => {
             alone(node, facts, work)?;
-            Ok(searched(kind, At { node, facts }))
+            Ok(searched(kind, NodeFacts { node, facts }))
         }
         _ => alone(node, facts, work).map(|()| None),
     }
@@ -68,7 +68,7 @@ fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), 
 }
 
 /// A search: sequences of tokens, and for beams their scores and the scores of all tokens.
-fn searched(kind: Search, at: At<'_>) -> Option<Body> {
+fn searched(kind: Search, at: NodeFacts<'_>) -> Option<Body> {
     let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
     let length = at.extent(1);
     if !kind.follows_beams() {
@@ -287,7 +287,7 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
         constant: false,
     };
     let Some((state, body)) = carried.settle(node, facts, work, operands)? else { return Ok(None) };
-    let at = At { node, facts };
+    let at = NodeFacts { node, facts };
     let condition = |contents: Option<&Contents>| contents.and_then(Contents::only).and_then(Entry::int);
     let begins = if at.has(1) { condition(at.contents(1)) } else { Some(1) };
     let goes_on = condition(body.contents.first().and_then(Option::as_ref));
@@ -312,7 +312,7 @@ fn shape_of_scalar(facts: &Facts, node: &Node) -> crate::Shape {
 
 /// `Scan`: states, then results of all steps.
 fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
-    let at = At { node, facts };
+    let at = NodeFacts { node, facts };
     let Some(scans) = at.int("num_scan_inputs", 0).and_then(|n| usize::try_from(n).ok()) else {
         return Ok(None);
     };
@@ -355,7 +355,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
     let state = state.to_vec();
     let carried = Carried { first: 0, before: &[], after: &elements, known: &[], constant: true };
     let Some((state, body)) = carried.settle(node, facts, work, state)? else { return Ok(None) };
-    let at = At { node, facts };
+    let at = NodeFacts { node, facts };
     let axes = |i: usize| at.ints("scan_output_axes").and_then(|axes| axes.get(i).copied()).unwrap_or(0);
     let collected = body.types.iter().skip(state.len()).enumerate();
     let collected: Vec<ValueType> = collected.map(|(i, ty)| stacked(ty, &steps, axes(i))).collect();

@@ -1,6 +1,6 @@
 //! Follows the contents of small tensors that shapes are computed from, through the operators that compute them.
 
-use super::at::At;
+use super::at::NodeFacts;
 use super::contents::{Contents, Entry};
 use super::dims::product;
 use crate::convert::Rounding;
@@ -12,7 +12,7 @@ use crate::{Axis, DataType, Shape, element_count};
 use std::borrow::Cow;
 
 /// Returns the contents of a node's results, as far as they can be determined; `types` are the results' types.
-pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
+pub(super) fn node(at: NodeFacts<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
     if !at.node.domain.is_empty() {
         return Vec::new();
     }
@@ -33,13 +33,13 @@ pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
 }
 
 /// The contents of a result of unknown extents, for operators whose number of elements follows from the operands.
-fn untyped(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
+fn untyped(at: NodeFacts<'_>, types: &[&ValueType]) -> Option<Contents> {
     let ValueType::Tensor { dtype, .. } = types.first()? else { return None };
     first(at, *dtype, &Shape::from_slice(&[MOST + 1]))
 }
 
 /// Computes a primitive.
-fn primitive(at: At<'_>, op: Primitive, results: &[(DataType, Shape)]) -> Option<Vec<Contents>> {
+fn primitive(at: NodeFacts<'_>, op: Primitive, results: &[(DataType, Shape)]) -> Option<Vec<Contents>> {
     use Primitive as P;
     let axis = |default| Some(Param::Int(at.int("axis", default)?));
     let list = |name, input| Some(Param::Ints(Cow::Owned(at.list(name, input)?)));
@@ -90,7 +90,7 @@ fn primitive(at: At<'_>, op: Primitive, results: &[(DataType, Shape)]) -> Option
 }
 
 fn computed(
-    at: At<'_>,
+    at: NodeFacts<'_>,
     op: Primitive,
     inputs: &[&Contents],
     results: &[(DataType, Shape)],
@@ -101,7 +101,7 @@ fn computed(
 }
 
 /// Computes an operator that is no primitive, and has one result of this type.
-fn first(at: At<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
+fn first(at: NodeFacts<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
     let signless = |f: &DimExpr| at.facts.is_extent(f);
     match at.node.op_type.as_str() {
         "Shape" => Contents::list(dtype, at.listed()?.iter().map(Entry::from).collect()),
@@ -167,7 +167,7 @@ fn first(at: At<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
     }
 }
 
-fn constant(at: At<'_>) -> Option<Contents> {
+fn constant(at: NodeFacts<'_>) -> Option<Contents> {
     let reals = |v: &[f32]| v.iter().map(|&v| Entry::real(v.into())).collect();
     let ints = |v: &[i64]| v.iter().map(|&v| v.into()).collect();
     match at.node.attributes.iter().find(|(name, _)| !name.starts_with("__"))? {

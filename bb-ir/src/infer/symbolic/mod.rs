@@ -13,7 +13,7 @@ mod evaluate;
 mod parts;
 mod rules;
 
-pub use at::{At, Types, axis, either, tensor};
+pub use at::{NodeFacts, Types, axis, either, tensor};
 pub use contents::{Contents, Entry};
 pub use dims::{divided, extent, known, product, scaled, shifted, sum, told};
 
@@ -181,7 +181,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
             let cost = operands.map(|c| contents::weight(c) / 32).sum::<usize>();
             if cost <= work.follow {
                 work.follow -= cost;
-                found.contents = evaluate::node(At { node, facts }, &types);
+                found.contents = evaluate::node(NodeFacts { node, facts }, &types);
             }
         }
         for (known, output) in found.contents.into_iter().zip(&node.outputs) {

@@ -726,7 +726,8 @@ pub(super) fn run_narrowed<B: Backend + ?Sized>(
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
-    let results = narrow::primitive_lent(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    let results =
+        narrow::primitive_borrowed(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
     typed::<B>(op.spec().method, &results)
 }
 
@@ -773,7 +774,7 @@ fn call_erased(
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
     if on.refuses_types() {
-        return narrow::call_lent(on, op, inputs, params);
+        return narrow::call_borrowed(on, op, inputs, params);
     }
     let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
     super::call(&ErasedBackend(on), op, &inputs, params)

@@ -40,7 +40,7 @@ pub struct NarrowedOn<'a> {
 enum Device<'a> {
     Shared(Arc<dyn Kernels>),
     /// Lent for one call.
-    Lent(&'a dyn Kernels),
+    Borrowed(&'a dyn Kernels),
 }
 
 impl<'a> std::ops::Deref for Device<'a> {
@@ -49,7 +49,7 @@ impl<'a> std::ops::Deref for Device<'a> {
     fn deref(&self) -> &(dyn Kernels + 'a) {
         match self {
             Device::Shared(kernels) => &**kernels,
-            Device::Lent(kernels) => *kernels,
+            Device::Borrowed(kernels) => *kernels,
         }
     }
 }
@@ -81,8 +81,8 @@ impl Narrowed {
 
 impl<'a> NarrowedOn<'a> {
     /// Lends a backend the types that it lacks, for one call.
-    pub(super) fn lent(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
-        NarrowedOn::over(Device::Lent(kernels), None, holding)
+    pub(super) fn borrowed(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
+        NarrowedOn::over(Device::Borrowed(kernels), None, holding)
     }
 
     fn over(

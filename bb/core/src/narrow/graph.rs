@@ -2,9 +2,9 @@
 //!
 //! A run of steps becomes a graph in the types that the backend has: each value is of the type that holds it, as
 //! [`NarrowTensor`] holds tensors. That is exact only if it is known before the run that every result fits its holder
-//! ([`Foreseen`]), because values between the nodes of a graph are not checked. Steps without this guarantee are not part
+//! ([`KnownRanges`]), because values between the nodes of a graph are not checked. Steps without this guarantee are not part
 //! of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()` names these steps
-//! (`foresee.rs`), unless the deployment accepts them.
+//! (`range_report.rs`), unless the deployment accepts them.
 
 use super::range::{Ranged, reach};
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 /// The steps of a trace whose results are known to fit the types that hold them.
 #[derive(Debug)]
-pub(crate) struct Foreseen {
+pub(crate) struct KnownRanges {
     holding: Holding,
     exact: Table<StepId, bool>,
     ranges: Table<TraceValue, Option<Range>>,
@@ -37,7 +37,7 @@ struct Known<'t> {
     held: Table<TraceValue, bool>,
 }
 
-impl Foreseen {
+impl KnownRanges {
     /// Looks at the steps of a trace; `weight` finds the elements of a constant.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Foreseen {
         holding: Holding,
         open: bool,
         weight: impl Fn(ValueSource) -> Option<&'t TensorData>,
-    ) -> Result<Foreseen, Error> {
+    ) -> Result<KnownRanges, Error> {
         let range =
             |dtype| holding.of(dtype).and_then(|held| Some(Range::of(dtype)?.within(Range::of(held)?)));
         let mut known = Known {
@@ -73,7 +73,7 @@ impl Foreseen {
                 known.ranges.set(value, result.or_else(|| Range::of(trace.values.get(value).ok()?.dtype)))?;
             }
         }
-        Ok(Foreseen { holding, exact, ranges: known.ranges })
+        Ok(KnownRanges { holding, exact, ranges: known.ranges })
     }
 
     /// Returns whether the results of a step fit whatever the inputs are.
@@ -220,7 +220,7 @@ impl NarrowedGraph {
     ///
     /// [`Error::Internal`] if the part refers to a value that does not exist.
     pub(crate) fn of<'t>(
-        foreseen: &Foreseen,
+        known_ranges: &KnownRanges,
         part: &Trace,
         inputs: &[(String, TraceValue)],
         outputs: impl Iterator<Item = (String, TraceValue)>,
@@ -236,7 +236,7 @@ impl NarrowedGraph {
         }
         let mut made = Vec::new();
         for (name, value) in outputs {
-            let (dtype, range) = (part.values.get(value)?.dtype, *foreseen.ranges.get(value)?);
+            let (dtype, range) = (part.values.get(value)?.dtype, *known_ranges.ranges.get(value)?);
             made.push(GraphOutput { name, value, dtype, range });
         }
         let steps = part.steps.entries().cloned().collect();

@@ -21,28 +21,28 @@
 //! ([`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats)).
 
 mod backend;
+mod borrowed;
 mod cast;
 mod cause;
-mod foresee;
 mod graph;
 mod graph_parts;
 mod held;
-mod hollow;
 mod host;
-mod lent;
 mod natives;
 mod offered;
 mod own;
 mod parts;
 mod range;
+mod range_report;
+mod shape_only;
 mod tensor;
 mod wrap;
 
 pub use backend::{Narrowed, NarrowedOn};
-pub use foresee::exceeding;
-pub(crate) use graph::{Foreseen, NarrowedGraph};
+pub(crate) use borrowed::{call_borrowed, execute_borrowed, primitive_borrowed};
+pub(crate) use graph::{KnownRanges, NarrowedGraph};
 pub(crate) use held::Holding;
-pub(crate) use lent::{call_lent, execute_lent, primitive_lent};
 use own::needs_no_narrowing;
 pub(crate) use range::Range;
+pub use range_report::exceeding;
 pub(crate) use tensor::NarrowTensor;

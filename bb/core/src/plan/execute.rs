@@ -49,7 +49,8 @@ pub fn execute_itself<B: Backend + ?Sized>(
     attrs.reach_default(on)?;
     let kernels = WithFamilies::new(on, &[]);
     let inputs = inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect();
-    let results = narrow::execute_lent(&kernels, graph, inputs, attrs).map_err(ErasedError::typed::<B>)?;
+    let results =
+        narrow::execute_borrowed(&kernels, graph, inputs, attrs).map_err(ErasedError::typed::<B>)?;
     let own = |(name, y): (String, ErasedTensor)| {
         let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
         Ok((name, typed))

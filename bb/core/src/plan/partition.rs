@@ -11,7 +11,7 @@ use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
 use crate::contract::{Caller, contained};
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
-use crate::narrow::{Foreseen, Holding, NarrowedGraph};
+use crate::narrow::{Holding, KnownRanges, NarrowedGraph};
 use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,
@@ -45,7 +45,7 @@ struct Cut<'a> {
     /// For each input, whether the plan holds for other extents of it.
     open: &'a [bool],
     /// The steps and values that are narrowed.
-    foreseen: Option<&'a Foreseen>,
+    known_ranges: Option<&'a KnownRanges>,
 }
 
 /// A part of a segment.
@@ -94,10 +94,10 @@ impl PartitionedGraph {
     ) -> Result<PartitionedGraph, Error> {
         let recorded = &traced.recorded;
         let weight = |source| traced.known(source);
-        let foreseen = holding
-            .map(|holding| Foreseen::of(recorded, holding, open.contains(&true), weight))
+        let known_ranges = holding
+            .map(|holding| KnownRanges::of(recorded, holding, open.contains(&true), weight))
             .transpose()?;
-        let to = Cut { traced, open, foreseen: foreseen.as_ref() };
+        let to = Cut { traced, open, known_ranges: known_ranges.as_ref() };
         let mut whole = PartitionedGraph {
             parts: Vec::new(),
             constants: Vec::new(),
@@ -116,8 +116,8 @@ impl PartitionedGraph {
         let liveness = Liveness::of(recorded)?;
         let mut own = Vec::new();
         for (id, step) in recorded.steps.iter() {
-            let alone = match &foreseen {
-                Some(foreseen) => !foreseen.is_exact(id)? && liveness.is_live(id)?,
+            let alone = match &known_ranges {
+                Some(known_ranges) => !known_ranges.is_exact(id)? && liveness.is_live(id)?,
                 None => false,
             };
             let cut = match step.operation {
@@ -326,7 +326,7 @@ impl Part {
 impl GraphPart {
     /// Exports a run of steps, which ends before the step `end`, as a graph; `None` if their results are not read.
     fn new(
-        Cut { traced, open, foreseen }: Cut<'_>,
+        Cut { traced, open, known_ranges }: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,
         own: &[(StepId, &Step)],
         end: StepId,
@@ -372,15 +372,15 @@ impl GraphPart {
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
         let mut narrowed = None;
-        if let Some(foreseen) = foreseen {
+        if let Some(known_ranges) = known_ranges {
             let outputs = output_names.iter().cloned().zip(results.iter().copied());
             let weight = |source| traced.known(source);
-            narrowed = Some(NarrowedGraph::of(foreseen, &part, &inputs, outputs, weight)?);
-            foreseen.narrow(&mut part)?;
+            narrowed = Some(NarrowedGraph::of(known_ranges, &part, &inputs, outputs, weight)?);
+            known_ranges.narrow(&mut part)?;
         }
         let weight = |id| {
             let data = traced.weights().get(id).ok()?;
-            foreseen.map_or_else(|| Some(data.clone()), |foreseen| foreseen.constant(data).ok())
+            known_ranges.map_or_else(|| Some(data.clone()), |known_ranges| known_ranges.constant(data).ok())
         };
         let graph = to_graph(&part, &names, &output_names, &weight);
         let mut graph = graph.map_err(|error| {

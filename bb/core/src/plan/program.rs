@@ -27,8 +27,8 @@ use super::{Activity, CompileOptions, Module};
 use crate::contract::{BackendError, Caller};
 use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedError, ErasedTensor, OpSet};
-use crate::made::Made;
 use crate::narrow::Holding;
+use crate::single_flight::SingleFlight;
 use crate::trace::{Liveness, Varies};
 use crate::{Error, InputSpec, Port, RunOptions, Tensor};
 use bb_ir::graph::ValueType;
@@ -72,7 +72,7 @@ pub(super) struct Segment {
     read: RwLock<Vec<Arc<Wanted>>>,
     /// The plans that the graph was loaded with and that have not been used yet.
     loaded: Mutex<Vec<LoadedPlan>>,
-    specializations: Made<Vec<Arc<Specialization>>>,
+    specializations: SingleFlight<Vec<Arc<Specialization>>>,
 }
 
 /// A plan of a segment, with the conditions on its inputs.
@@ -243,7 +243,7 @@ impl Segment {
 
     fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment {
         let (read, loaded) = (RwLock::new(read), Mutex::default());
-        Segment { resolved, start, read, loaded, specializations: Made::default() }
+        Segment { resolved, start, read, loaded, specializations: SingleFlight::default() }
     }
 
     /// Returns the live tensors that some plan had to read.

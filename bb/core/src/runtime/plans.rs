@@ -1,6 +1,6 @@
 //! A cache of compiled graphs; the key is the identity of the graph and the options of the compilation.
 
-use crate::made::Made;
+use crate::single_flight::SingleFlight;
 use crate::sync::Mutex;
 use crate::{Backend, CompileOptions, Error, Executable, GraphIdentity, InputSpec};
 use bb_ir::proto::GraphProto;
@@ -17,7 +17,7 @@ pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 type Kept<B> = (CompileOptions, Arc<Compilation<B>>);
 
 /// The result of a compilation; `None` until it succeeds.
-type Compilation<B> = Made<Option<Arc<dyn Executable<B>>>>;
+type Compilation<B> = SingleFlight<Option<Arc<dyn Executable<B>>>>;
 
 impl<B: Backend> Default for Plans<B> {
     fn default() -> Self {

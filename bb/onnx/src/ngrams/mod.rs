@@ -2,14 +2,14 @@
 
 mod grams;
 
-use crate::kept::{Kept, same};
+use crate::cache::{Kept, same};
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -27,7 +27,7 @@ const MOST: usize = 1 << 28;
 static COUNT: HostKernel = HostKernel { name: "count_ngrams", random: false, run: counted };
 
 /// `TfIdfVectorizer`: a number for each place that an n-gram has.
-fn tf_idf_vectorizer_types(at: At<'_>) -> Option<Types> {
+fn tf_idf_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let most = at.ints("ngram_indexes")?.iter().max()?;
     let width = most.checked_add(1).map_or(Dim::Unknown, rule::extent);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[width]].concat());

@@ -12,7 +12,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::infer::{self, Aspect, at_scale, rescaled};
 use between::{Shares, between};
 
@@ -174,7 +174,7 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
     Ok(all)
 }
 
-fn resized_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+fn resized_shape(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let all: Vec<i64> = (0..x.len() as i64).collect();
     let sizing = Sizing::of(&at).ok()?;
     let axes = sizing.axes.unwrap_or(&all);
@@ -207,7 +207,7 @@ fn resized_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// `Resize` and `Upsample`: by sizes, or by scales.
-fn resize_types(at: At<'_>) -> Option<Types> {
+fn resize_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| resized_shape(at, x).unwrap_or_else(|| vec![Dim::Unknown; x.len()]);
     at.one(at.dtype(0), at.dims(0).map(shape))
 }

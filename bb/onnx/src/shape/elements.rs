@@ -10,7 +10,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
 use bb_ir::infer::Extent as _;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
     "" {
@@ -25,7 +25,7 @@ operators! {
     }
 }
 
-fn tile_types(at: At<'_>) -> Option<Types> {
+fn tile_types(at: NodeFacts<'_>) -> Option<Types> {
     if at.node.opset < 6 {
         // The first version takes a count and an axis.
         let shape = |x: &[Dim]| {
@@ -94,7 +94,7 @@ pub fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B>
     Ok(one(on.r#where(&mask, x, &blank_like(on, x)?)?))
 }
 
-fn gather_elements_types(at: At<'_>) -> Option<Types> {
+fn gather_elements_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(1).map(<[Dim]>::to_vec))
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// `GatherND`: for each index, the indexed part.
-pub fn gather_nd_types(at: At<'_>) -> Option<Types> {
+pub fn gather_nd_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
         let (Dim::Known(depth), outer) = indices.split_last()? else { return None };
@@ -120,7 +120,7 @@ pub fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResul
     Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
 }
 
-fn one_hot_types(at: At<'_>) -> Option<Types> {
+fn one_hot_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = rule::axis(at.int("axis", -1)?, x.len() + 1)?;
         let depth = match at.contents(1).and_then(rule::Contents::only) {
@@ -159,7 +159,7 @@ pub(crate) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `Pad`: extents with the paddings, if they are known.
-pub fn pad_types(at: At<'_>) -> Option<Types> {
+pub fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let name = if at.node.opset < 2 { "paddings" } else { "pads" };
         let (Some(pads), Some(axes)) = (at.list(name, 1), at.list("axes", 3)) else {
@@ -232,7 +232,7 @@ fn blocks_first<T>(call: &Call<'_, T>) -> Result<bool, Error> {
     }
 }
 
-fn depth_to_space_types(at: At<'_>) -> Option<Types> {
+fn depth_to_space_types(at: NodeFacts<'_>) -> Option<Types> {
     let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
     let shape = |x: &[Dim]| {
         let [n, c, h, w] = x else { return None };
@@ -262,7 +262,7 @@ pub(crate) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     Ok(one(on.reshape(&moved, &[n, depth, h * b, w * b])?))
 }
 
-fn space_to_depth_types(at: At<'_>) -> Option<Types> {
+fn space_to_depth_types(at: NodeFacts<'_>) -> Option<Types> {
     let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
     let shape = |x: &[Dim]| {
         let [n, c, h, w] = x else { return None };

@@ -12,7 +12,7 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Dim, DimExpr};
 use bb_ir::infer;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{Axis, TensorData};
 use smallvec::SmallVec;
 
@@ -28,7 +28,7 @@ operators! {
     }
 }
 
-fn shape_types(at: At<'_>) -> Option<Types> {
+fn shape_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.listed().map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
     at.one(Some(DataType::I64), Some(vec![count]))
 }
@@ -44,7 +44,7 @@ pub(crate) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
     Ok(one(on.ints_of(&[extents.len()], extents)?))
 }
 
-fn size_types(at: At<'_>) -> Option<Types> {
+fn size_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn sizes<B: Ops + ?Sized>(
     Ok(list.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect())
 }
 
-fn expand_types(at: At<'_>) -> Option<Types> {
+fn expand_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let to = at.extents(1).or_else(|| at.open_extents(1))?;
         Some(infer::broadcast("expand", &[x, &to]).ok()?.into_vec())
@@ -101,7 +101,7 @@ pub(crate) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     Ok(one(on.expand_to(x, &shape)?))
 }
 
-fn constant_of_shape_types(at: At<'_>) -> Option<Types> {
+fn constant_of_shape_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = at.node.attributes.tensor("value").ok()?.map_or(DataType::F32, TensorData::dtype);
     at.one(Some(dtype), at.extents(0).or_else(|| at.open_extents(0)))
 }
@@ -136,7 +136,7 @@ pub(crate) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
 }
 
 /// `Range`: the count of numbers follows from the operands, if they are known.
-pub fn range_types(at: At<'_>) -> Option<Types> {
+pub fn range_types(at: NodeFacts<'_>) -> Option<Types> {
     let number = |input| at.contents(input)?.only()?.formula();
     let count = || infer::range_count(number(0)?, number(1)?, at.scalar(2)?);
     let real = || {
@@ -230,7 +230,7 @@ fn symbolic_range<B: Ops + ?Sized>(on: &B, bounds: [&B::Tensor; 3]) -> Result<Op
 /// The most elements that a range has.
 const MOST: i128 = 1 << 28;
 
-fn flatten_types(at: At<'_>) -> Option<Types> {
+fn flatten_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let from = at.int("axis", 1)?;
         let from = if from < 0 { from + x.len() as i64 } else { from };
@@ -255,7 +255,7 @@ pub(crate) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(on.reshape_to(x, &[product(rows), product(columns)])?))
 }
 
-fn eye_like_types(at: At<'_>) -> Option<Types> {
+fn eye_like_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 

@@ -10,7 +10,7 @@ use bb_core::ext::{ConvIntegerOptions, ConvOptions, ConvTransposeOptions, Ops};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::infer::{Padding, Step};
 
 operators! {
@@ -77,12 +77,12 @@ fn groups<B: Ops + ?Sized>(
 }
 
 /// The extents of the convolution of `x` with the kernels that are the operand `weights`.
-pub fn conv_shape(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
+pub fn conv_shape(at: NodeFacts<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
     conv_shape_of(at, x, at.dims(weights)?)
 }
 
 /// The extents of the convolution of `x` with kernels of the extents `weights`.
-pub fn conv_shape_of(at: At<'_>, x: &[Dim], weights: &[Dim]) -> Option<Vec<Dim>> {
+pub fn conv_shape_of(at: NodeFacts<'_>, x: &[Dim], weights: &[Dim]) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = x else { return None };
     let [channels, _, kernel @ ..] = weights else { return None };
     let counts = Movement::of(&at).ok()?.counts(spatial, kernel, false)?;
@@ -90,7 +90,7 @@ pub fn conv_shape_of(at: At<'_>, x: &[Dim], weights: &[Dim]) -> Option<Vec<Dim>>
 }
 
 /// `Conv`.
-pub fn conv_types(at: At<'_>) -> Option<Types> {
+pub fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn with_conv_options<B: Ops + ?Sized>(
     f(ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group })
 }
 
-fn conv_integer_types(at: At<'_>) -> Option<Types> {
+fn conv_integer_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
 
@@ -165,7 +165,10 @@ impl<'a> Transposed<'a> {
 }
 
 /// The extents of the result of a transposed convolution of operand 0; `spatial` computes the spatial extents.
-fn transposed(at: At<'_>, spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+fn transposed(
+    at: NodeFacts<'_>,
+    spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim>>,
+) -> Option<Vec<Dim>> {
     let [n, _, extents @ ..] = at.dims(0)? else { return None };
     let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
     let channels = rule::scaled(channels, group(&at).ok()?);
@@ -173,7 +176,7 @@ fn transposed(at: At<'_>, spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim
 }
 
 /// The result's extents of a transposed convolution whose paddings are `pads`, if they are known, and no attribute.
-pub fn transposed_shape(at: At<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
+pub fn transposed_shape(at: NodeFacts<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
     transposed(at, |spatial, kernel| {
         let known = || {
             let mut attributes = Transposed::of(&at).ok()?;
@@ -184,7 +187,7 @@ pub fn transposed_shape(at: At<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
     })
 }
 
-fn conv_transpose_types(at: At<'_>) -> Option<Types> {
+fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = transposed(at, |spatial, kernel| {
         let attributes = Transposed::of(&at).ok()?;
         let Some(given) = attributes.output_shape.filter(|s| !s.is_empty()) else {

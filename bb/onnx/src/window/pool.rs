@@ -9,7 +9,7 @@ use bb_core::ext::{AveragePoolOptions, Extent, MaxPoolOptions, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
-use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::memory;
 use smallvec::smallvec;
 
@@ -60,7 +60,7 @@ impl Sliding {
 }
 
 /// Returns the extents after pooling; the channels are the second dimension.
-pub fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+pub fn pool_shape(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     let pooling = Pooling::of(&at).ok()?;
     let counts = pooling.movement.counts(spatial, &pooling.told_kernel()?, pooling.ceil)?;
@@ -68,7 +68,7 @@ pub fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// Pooling, and where each maximum is.
-pub fn pool_types(at: At<'_>) -> Option<Types> {
+pub fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| pool_shape(at, x));
     Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
@@ -194,7 +194,7 @@ pub fn global_pool_shape(x: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// Pooling of all of each channel.
-pub fn global_pool_types(at: At<'_>) -> Option<Types> {
+pub fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(global_pool_shape))
 }
 

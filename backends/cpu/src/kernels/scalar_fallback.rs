@@ -4,7 +4,7 @@ use super::element_loop::{Run, plain};
 use super::op::Unary;
 
 /// Returns the loop of a function that is computed one by one; `None` for other operations.
-pub(super) fn singly(op: Unary) -> Option<Run<1>> {
+pub(super) fn scalar_fallback(op: Unary) -> Option<Run<1>> {
     macro_rules! function {
         ($f:path) => {
             Some(|out, x, n| plain(out, x, n, |[x]: [f64; 1]| $f(x)))

@@ -20,13 +20,13 @@ type Operands = SmallVec<[Option<NarrowTensor>; 4]>;
 /// # Errors
 ///
 /// The body's own, and the backend's; [`NarrowError`] if no type of the backend holds a result.
-pub(crate) fn call_lent(
+pub(crate) fn call_borrowed(
     on: &dyn Kernels,
     op: &'static OpSpec,
     inputs: &[Option<ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-    let narrowed = NarrowedOn::lent(on, Holding { types: on.types(), floats: false });
+    let narrowed = NarrowedOn::borrowed(on, Holding { types: on.types(), floats: false });
     let operands: Operands =
         inputs.iter().map(|x| x.clone().map(|x| NarrowTensor::device(x.dtype(), x, None))).collect();
     let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
@@ -43,7 +43,7 @@ pub(crate) fn call_lent(
 /// # Errors
 ///
 /// The backend's own; [`NarrowError`].
-pub(crate) fn primitive_lent(
+pub(crate) fn primitive_borrowed(
     on: &dyn Kernels,
     op: Primitive,
     inputs: &[Option<ErasedTensor>],
@@ -51,7 +51,7 @@ pub(crate) fn primitive_lent(
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
     use Primitive as P;
     let holding = Holding { types: on.types(), floats: false };
-    let narrowed = NarrowedOn::lent(on, holding);
+    let narrowed = NarrowedOn::borrowed(on, holding);
     let computes = matches!(
         op,
         P::Add
@@ -81,13 +81,13 @@ pub(crate) fn primitive_lent(
 /// # Errors
 ///
 /// The graph's own, and the backend's; [`NarrowError`] if the backend lacks the type of an output.
-pub(crate) fn execute_lent(
+pub(crate) fn execute_borrowed(
     on: &dyn Kernels,
     graph: &GraphProto,
     inputs: HashMap<String, ErasedTensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
-    let narrowed = NarrowedOn::lent(on, Holding { types: on.types(), floats: false });
+    let narrowed = NarrowedOn::borrowed(on, Holding { types: on.types(), floats: false });
     let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
     let results = crate::plan::execute(&narrowed, graph, inputs, attrs)?;
     results.into_iter().map(|(name, y)| Ok((name, narrowed.own_tensor(&y)?))).collect()

@@ -7,12 +7,12 @@ use std::sync::PoisonError;
 ///
 /// A lookup that finds its value never waits for a thread that makes something.
 #[derive(Debug, Default)]
-pub(crate) struct Made<K> {
+pub(crate) struct SingleFlight<K> {
     known: RwLock<K>,
     making: Mutex<()>,
 }
 
-impl<K> Made<K> {
+impl<K> SingleFlight<K> {
     /// Returns the values that have been made, to read them. The lock must not be held while foreign code runs.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, K> {
         // A panic leaves a list or an option as it was before or after the change, so that a poisoned lock is valid.
@@ -62,7 +62,7 @@ mod model {
     /// A list, and how often something was made for it.
     #[derive(Default)]
     struct Counted {
-        made: Made<Vec<u32>>,
+        made: SingleFlight<Vec<u32>>,
         begun: AtomicUsize,
     }
 

@@ -92,7 +92,7 @@ impl NarrowedOn<'_> {
         params: &[Param<'_>],
     ) -> Result<(), ErasedError> {
         let nothing = Nothing(self.holding().types);
-        let on = NarrowedOn::lent(&nothing, self.holding());
+        let on = NarrowedOn::borrowed(&nothing, self.holding());
         let bring = |x: &Option<TensorData>| x.as_ref().map(|x| on.bring(x)).transpose();
         let operands: Vec<Option<NarrowTensor>> =
             operands.iter().map(bring).collect::<Result<_, ErasedError>>()?;
