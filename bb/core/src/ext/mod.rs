@@ -165,6 +165,10 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         None
     }
 
+    /// Whether this is the tracer.
+    #[doc(hidden)]
+    const IS_TRACER: bool = false;
+
     /// Finds the function of an operator in the tables that are linked, or among the operations of vendors.
     ///
     /// Only the tracer overrides this, because the functions of the tables run on the tracer. Any other backend finds

@@ -83,6 +83,8 @@ impl Ops for Tracer {
         Ok(self.record_host(body, inputs, params, results)?)
     }
 
+    const IS_TRACER: bool = true;
+
     fn linked_operator(domain: &str, name: &str, opset: i64) -> Option<operator::Body<Tracer>> {
         operator::find(domain, name, opset).map(|found| found.body)
     }
