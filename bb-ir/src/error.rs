@@ -324,7 +324,7 @@ pub enum Error {
     /// A node has another number of inputs or outputs than its operator takes.
     #[error("expected {} {what}, got {got}", range(*.least, *.most))]
     Count {
-        /// What is counted: inputs or outputs.
+        /// The counted items: inputs or outputs.
         what: &'static str,
         /// The least number.
         least: usize,
@@ -387,7 +387,7 @@ pub enum Error {
     Subgraph {
         /// The attribute that contains the subgraph.
         attribute: &'static str,
-        /// What is counted.
+        /// The counted items.
         what: &'static str,
         /// The expected number.
         expected: usize,
@@ -470,7 +470,7 @@ pub enum Error {
         op: &'static str,
         /// The parameter.
         param: &'static str,
-        /// What is wrong with the parameter.
+        /// The problem of the parameter.
         problem: &'static str,
         /// The shape of the operand.
         shape: Box<[usize]>,
@@ -964,7 +964,7 @@ pub enum Error {
     SavedGraph {
         /// The name of the graph.
         graph: String,
-        /// What is wrong with it.
+        /// The violated guarantee.
         problem: &'static str,
     },
 
@@ -975,7 +975,7 @@ pub enum Error {
         node: String,
         /// The operator.
         op: String,
-        /// What is wrong with it.
+        /// The error of the node.
         #[source]
         source: Box<Error>,
     },

@@ -21,7 +21,7 @@ pub struct Drawn {
     pub inputs: HashMap<String, TensorData>,
 }
 
-/// What is drawn so far.
+/// The state of a model that is being drawn.
 struct Builder<'d, 'a> {
     draw: &'d mut Draw<'a>,
     options: CheckOptions<'static>,

@@ -33,7 +33,7 @@ pub enum Error {
     /// A GGUF file does not conform to the format.
     #[error("the GGUF file is refused")]
     Gguf {
-        /// What is wrong.
+        /// The error of the file.
         #[source]
         source: GgufError,
     },
@@ -77,7 +77,7 @@ pub enum Error {
     Json {
         /// The name of the file.
         file: &'static str,
-        /// What is needed.
+        /// The missing content.
         expected: &'static str,
         /// The error of the parser, if the text is not JSON.
         #[source]
@@ -114,7 +114,7 @@ pub enum Error {
     Port {
         /// The input or output.
         name: String,
-        /// What is needed.
+        /// The expected extents.
         expected: &'static str,
         /// The extents that were found.
         found: String,
@@ -132,7 +132,7 @@ pub enum Error {
     /// The tokenizer of a model is refused.
     #[error("the tokenizer is refused")]
     Tokenizer {
-        /// What is wrong.
+        /// The error of the tokenizer.
         #[source]
         source: bb_ir::BoxError,
     },
@@ -209,7 +209,7 @@ pub enum Error {
     Grammar {
         /// The kind of constraint, for messages.
         constraint: &'static str,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: bb_ir::BoxError,
     },

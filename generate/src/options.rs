@@ -130,7 +130,7 @@ pub struct Sampling {
     pub frequency_penalty: f64,
     /// How many of the last tokens the repetition penalty counts; 0 for all.
     pub penalty_last: usize,
-    /// What is added to the logits of tokens.
+    /// Tokens with the amounts added to their logits.
     pub bias: Vec<(u32, f64)>,
     /// The seed; equal seeds draw equal tokens. Without one, each generation draws others.
     pub seed: Option<u64>,

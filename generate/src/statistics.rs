@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How many tokens there were, and how long they took. The times are 0 where the target has no clock, as in a browser.
+/// The numbers of tokens and their times. The times are 0 where the target has no clock, as in a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -14,7 +14,7 @@ pub struct Statistics {
     pub prompt_time: Duration,
     /// The tokens that were generated.
     pub answer_tokens: usize,
-    /// How long they took.
+    /// The time of the generated tokens.
     pub answer_time: Duration,
 }
 

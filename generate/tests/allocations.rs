@@ -64,8 +64,8 @@ fn steps(generator: &Generator) -> Vec<(usize, usize)> {
     counts
 }
 
-/// What operations give are tensors, each of which is a block of the pool and a reference to it. So a step allocates a number of these
-/// that the layers alone decide: nothing grows with the positions, and no cache is copied.
+/// Operations return tensors, each of which is a block of the pool and a reference to it. So the number of allocations of a step
+/// depends only on the layers: nothing grows with the positions, and no cache is copied.
 #[test]
 fn a_step_allocates_small_things_whose_number_only_the_layers_decide() {
     let medians = [1, 2].map(|layers| {

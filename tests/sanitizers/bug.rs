@@ -1,4 +1,4 @@
-//! What a sanitizer must report; `tests/sanitize` looks whether it does, before it trusts its silence.
+//! Bugs that a sanitizer must report; `tests/sanitize` checks that it does, before it trusts its silence.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

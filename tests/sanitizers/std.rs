@@ -1,4 +1,4 @@
-//! Tells ThreadSanitizer what the compiled parts of `std` promise.
+//! Wrappers that report to ThreadSanitizer the synchronisation that compiled parts of `std` promise.
 //!
 //! The `std` of a toolchain is compiled without instrumentation. What is generic or inlined becomes part of the program and is
 //! seen, such as taking a lock that is free. What is not, such as waiting for a lock that is taken, is invisible; so threads
@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn __tsan_release(place: Place);
 }
 
-/// What was done before a release of a place happened before what follows an acquisition of the same place.
+/// Orders everything before a release of a place before everything after an acquisition of the same place.
 fn acquire(place: Place) {
     unsafe { __tsan_acquire(place) }
 }
@@ -86,7 +86,7 @@ unsafe fn wait_timeout(condvar: Place, mutex: Place, time: Duration) -> bool {
     notified
 }
 
-/// What initialises happened before every call returns.
+/// Orders the initialisation before the return of every call.
 #[unsafe(export_name = "__wrap_@once_call@")]
 unsafe fn call(once: Place, ignore_poison: bool, init: &mut dyn FnMut(Place), caller: Place) {
     let mut init = |state| {
@@ -97,7 +97,7 @@ unsafe fn call(once: Place, ignore_poison: bool, init: &mut dyn FnMut(Place), ca
     acquire(once);
 }
 
-/// What each thread did before a barrier happened before what any does after it.
+/// Orders the work of each thread before a barrier before the work of all threads after it.
 #[unsafe(export_name = "__wrap_@barrier_wait@")]
 unsafe fn meet(barrier: Place) -> bool {
     release(barrier);
@@ -106,7 +106,7 @@ unsafe fn meet(barrier: Place) -> bool {
     leads
 }
 
-/// What a scoped thread did happened before its scope ends. The scope reads the number of its threads, which is in one of
+/// Orders the work of a scoped thread before the end of its scope. The scope reads the number of its threads, which is in one of
 /// these words.
 #[unsafe(export_name = "__wrap_@end_of_scoped_thread@")]
 unsafe fn end(scope: Place, panicked: bool) {

@@ -263,7 +263,7 @@ fn planning_ends_at_its_deadline() {
     }
 }
 
-/// Tells the process that drops plans which model it runs.
+/// The environment variable of the child process that drops plans.
 const DROPPED: &str = "BB_LARGE_DROPPED";
 
 /// A graph may have more segments than a stack has room for, and each holds the plans of the next one.

@@ -17,7 +17,7 @@ unsafe impl Send for Managed {}
 // SAFETY: shared references only read.
 unsafe impl Sync for Managed {}
 
-/// What a tensor that this crate made owns. The structure is its first field, so that its pointer is that of the whole.
+/// The owner of an exported tensor. DLPack's structure is its first field, so that a pointer to that field is also one to the owner.
 #[repr(C)]
 struct Exported {
     managed: DLManagedTensor,
@@ -36,7 +36,7 @@ unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
     drop(unsafe { Box::from_raw(managed.cast::<Exported>()) });
 }
 
-/// What a structure says, checked.
+/// The checked contents of a DLPack structure.
 struct View {
     dtype: DataType,
     shape: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What ONNX Runtime cannot run as ONNX defines it.
+//! The gaps of ONNX Runtime: calls that it does not run as ONNX defines them.
 
 use bb::DataType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use bb_engines::{Gap, Reason, When};

@@ -55,7 +55,7 @@ pub enum LibraryError {
     NotInFolder {
         /// The folder.
         folder: PathBuf,
-        /// What the file's name begins with.
+        /// The beginning of the file's name.
         name: String,
     },
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What ONNX Runtime says if a node would go to its own provider, which is not allowed.
+/// The message of ONNX Runtime for a node that would go to its own provider, which is not allowed.
 const FALLBACK: &str = "fallback to CPU EP has been explicitly disabled";
 
 /// A device of a provider.
@@ -82,7 +82,7 @@ impl NotRun {
     }
 }
 
-/// What leaves a model alone.
+/// The component that does not run a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Without {
     /// The provider.

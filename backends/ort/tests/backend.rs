@@ -1,4 +1,4 @@
-//! What the backends promise besides results: sessions that are found again and freed, refusals, threads, models.
+//! Tests of the backends' promises besides results: reuse and release of sessions, refusals, threads, models.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx;

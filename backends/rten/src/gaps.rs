@@ -1,4 +1,4 @@
-//! What rten cannot run as ONNX defines it.
+//! The gaps of rten: calls that it does not run as ONNX defines them.
 
 use bb::DataType::{Bool, F32, I32, I64};
 use bb_engines::{Gap, Reason, When};

@@ -13,7 +13,7 @@ pub(crate) enum TensorError {
     TooWide {
         /// The integer.
         number: i64,
-        /// What rten lacks.
+        /// The element type that rten lacks, as an error.
         #[source]
         source: bb::ir::Error,
     },

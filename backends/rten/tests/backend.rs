@@ -1,4 +1,4 @@
-//! What the backends promise besides results: sessions that are found again and freed, refusals, threads, models.
+//! Tests of the backends' promises besides results: reuse and release of sessions, refusals, threads, models.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx;
@@ -139,7 +139,7 @@ fn the_rest_runs_where_it_is_bound() {
     assert_eq!((on.counts().loaded, on.counts().rest), (0, 1));
 }
 
-/// What the engine has not may also run on it as primitives.
+/// Operators that the engine lacks may also run on it as primitives.
 #[test]
 fn the_rest_runs_as_primitives() {
     let primitives = BackendHandle::new(Runtime::named("primitives", RtenPrimitives::new()));

@@ -2,9 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// Reads a number as an `f64` that rounds to a float of 32 bits or fewer as the number itself does: if `f64` does not have the number
-/// and its nearest `f64` may be halfway between two short floats, the result is the next `f64` towards the number. `None` for a text
-/// that is no number.
+/// Reads a number as an `f64` that rounds to a float of 32 bits or fewer like the number itself. If the nearest `f64` is inexact and may
+/// be halfway between two short floats, the result is the next `f64` towards the number. Returns `None` for a text that is not a number.
 pub(super) fn f64_to_odd(text: &str) -> Option<f64> {
     /// Short floats, and the numbers halfway between them, leave these low bits of an `f64` zero.
     const ZEROS: u32 = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS - 1;

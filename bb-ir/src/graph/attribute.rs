@@ -103,7 +103,7 @@ access! {
 }
 
 impl Attributes {
-    /// Collects attributes; names must be unique, which `check` has proved.
+    /// Collects attributes. Names must be unique, which `check` ensures.
     pub fn new(mut entries: Vec<(String, Attribute)>) -> Attributes {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         Attributes(entries)

@@ -69,7 +69,7 @@ pub enum Arity {
     Tensors,
 }
 
-/// What kind of function an operation is.
+/// The kind of function that an operation computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -119,7 +119,7 @@ pub struct OpSpec {
     pub params: &'static [ParamSpec],
     /// The result.
     pub output: Arity,
-    /// What kind of function it is.
+    /// The kind of function that the operation computes.
     pub class: Class,
 }
 

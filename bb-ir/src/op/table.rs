@@ -233,14 +233,14 @@ macro_rules! for_each_primitive {
         /// Source: ONNX `Equal`, opset 19.
         Equal 19 = equal(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
-        /// Tells where `a > b`. The result is bool.
+        /// Returns true where `a > b`. The result is bool.
         ///
         /// Shapes: NumPy broadcasting. Types: all numbers.
         ///
         /// Source: ONNX `Greater`, opset 13.
         Greater 13 = greater(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
-        /// Tells where `a < b`. The result is bool.
+        /// Returns true where `a < b`. The result is bool.
         ///
         /// Shapes: NumPy broadcasting. Types: all numbers.
         ///

@@ -96,7 +96,7 @@ words! {
         Cubic = "cubic",
     }
 
-    /// What a sample beyond the elements reads.
+    /// The value of a sample outside of the tensor.
     SamplePadding, "`zeros`, `border` or `reflection`" {
         /// Zeros.
         Zeros = "zeros",
@@ -106,7 +106,7 @@ words! {
         Reflection = "reflection",
     }
 
-    /// What lies outside of a tensor or an image.
+    /// The values outside of a tensor or an image.
     Border, "`constant`, `edge`, `reflect` or `wrap`" {
         /// One value; zeros outside of images.
         Constant = "constant",

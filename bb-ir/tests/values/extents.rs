@@ -11,7 +11,7 @@ use bb_ir::infer::{
     slice_by, split_evenly,
 };
 
-/// What extents are made of: two symbols, numbers, and what arithmetic makes of them.
+/// Returns the extents of the tested shapes: two symbols, numbers, and results of arithmetic on them.
 fn dims() -> Vec<Dim> {
     let (n, m) = (Dim::Symbol("n".to_owned()), Dim::Symbol("m".to_owned()));
     let computed = [

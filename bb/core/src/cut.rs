@@ -12,13 +12,13 @@ use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
-/// Nodes that run together, in the graph's order, with the values that they read from outside and those that others
-/// read from them.
+/// Nodes that run together, in the graph's order, with the values that they read from other parts and the values that other parts read
+/// from them.
 #[derive(Debug, Clone)]
 pub struct Part<T> {
     pub target: T,
     pub nodes: Vec<usize>,
-    /// Values that are constants of the graph, and no inputs of it, are not among them.
+    /// The values that the nodes read from outside, except constants of the graph that are not its inputs.
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
 }

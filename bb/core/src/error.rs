@@ -183,7 +183,7 @@ pub enum Error {
     UnknownValue {
         /// The requested name.
         name: String,
-        /// The name of a value that is most like it, if one is alike.
+        /// The most similar name of a value, if one is similar.
         nearest: Option<String>,
     },
 
@@ -446,7 +446,7 @@ pub enum Error {
     NotKept {
         /// The name.
         name: String,
-        /// The operator that is most like it, if any is.
+        /// The most similar operator, if one is similar.
         nearest: Option<&'static str>,
         /// The operators that can be kept.
         known: Vec<&'static str>,
@@ -490,7 +490,7 @@ pub enum Error {
         got: usize,
     },
 
-    /// It is not known how many dimensions an input has.
+    /// The number of dimensions of an input is not known.
     #[error("the model does not say how many dimensions `{input}` has; its extents must be given", input = shown(.input))]
     NoRank {
         /// The input.
@@ -541,7 +541,7 @@ pub enum Error {
         op: String,
         /// The attribute or operand.
         part: NodePart,
-        /// What is wrong with it: expected and got.
+        /// The problem: expected and got.
         problem: String,
     },
 
@@ -583,7 +583,7 @@ pub enum Error {
     UnknownBackend {
         /// The requested name.
         name: String,
-        /// The name of a linked one that is most like it, if one is alike.
+        /// The most similar name of a linked backend, if one is similar.
         nearest: Option<String>,
         /// The names of those that are linked.
         linked: Vec<String>,
@@ -594,7 +594,7 @@ pub enum Error {
     UnknownLayer {
         /// The requested name.
         name: String,
-        /// The name of a linked one that is most like it, if one is alike.
+        /// The most similar name of a linked layer, if one is similar.
         nearest: Option<String>,
         /// The names of those that are linked.
         linked: Vec<String>,
@@ -605,7 +605,7 @@ pub enum Error {
     Stack {
         /// The requested name.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 
@@ -637,7 +637,7 @@ pub enum Error {
         name: String,
         /// The combining backend.
         of: &'static str,
-        /// The name of the one that is most like it, if one is alike.
+        /// The most similar name of a member, if one is similar.
         nearest: Option<String>,
         /// The names of the backends.
         members: Vec<String>,
@@ -719,7 +719,7 @@ pub enum Error {
         backend: Option<&'static str>,
         /// The option.
         option: String,
-        /// The option that is most like it, if one is alike.
+        /// The most similar option, if one is similar.
         nearest: Option<String>,
         /// The options that there are.
         takes: Vec<String>,
@@ -743,12 +743,12 @@ pub enum Error {
         got: String,
     },
 
-    /// What is in the parentheses of a backend's name is no list of options.
+    /// An entry in the parentheses of a backend's name is not an option.
     #[error("`{entry}` in `{name}` is no option; write `NAME=VALUE`, as in `chip(tile=64)`", entry = shown(.entry), name = shown(.name))]
     OptionForm {
         /// The requested name.
         name: String,
-        /// What is no option.
+        /// The entry.
         entry: String,
     },
 
@@ -797,7 +797,7 @@ pub enum Error {
         device: String,
     },
 
-    /// A backend is to compute with more threads than a machine can be expected to have.
+    /// The requested number of threads is greater than a machine can be expected to have.
     #[error(
         "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
     )]
@@ -1096,7 +1096,7 @@ pub enum Internal {
     AfterPass {
         /// The pass; `trace` if it is the tracer.
         pass: &'static str,
-        /// What is wrong.
+        /// The fault of the trace.
         fault: Box<Internal>,
     },
 
@@ -1165,7 +1165,7 @@ impl Error {
         Error::UnknownIndex { family: op.family.name(), index: op.index }
     }
 
-    /// Returns the error for a state that the maker of a value excludes.
+    /// Returns the error for a state that the constructor of a value excludes.
     #[cold]
     pub fn excluded(expected: &'static str) -> Error {
         Error::Internal(Internal::State { expected })

@@ -73,8 +73,7 @@ impl<B: Backend + ?Sized> Types for B {
 /// Runs a graph with the plan of primitives that the calling runtime keeps for it. If no runtime keeps a plan, returns
 /// the inputs as `Err`.
 ///
-/// There is none for a graph that a plan of primitives runs itself, and for a graph from a caller that is not a
-/// runtime.
+/// No plan exists for a graph that a plan of primitives runs itself, or for a graph from a caller that is not a runtime.
 ///
 /// # Errors
 ///
@@ -107,7 +106,7 @@ const MOST_DEEP: usize = 32;
 ///
 /// # Errors
 ///
-/// [`Error::EndlessExecute`]; those of the function.
+/// [`Error::EndlessExecute`]; the function's own.
 pub fn once<B: Backend + ?Sized, R>(
     on: &B,
     run: impl FnOnce() -> Result<R, B::Error>,

@@ -56,7 +56,7 @@ fn size(graph: &Graph) -> usize {
     graph.values.len() + parts.map(size).sum::<usize>()
 }
 
-/// What a graph's values are called and come from.
+/// The names, producers and constants of a graph's values.
 struct Index {
     names: HashMap<String, ValueId>,
     /// For each value, the node that makes it.

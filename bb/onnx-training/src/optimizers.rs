@@ -26,7 +26,7 @@ struct Moved<'a, B: Ops + ?Sized> {
 }
 
 impl<B: Ops + ?Sized> Moved<'_, B> {
-    /// What the rule kept at `index`.
+    /// Returns the state of the rule at `index`.
     fn kept(&self, index: usize) -> Result<&B::Tensor, B::Error> {
         let got = self.kept.len();
         let missing = || bb_ir::Error::Arity { op: "optimizer", expected: "what the last update kept", got };

@@ -1,4 +1,4 @@
-//! What the files of pictures claim of their parts, before a decoder allocates for it.
+//! Checks of the sizes that picture files claim, before a decoder allocates memory for them.
 
 /// Returns whether each lossy frame of a WebP is within a canvas. The decoder makes room for a frame before it compares the two.
 pub(super) fn frames_are_within(file: &[u8], [width, height]: [u32; 2]) -> bool {

@@ -1,4 +1,4 @@
-//! What a picture in JPEG 2000 makes its decoder allocate, read from the headers before the decoder sees them.
+//! Bounds of the memory that a JPEG 2000 decoder allocates for a picture, read from the headers before decoding.
 //!
 //! The decoder makes a table of all tiles at once, and for each tile lists of precincts, code blocks and layers. Samples bound
 //! none of them: a tile, a precinct or a code block may hold a single sample, or none.
@@ -14,7 +14,7 @@ pub(super) const MOST_TILES: u64 = 1 << 16;
 /// The most coding passes of a code block of 32 bit planes.
 const MOST_PASSES: u64 = 94;
 
-/// What the decoder makes of a file. All counts are at least what it makes.
+/// Upper bounds of the parts and the memory that the decoder creates for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) tiles: u64,

@@ -28,7 +28,7 @@ const STEP: usize = 1 << 10;
 struct Watched<'a> {
     file: Cursor<&'a [u8]>,
     allowance: &'a dyn Allowance,
-    /// What was read since the last look; a call counts as some bytes.
+    /// The bytes read since the last check, plus a constant for each call.
     since: usize,
 }
 

@@ -274,7 +274,7 @@ impl Program {
     }
 }
 
-/// Compares a result of a component with what the graph says of it.
+/// Compares a result of a component with the type that the graph declares for it.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ pub(crate) fn prepare(operator: &str, inputs: &[Input]) -> std::result::Result<R
     }))
 }
 
-/// What an operator calls.
+/// The function that computes an operator.
 type Function = Box<dyn Fn(&[Tensor]) -> Result<Tensor>>;
 
 fn run(operator: &str) -> std::result::Result<Function, Failed> {

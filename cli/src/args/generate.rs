@@ -10,7 +10,7 @@ pub(crate) struct Generate {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) from: Continued,
-    /// What the model is told before all messages
+    /// The system message, which comes before all messages
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     pub(crate) system: Option<String>,
     /// Continue the prompt as it is, instead of answering it as a message
@@ -44,7 +44,7 @@ pub(crate) struct Generate {
     pub(crate) common: Common,
 }
 
-/// What is continued.
+/// The source of the prompt.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Continued {
@@ -59,7 +59,7 @@ pub(crate) struct Continued {
     pub(crate) messages: Option<PathBuf>,
 }
 
-/// What an answer may be.
+/// The constraint of an answer.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct Constrained {
@@ -80,7 +80,7 @@ pub(crate) struct Constrained {
 /// How tokens are chosen.
 #[derive(Debug, Args)]
 pub(crate) struct Sampling {
-    /// What logits are divided by before a token is drawn; 0 takes the most probable one
+    /// Divide logits by this before a token is drawn; 0 takes the most probable one
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     pub(crate) temperature: f64,
     /// Draw one of this many most probable tokens; 0 for all
@@ -95,19 +95,19 @@ pub(crate) struct Sampling {
     /// Draw one of the tokens of usual surprise that reach this probability together
     #[arg(long, value_name = "P", default_value_t = 1.0)]
     pub(crate) typical: f64,
-    /// What the logits of tokens that are there already are divided by
+    /// Divide positive logits of tokens that occurred already by this, and multiply the others
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub(crate) repetition_penalty: f64,
-    /// What the logits of tokens that were generated lose
+    /// Subtract this from the logits of tokens that were generated
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) presence_penalty: f64,
-    /// What the logits of tokens lose for each time that they were generated
+    /// Subtract this from the logit of a token for each time that it was generated
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) frequency_penalty: f64,
     /// The seed; equal seeds draw equal tokens
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// What is added to the logit of a token, by its number; may be given several times
+    /// Add this to the logit of a token, by its number; may be given several times
     #[arg(long, value_name = "TOKEN=X", value_parser = bias, allow_hyphen_values = true)]
     pub(crate) bias: Vec<(u32, f64)>,
 }

@@ -143,7 +143,7 @@ fn filled(text: &str, names: &Names, [bb, cli]: &[String; 2]) -> String {
 mod tests {
     use super::*;
 
-    /// What is committed among the tests of authors, which compile it.
+    /// The texts of `bb new` equal the committed files, which the authors' tests compile.
     #[test]
     fn the_tests_compile_what_is_written() {
         let dependency = dependency(None, Some("https://example.org/bb.git"), Path::new("x")).unwrap();

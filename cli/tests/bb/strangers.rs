@@ -10,7 +10,7 @@ use prost::Message;
 /// Clears the screen, sets the title, rings, returns, ends the line and the text, and turns the order of reading around.
 const EVIL: &str = "\u{1b}[2J\u{1b}]0;pwned\u{7}\r\nerror: none\0\u{9b}2J\u{202e}\u{2066}\u{200b}";
 
-/// What is shown of it.
+/// The printed form of [`EVIL`].
 const SHOWN: &str = "\\u{1b}[2J\\u{1b}]0;pwned\\u{7}\\r\\nerror: none\\0\\u{9b}2J\\u{202e}\\u{2066}\\u{200b}";
 
 fn evil(name: &str) -> String {

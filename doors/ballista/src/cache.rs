@@ -1,4 +1,4 @@
-//! What is made once per process, however many queries ask for it at the same time.
+//! A cache of values that are created once per process, even if several queries request one at the same time.
 
 use crate::error::Error;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

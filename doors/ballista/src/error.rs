@@ -75,7 +75,7 @@ pub enum Error {
     Load {
         /// The location of the model.
         location: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },

@@ -53,7 +53,7 @@ pub(crate) enum Rows {
     Single,
 }
 
-/// What is known of the rows of runs of a model.
+/// The result of the proof about rows, for runs with these inputs.
 #[derive(Debug)]
 struct RowsChecked {
     inputs: Vec<RowInput>,
@@ -124,7 +124,7 @@ pub(crate) struct Model {
     /// An operator that draws random numbers.
     pub(crate) random: Option<String>,
     bytes: usize,
-    /// What is known of its rows, by the extents of inputs that ran last.
+    /// The proofs about rows, for the extents of the most recent runs.
     proofs: Mutex<Vec<RowsChecked>>,
 }
 

@@ -80,7 +80,7 @@ struct QueryArgs {
     /// A setting of the session, as in `datafusion.execution.batch_size=1024`. May be given several times.
     #[arg(long = "set", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Writes the result to this file, as Parquet or CSV by its ending, in place of printing it.
+    /// Writes the result to this file, as Parquet or CSV by its ending, instead of printing it.
     #[arg(long)]
     output: Option<PathBuf>,
     /// How many rows are printed at most.

@@ -29,7 +29,7 @@ pub(crate) enum TableError {
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// A folder has no file that can be read.

@@ -228,10 +228,10 @@ struct bb_memory {
     /* The size of this structure. */
     size_t size;
 
-    /* What tensors use. */
+    /* The bytes of buffers that tensors use. */
     uint64_t live;
 
-    /* What is kept for later tensors. */
+    /* The bytes of buffers that are kept for later tensors. */
     uint64_t pooled;
 
     /* The greatest value that `live + pooled` had. */
@@ -240,7 +240,7 @@ struct bb_memory {
     /* The greatest allowed value of `live + pooled`. */
     uint64_t limit;
 
-    /* What the device still has. */
+    /* The bytes that the device still has. */
     uint64_t available;
 };
 
@@ -502,7 +502,7 @@ struct bb_primitives {
     int32_t (*equal)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
 
     /*
-     * Tells where `a > b`. The result is bool.
+     * Returns true where `a > b`. The result is bool.
      *
      * Shapes: NumPy broadcasting. Types: all numbers.
      *
@@ -511,7 +511,7 @@ struct bb_primitives {
     int32_t (*greater)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
 
     /*
-     * Tells where `a < b`. The result is bool.
+     * Returns true where `a < b`. The result is bool.
      *
      * Shapes: NumPy broadcasting. Types: all numbers.
      *
@@ -564,11 +564,11 @@ struct bb_option {
     /* The value if none is given; for an option of the backend's own. */
     bb_text initial;
 
-    /* What it is for, in one line. */
+    /* The purpose, in one line. */
     bb_text about;
 };
 
-/* What a library says of its backend. All texts live as long as the library is loaded. */
+/* The library's description of its backend. All texts live as long as the library is loaded. */
 struct bb_description {
     /* The size of this structure. The host writes how much it knows, the backend how much it has written. */
     size_t size;
@@ -579,7 +579,7 @@ struct bb_description {
     /* The version. */
     bb_text version;
 
-    /* What tells backends of one name apart, such as the path of a type. */
+    /* An identifier that distinguishes backends of one name, such as the path of a type. */
     bb_text path;
 
     /* The element types: bit `n` is ONNX's type `n`. 0 if they are known once the backend is open: then the library has `types`. */

@@ -101,7 +101,7 @@ pub(crate) enum CallError {
     /// A list has another length.
     #[error("expected {expected} {what}, got {got}")]
     Count {
-        /// What is in the list.
+        /// The items of the list.
         what: &'static str,
         /// The right length.
         expected: usize,
@@ -112,7 +112,7 @@ pub(crate) enum CallError {
     /// An index is out of range.
     #[error("index {index} is out of range for {count} {what}")]
     Index {
-        /// What is counted.
+        /// The counted items.
         what: &'static str,
         /// The index.
         index: usize,

@@ -1,4 +1,4 @@
-//! What is claimed of a graph.
+//! The selection of the nodes of a graph that the provider claims.
 
 use crate::api::{Api, Elements, Result};
 use crate::error::{PluginError, line};
@@ -26,7 +26,7 @@ const REPLACED: &str = "SequenceMap";
 /// The reason why a claimed part is not claimed again: ONNX Runtime repeats the query after it replaced nodes by others.
 const CLAIMED_BEFORE: &str = "it is a part that is claimed already";
 
-/// What is claimed of a graph, and why the rest is not.
+/// The claimed parts of a graph, and the reasons for declining the other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
     /// The nodes of each part.

@@ -30,7 +30,7 @@ mod settings;
 
 pub use error::PluginError;
 
-/// What [`export!`] expands to.
+/// The items that the expansion of [`export!`] uses.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::factory::{create, release};

@@ -4,7 +4,7 @@ use bb::ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb::{DataType, Module};
 use std::collections::HashMap;
 
-/// What is known of an operand.
+/// The known element type and extents of an operand.
 pub(crate) struct OperandInfo {
     pub(crate) dtype: Option<DataType>,
     /// The extents, with `None` for those that are not known; `None` if the rank is not known.

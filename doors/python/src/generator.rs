@@ -194,7 +194,7 @@ fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<(GenerateOptions, Opti
     Ok((given, constraint))
 }
 
-/// What follows a prompt: an iterator of texts. Dropping it ends the generation.
+/// The continuation of a prompt: an iterator of texts. Dropping it ends the generation.
 #[pyclass(frozen, module = "bb", name = "_Generation")]
 pub(crate) struct Generation(Mutex<State>);
 

@@ -223,20 +223,20 @@ impl Session {
         saved.map_err(|error| raise(py, Phase::Compile(&opened.handle), &error, None))
     }
 
-    /// What the model is, as JSON.
+    /// Returns a description of the model as JSON.
     fn _inspect(&self, py: Python<'_>) -> PyResult<String> {
         let opened = self.opened()?;
         interrupt::detached(py, None, || crate::report::inspect(&opened.handle, &opened.module))
     }
 
-    /// What the model file says of itself, as JSON.
+    /// Returns the metadata of the model file as JSON.
     fn _facts(&self, py: Python<'_>) -> PyResult<String> {
         let opened = self.opened()?;
         let facts = interrupt::detached(py, None, || crate::report::facts(&opened.source, &opened.limits))?;
         facts.map_err(|error| raise(py, Phase::Load, &error.into(), None))
     }
 
-    /// What runs each node, as JSON.
+    /// Returns the coverage of each node as JSON.
     fn _coverage(&self, py: Python<'_>) -> PyResult<String> {
         let opened = self.opened()?;
         interrupt::detached(py, None, || crate::report::coverage(&opened.handle, &opened.module))

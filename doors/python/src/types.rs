@@ -1,4 +1,4 @@
-//! What is known of inputs and outputs, as ONNX Runtime writes it.
+//! Types and shapes of inputs and outputs, in the form of ONNX Runtime.
 
 use crate::dtypes::word;
 use bb::ir::graph::{Dim, ValueType};

@@ -29,7 +29,7 @@ pub(crate) struct Batching {
     pub(crate) rows: usize,
     pub(crate) delay: Duration,
     module: Module,
-    /// What is known of the rows with extents that were made up where the model leaves them open.
+    /// The result of the proof about rows. Extents that the model leaves open are assumed.
     proof: Option<RowProof>,
     on: AtomicBool,
     kinds: Mutex<HashMap<Vec<Option<Vec<usize>>>, Joins>>,

@@ -248,7 +248,7 @@ pub enum Error {
     /// The system starts no threads or does not hand over signals.
     #[error("the system does not give what the server needs: {what}")]
     System {
-        /// What.
+        /// The missing resource.
         what: &'static str,
         /// Why.
         #[source]

@@ -58,7 +58,7 @@ fn write(to: Option<Box<dyn Write + Send>>, from: &Receiver<String>) {
 #[derive(Clone)]
 pub(crate) struct LogLines(SyncSender<String>);
 
-/// What is known of a request only where it is read.
+/// Notes about a request, which the code that reads its body adds.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<Notes>);
 

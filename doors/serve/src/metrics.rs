@@ -178,7 +178,7 @@ impl Rows {
     }
 }
 
-/// What is counted of one model.
+/// The metrics of one model.
 #[derive(Debug, Default)]
 pub(crate) struct ModelMetrics {
     pub(crate) requests: Outcomes,
@@ -191,7 +191,7 @@ pub(crate) struct ModelMetrics {
     pub(crate) batches: Rows,
 }
 
-/// What is counted of the requests of one language model.
+/// The metrics of one language model.
 #[cfg(feature = "generate")]
 #[derive(Debug, Default)]
 pub(crate) struct LanguageMetrics {
@@ -200,7 +200,7 @@ pub(crate) struct LanguageMetrics {
     pub(crate) took: Times,
 }
 
-/// What is counted of the server.
+/// The metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerMetrics {
     /// Requests that concern no model of the server, or that were refused before their model was known.

@@ -178,7 +178,7 @@ impl<'a> Inputs<'a> {
         Inputs { model, values: vec![None; ports], announced: vec![false; ports], symbols: HashMap::new() }
     }
 
-    /// Compares an input with its port. No element is needed for that, so none is read before.
+    /// Compares an input with its port, before any element is read.
     pub(crate) fn announce(
         &mut self,
         name: &str,

@@ -50,7 +50,7 @@ pub(crate) enum NotTaken {
 struct State {
     jobs: VecDeque<Job>,
     open: bool,
-    /// Whether a worker waits for jobs that it can join; then no other worker takes one, or each would join few.
+    /// Whether a worker collects jobs for a batch. Other workers then take no job, because otherwise each would join few.
     joining: bool,
 }
 

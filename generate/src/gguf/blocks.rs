@@ -47,7 +47,7 @@ pub(crate) struct Layout {
     pub(crate) group: usize,
     /// Whether groups have offsets.
     pub(crate) offsets: bool,
-    /// What is added to integers of a format without offsets, so that they are not negative: half of the range.
+    /// The number added to integers of a format without offsets, so that they are not negative: half of the range.
     pub(crate) middle: i16,
 }
 

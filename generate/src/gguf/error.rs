@@ -36,7 +36,7 @@ pub enum GgufError {
     /// A count or a length is greater than the file can hold.
     #[error("{what} at offset {offset} is {found}, expected at most {most}")]
     Count {
-        /// What is counted.
+        /// The item whose count or length is wrong.
         what: &'static str,
         /// Where the number stands.
         offset: usize,

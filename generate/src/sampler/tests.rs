@@ -25,7 +25,7 @@ fn the_default_takes_the_most_probable_token_and_of_equal_ones_the_first() {
     assert_eq!(sampler.choose(&[2.0, 5.0, 5.0], &[], &[]).unwrap(), 1);
 }
 
-/// The shares are those of the definition, within four standard deviations.
+/// Compares the shares of drawn tokens with the definition, within four standard deviations.
 #[test]
 fn tokens_are_drawn_by_their_probability() {
     for temperature in [0.7, 1.0, 2.0] {

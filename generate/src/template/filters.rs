@@ -1,4 +1,4 @@
-//! The filters of templates. Each takes its work from the account before it begins, and its result becomes known to it.
+//! The filters of templates. Each charges its work to the account before it begins. Its result records its depth and weight.
 
 use super::account;
 use super::operators::Display;
@@ -113,7 +113,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     }
 }
 
-/// Takes the steps of a filter.
+/// Charges the steps of a filter to the account.
 fn take(work: Work, args: &[Value]) -> Result<(), Error> {
     let steps = match work {
         Work::Shallow => args.iter().map(shallow_steps).fold(0, u64::saturating_add),
@@ -127,7 +127,7 @@ fn take(work: Work, args: &[Value]) -> Result<(), Error> {
     }
 }
 
-/// Takes the bytes of the list of a text's characters.
+/// Charges the account for the list of a text's characters.
 fn characters(args: &[Value]) -> Result<(), Error> {
     let length = args.first().and_then(Value::as_str).map_or(0, str::len);
     account::steps(4 * length as u64)?;
@@ -216,7 +216,7 @@ pub(super) fn join(items: &Value, between: Option<&Value>) -> Result<Value, Erro
     Ok(Value::from(all.text))
 }
 
-/// Takes the bytes and steps of a replacement.
+/// Charges the account for the bytes and steps of a replacement.
 pub(super) fn replaced(whole: &Value, from: Option<&Value>, to: Option<&Value>) -> Result<(), Error> {
     let whole = whole.as_str().unwrap_or_default();
     let argument = |value: Option<&Value>| value.and_then(Value::as_str).map_or(0, str::len);

@@ -72,7 +72,7 @@ fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
     }
 }
 
-/// Takes what formatting may give, and refuses great widths.
+/// Charges the account for the possible result of formatting, and refuses large widths.
 fn formatted(text: &str, args: &[Value]) -> Result<(), Error> {
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
     if digits > 4 || text.contains('*') || text.contains(":{") {

@@ -51,7 +51,7 @@ fn body_with<'a>(filter: &'static str, statements: &[Stmt<'a>], span: Span) -> R
     Ok(out)
 }
 
-/// Returns a statement that calls a filter. The filter gives false, so that nothing else happens.
+/// Returns a statement that calls a filter. The filter returns false, so that the statement has no other effect.
 fn call<'a>(filter: &'static str, span: Span) -> Stmt<'a> {
     let expr = filtered(filter, constant(Value::from(0), span), Vec::new(), span);
     Stmt::IfCond(Spanned::new(IfCond { expr, true_body: Vec::new(), false_body: Vec::new() }, span))

@@ -8,9 +8,9 @@ use minijinja::{Error, ErrorKind};
 
 /// The greatest size of a template, in bytes. The library counts lines and columns in 16 bits.
 pub(super) const SOURCE: usize = 60 << 10;
-/// The greatest depth of an expression: operators that are not separated by commas, and brackets, which count as several.
+/// The greatest depth of an expression. The depth counts operators that no comma separates, and each bracket as several operators.
 const EXPRESSION: usize = 200;
-/// The operators that a bracket counts as.
+/// The number of operators that a bracket counts as.
 const BRACKET: usize = 5;
 /// The greatest depth of blocks, including the conditions of `elif`.
 const BLOCKS: usize = 50;

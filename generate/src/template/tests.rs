@@ -75,7 +75,7 @@ fn what_a_template_keeps_is_bounded() {
     }
 }
 
-/// What is counted changes no text.
+/// Counting the work of a template changes no text.
 #[test]
 fn counting_changes_no_text() {
     for (source, expected) in [

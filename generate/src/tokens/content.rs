@@ -37,7 +37,7 @@ pub(super) struct Controls {
     inside: HashMap<Vec<u8>, Vec<(usize, usize)>>,
     /// The beginnings of the keys of `inside`.
     beginnings: HashSet<Vec<u8>>,
-    /// Whether a name may also be written in another way.
+    /// Whether the normalizer applies to a name, so that the name may be written in another way.
     normalized: bool,
     /// The added tokens, with names of control tokens as plain text.
     plain: Added,

@@ -20,7 +20,7 @@ const OWN: usize = 4 << 10;
 /// The least length that a token is taken to have at most: some tokenizers remove characters.
 const LEAST: usize = 16;
 
-/// What is known of the texts that a tokenizer takes.
+/// The properties of a tokenizer that determine how a long text is cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Texts {
     /// The length of the longest token, in bytes.

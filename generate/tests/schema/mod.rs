@@ -1,4 +1,4 @@
-//! Tells whether JSON is as a schema has it, for the keywords that the tests use: the definition, beside the library that makes grammars.
+//! Checks JSON against a schema, for the keywords that the tests use. It does not use the library that makes grammars.
 
 use serde_json::Value as Json;
 

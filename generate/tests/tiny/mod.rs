@@ -209,7 +209,7 @@ pub(crate) struct Tiny {
     pub(crate) biases: bool,
     pub(crate) head_norms: bool,
     pub(crate) window: Option<u32>,
-    /// What the weights of the last norm are near.
+    /// The number near which the weights of the last norm are drawn.
     pub(crate) norm: f32,
 }
 

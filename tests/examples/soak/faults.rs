@@ -16,7 +16,7 @@ const DELAY: Duration = Duration::from_micros(300);
 /// How the message of an injected panic begins.
 pub(super) const PANIC: &str = "an injected panic";
 
-/// What is counted of the failures on purpose.
+/// Counters of the injected faults.
 pub(super) struct Faults {
     injected: [Arc<AtomicU64>; 3],
     delays: Arc<AtomicU64>,

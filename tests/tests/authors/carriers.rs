@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 type Named = HashMap<String, Tensor>;
 
-/// What `dispatch` got: the operators, the inputs of the graph, and the attributes.
+/// A recorded call of `dispatch`: the operators, the inputs of the graph, and the attributes.
 type Seen = (Vec<String>, Vec<String>, Vec<String>);
 
 /// A backend with its own `dispatch`.

@@ -252,7 +252,7 @@ fn nodes_and_operators_are_pinned() {
     );
 }
 
-/// What is pinned to a backend that lacks it fails there, with the node's name.
+/// A node that is pinned to a backend without its operation fails there, with the node's name.
 #[test]
 fn a_pin_to_a_backend_that_lacks_the_operation_is_an_error_of_the_node() {
     let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap().with_pin("middle", "first").unwrap();

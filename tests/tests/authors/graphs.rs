@@ -219,7 +219,7 @@ fn one(op: &str) -> Module {
     Module::from_bytes(bb_tests::model::serialized(graph)).unwrap()
 }
 
-/// By itself and below a layer; as the operator, and as what another one is lowered to.
+/// Covers the backend by itself and below a layer, and the primitive as an operator and as the lowering of another operator.
 #[test]
 fn a_primitive_that_a_compiler_does_not_run_is_known_before_a_run() {
     use bb_layers as _;

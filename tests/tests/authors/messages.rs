@@ -128,7 +128,7 @@ fn a_function_for_graphs_that_calls_itself_is_an_error() {
     assert!(text.contains("calls `execute` of its own backend again and again"), "{text}");
 }
 
-/// A component whose result differs from what the model says.
+/// A component whose result differs from the declaration in the model.
 #[test]
 fn a_wrong_result_of_a_component_is_named() {
     let build = |component: fn(&Ctx<'_>, &[Option<&Value>]) -> Result<Vec<Value>, BoxError>| {

@@ -1,4 +1,4 @@
-//! What `bb new` writes, as the command's tests compare it: it compiles, and says what to write.
+//! Tests of the crates that `bb new` writes: they compile, and their errors say what to write.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[expect(unreachable_pub, reason = "the files are a crate of its own")]

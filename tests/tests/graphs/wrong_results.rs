@@ -33,7 +33,7 @@ fn run(on: &BackendHandle, module: Module) -> Result<TensorData, Error> {
     on.to_host(&program.run(&[Some(&x), Some(&x)])?[0])
 }
 
-/// What `mul` returns instead of its result.
+/// Returns a changed result for `mul`, and `None` for all other operations.
 fn instead(
     op: Primitive,
     inputs: &[Option<&Tensor>],

@@ -312,7 +312,7 @@ fn a_run_that_is_done_too_late_fails() {
     }
 }
 
-/// What is computed from constants while a plan is made ends, too.
+/// The computation of constants while a plan is made ends with the run, too.
 #[test]
 fn making_a_plan_ends_with_its_run() {
     let on = backends::start("cpu").unwrap();

@@ -25,7 +25,7 @@ fn blocks_of_8_channels_are_told_from_those_of_16() {
     passes("blocks_of_8");
 }
 
-/// What `bb` notes of the blocks is not written: ONNX Runtime refuses attributes that it does not know.
+/// Notes of `bb` about the blocks are not exported, because ONNX Runtime refuses unknown attributes.
 #[test]
 fn an_exported_model_has_the_attributes_that_it_had() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/optimised/blocks_of_16/model.onnx");

@@ -17,7 +17,7 @@ fn every_version_of_the_schemas_is_served() {
     assert_eq!(there.filter(|version| !served.contains(version)).collect::<Vec<_>>(), []);
 }
 
-/// What is said where a crate is left out comes from this list.
+/// Errors about a crate that is left out use this list.
 #[test]
 fn the_domains_that_may_be_left_out_are_those_of_other_crates() {
     let mut domains: BTreeSet<_> = operators().map(|o| o.domain).collect();

@@ -36,7 +36,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Asks Cargo for the crates of the workspace and what they use, without what only tests use.
+/// Reads the crates of the workspace and their dependencies from Cargo, without dependencies of tests only.
 fn packages() -> BTreeMap<String, Package> {
     let done = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -92,7 +92,7 @@ fn row(packages: &BTreeMap<String, Package>, name: &str) -> usize {
     direct(packages, name).into_iter().map(|used| row(packages, used) + 1).max().unwrap_or(0)
 }
 
-/// Puts the crates of each row into an order in which arrows are short.
+/// Orders the crates of each row so that arrows are short.
 fn rows(packages: &BTreeMap<String, Package>) -> Vec<Vec<&str>> {
     let mut rows: Vec<Vec<&str>> = Vec::new();
     for name in packages.keys() {

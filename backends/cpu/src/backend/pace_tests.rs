@@ -13,7 +13,7 @@ use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, 
 
 /// The number of elements of a large operand.
 const LARGE: usize = 1 << 23;
-/// What a kernel may do between two looks, in elements of a cheap operation or in multiplications of floats.
+/// The most work of a kernel between two checks, in elements of a cheap operation or in multiplications of floats.
 const BETWEEN: usize = 1 << 24;
 
 type Run = Box<dyn Fn(&Cpu) -> Result<Array>>;

@@ -52,7 +52,7 @@ pub(super) struct Unrolled<'a> {
     row: usize,
     size: usize,
     taps: SmallVec<[usize; 32]>,
-    /// The number of channels that are multiplied at once, and of windows.
+    /// The number of channels, and the number of windows, that are multiplied at once.
     channels: usize,
     windows: usize,
 }

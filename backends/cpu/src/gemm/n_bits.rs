@@ -9,7 +9,7 @@ use super::vector::{Portable, Vector};
 use crate::level::Level;
 use crate::level::level;
 
-/// The numbers of bytes whose halves are taken apart together.
+/// The sizes in bytes of the groups that are split into low and high halves at once.
 const WIDE: usize = 16;
 const NARROW: usize = 8;
 

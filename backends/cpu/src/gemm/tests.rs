@@ -312,7 +312,7 @@ fn products_with_panels_equal_the_definition() {
     }
 }
 
-/// What follows a product, element by element: the product with the same operands, and then each function in turn.
+/// The functions after a product apply to each sum. Expected: the product with the same operands, and then each function in turn.
 #[test]
 fn what_follows_products_is_done_to_every_sum() {
     for [m, k, n] in [[1, 9, 40], [13, 7, 3], [20, 3, 50], [33, 64, 300], [70, 1100, 130], [97, 300, 190]] {

@@ -1,4 +1,4 @@
-//! A loop over contiguous elements, and the forms that such loops have.
+//! A loop over contiguous elements, and the forms of these loops.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::half::Half;

@@ -11,7 +11,7 @@ pub(super) trait Function<T>: Copy {
     /// Returns the bounds of near arguments, if computing only near arguments is faster.
     fn bounds(self) -> Option<[T; 2]>;
 
-    /// Returns the value at `x`, which is near if `NEAR`; the value is the same for either.
+    /// Returns the value at `x`. `NEAR` says that `x` is near, which is faster and does not change the value.
     fn at<const FMA: bool, const NEAR: bool>(self, x: T) -> T;
 
     /// Returns the value at an argument that is not near, without vectors.

@@ -31,9 +31,9 @@ const COMPARISON: usize = 4;
 /// An element by its key, and its position. Of equal keys the lower position goes first.
 type Place<T> = (<T as Ordered>::Key, u32);
 
-/// Returns a limit within which are at least `k` elements, and few more if they are in random order.
+/// Returns a limit that at least `k` elements meet, and only few more if the elements are in random order.
 ///
-/// The elements are distributed over `BLOCK` lanes. The first elements of `k` lanes are within the limit.
+/// The elements are distributed over `BLOCK` lanes. The first elements of `k` lanes meet the limit.
 #[inline(always)]
 fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
     let (blocks, _) = x.as_chunks::<BLOCK>();

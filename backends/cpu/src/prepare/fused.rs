@@ -1,4 +1,4 @@
-//! Programs of element-wise functions, which are read once.
+//! Prepared programs of element-wise functions, which are decoded once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::ir::op::Param;
 use bb::{DataType, Kernel, KernelOperands, Outputs, PrepareStep};
 use smallvec::SmallVec;
 
-/// Prepares a program, if it is computed here.
+/// Prepares a program, if the backend has loops for it.
 pub(super) fn programs(step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let types: Option<SmallVec<[DataType; 8]>> = step.operands().map(|x| Some(x?.dtype())).collect();
     let (Some(types), [Param::Ints(program)]) = (types, step.params()) else { return Ok(None) };

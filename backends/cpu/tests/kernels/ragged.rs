@@ -241,7 +241,7 @@ fn in_parts(
     results
 }
 
-/// What a position gets is the same to the last bit, however a sequence is cut into calls, and wherever its blocks lie.
+/// The result of a position has the same bits for every division of a sequence into calls, and for every order of its blocks.
 #[test]
 fn attention_depends_on_the_sequence_alone() {
     let positions = 700;

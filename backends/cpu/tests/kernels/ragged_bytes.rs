@@ -32,7 +32,7 @@ impl Bytes {
         f64::from(self.integers[i]) * f64::from(self.scales[i / self.size])
     }
 
-    /// What the integers stand for, each rounded once.
+    /// Returns the numbers that the integers represent, each rounded once.
     fn floats(&self) -> Vec<f32> {
         (0..self.integers.len()).map(|i| self.at(i) as f32).collect()
     }

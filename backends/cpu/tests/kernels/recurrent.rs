@@ -296,7 +296,7 @@ fn function(number: i64, alpha: f64, beta: f64, x: f64) -> f64 {
     }
 }
 
-/// What a cell with functions and peepholes computes, in one call of the operation.
+/// The definition of a cell with functions and peepholes, for one call of the operation.
 struct Named<'a> {
     layer: &'a Layer,
     functions: [i64; 3],

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 /// An operand: its elements and extents.
 pub(super) type Operand<'a, T> = (&'a [T], &'a [usize]);
 
-/// Computes a primitive; `None` if it is not computed in this type. `exponents` are the exponents of a power.
+/// Computes a primitive; `None` if it is not computed for this element type. `exponents` are the exponents of a power.
 pub(super) fn numeric<T: Number>(
     op: Primitive,
     inputs: &[Operand<'_, T>],

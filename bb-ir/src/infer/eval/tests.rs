@@ -1,4 +1,4 @@
-//! What the evaluator computes. Expected: ONNX's definitions.
+//! Tests of the evaluator. Expected: ONNX's definitions.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use super::*;

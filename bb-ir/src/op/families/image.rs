@@ -51,7 +51,7 @@ macro_rules! for_each_image {
             ratio: Int = 0,
             /// The factor of the positions in `rois`.
             scale: Float = 1.0,
-            /// What is then subtracted from the positions: 0.5 or 0.
+            /// The number that is subtracted from the scaled positions: 0.5 or 0.
             shift: Float = 0.5,
             /// Whether a bin gives its greatest sample. Otherwise it gives the mean.
             max: Bool = false,
@@ -100,7 +100,7 @@ macro_rules! for_each_image {
         ///
         /// Source: OpenCV's `Sobel`. `skimage.filters.sobel` divides the derivatives by 4 and the length by the root of 2.
         Sobel 1 = sobel(x: Tensor) with options: SobelOptions<'a> {
-            /// What is computed: `x`, `y` or `magnitude`.
+            /// The kind of result: `x`, `y` or `magnitude`.
             direction: Text = "magnitude",
             /// As in [`gaussian_blur`](Image::gaussian_blur).
             border: Border = Border::Reflect,

@@ -200,7 +200,7 @@ macro_rules! for_each_llm {
         /// llama.cpp applies the temperature last by default. The generator is
         /// [`Mersenne`](crate::ext::Mersenne): one number of 53 bits for each row, in the order of the rows.
         SampleToken 1 = sample_token(logits: Tensor, previous: Optional) with options: SampleTokenOptions {
-            /// What logits are divided by. 0 takes the most probable token, without drawing.
+            /// The divisor of the logits. 0 takes the most probable token, without drawing.
             temperature: Float = 1.0,
             /// How many of the most probable tokens may be drawn; 0 for all.
             top_k: Int = 0,
@@ -208,9 +208,10 @@ macro_rules! for_each_llm {
             top_p: Float = 1.0,
             /// How much less probable the tokens in `previous` become; 1 for not at all.
             repetition_penalty: Float = 1.0,
-            /// What a logit loses for each time that its token is in `previous`. Negative numbers make such tokens more probable.
+            /// The amount subtracted from a logit for each occurrence of its token in `previous`. A negative one makes these tokens
+            /// more probable.
             frequency_penalty: Float = 0.0,
-            /// What a logit loses if its token is in `previous`, however often.
+            /// The amount subtracted from a logit if its token is in `previous`, however often.
             presence_penalty: Float = 0.0,
             /// The seed. Equal seeds draw equal tokens; without one, every run draws others. Each step of a generation needs a
             /// seed of its own.

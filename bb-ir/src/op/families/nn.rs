@@ -77,7 +77,7 @@ macro_rules! for_each_nn {
         LayerNormalization 17 = layer_normalization(x: Tensor, scale: Tensor, bias: Optional) with options: LayerNormalizationOptions {
             /// The first dimension that is normalised. If it is negative, it counts from the end.
             axis: Int = -1,
-            /// What is added to the variance, so that its root is not zero.
+            /// The number that is added to the variance, so that its root is not zero.
             epsilon: Float = 1e-5,
         } -> Tensor { Other, cost: layer_normalization, export: LayerNormalization = layer_normalization, batch: Norm(0) };
 
@@ -133,12 +133,12 @@ macro_rules! for_each_nn {
             /// The distance, in the result, between the windows of neighbours in `x`, along each spatial dimension; empty for
             /// 1 along each.
             strides: Ints = &[],
-            /// What is removed from the result: first at the starts of all spatial dimensions, then at their ends; empty for
-            /// nothing. A negative number enlarges the result.
+            /// The number of elements that are removed from the result: first at the starts of all spatial dimensions, then at their
+            /// ends; empty for none. A negative number enlarges the result.
             pads: Ints = &[],
             /// As [`ConvOptions::dilations`].
             dilations: Ints = &[],
-            /// What is added to the result's extents at the ends of the spatial dimensions; empty for nothing.
+            /// The number of elements that are added at the end of each spatial dimension of the result; empty for none.
             output_padding: Ints = &[],
             /// As [`ConvOptions::group`].
             group: Int = 1,

@@ -78,7 +78,7 @@ macro_rules! for_each_train {
             decay: Float = 0.9,
             /// The share of the old average of squares: ONNX's `beta`, PyTorch's β₂.
             decay_squares: Float = 0.999,
-            /// What is added to the root. PyTorch's default is 1e-8.
+            /// The number that is added to the root. PyTorch's default is 1e-8.
             epsilon: Float = 1e-6,
             /// Where ε is added.
             epsilon_at: AdamEpsilon = AdamEpsilon::Onnx,
@@ -97,7 +97,7 @@ macro_rules! for_each_train {
         Adagrad 1 = adagrad(x: Tensor, gradient: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdagradOptions {
             /// How much the rate falls: it is divided by `1 + decay * count`. PyTorch's `lr_decay`.
             decay: Float = 0.0,
-            /// What is added to the root.
+            /// The number that is added to the root.
             epsilon: Float = 1e-6,
             /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
             penalty: Float = 0.0,

@@ -88,7 +88,7 @@ macro_rules! contract {
 
             /// Returns whether a backend that takes whole graphs runs a primitive.
             ///
-            /// Coverage and `Deployment::ready` do not try single calls on such a backend, so they rely on this.
+            /// Coverage and `Deployment::ready` do not try single calls on a whole-graph backend, so they rely on this method.
             /// A graph with a primitive that the backend does not run is refused before the backend gets it, and the tests of
             /// `bb::conformance!` leave the primitive out. The default is that it runs all.
             fn runs_primitive(&self, op: bb_ir::op::Primitive) -> bool {

@@ -128,7 +128,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     }
 
     /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
-    /// kernels, so that the first run on such inputs takes no longer than later ones.
+    /// kernels, so that the first run on these types and shapes takes no longer than later ones.
     ///
     /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is omitted or the plan
     /// depends on the elements of an input; then the first run makes the plan. A plan often holds for other extents, too, and plans share their

@@ -110,7 +110,7 @@ pub(super) fn rotate(call: &Call<'_>) -> Option<u128> {
     Some(rows(x, *x.last()?).saturating_mul(turning / 2 * 6))
 }
 
-/// What a call of attention computes.
+/// The extents and options of an attention call that determine its cost.
 struct Scores {
     /// The batch, the heads, the queries and the keys.
     extents: [usize; 4],
@@ -238,7 +238,7 @@ pub(super) fn product(call: &Call<'_>) -> Option<u128> {
     Some(elements(call.output()?).saturating_mul(2).saturating_mul(inner as u128))
 }
 
-/// What [`quantized`] counts, the zero points, the product, its scale and the bias.
+/// The sum of [`quantized`], the zero points, the product, its scale and the bias.
 pub(super) fn dynamic_matmul(call: &Call<'_>) -> Option<u128> {
     let (x, b, y) = (elements(call.input(0)?), elements(call.input(1)?), elements(call.output()?));
     let zeros = if call.input(3).is_some() { x.saturating_add(b) } else { x };

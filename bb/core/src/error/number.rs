@@ -1,4 +1,4 @@
-//! Errors of numbers among those of graphs and calls.
+//! The conversion of errors of numbers to [`Error`].
 
 use super::Error;
 use crate::number::NumberError;

@@ -60,7 +60,7 @@ pub enum Problem {
     UnknownBackend {
         /// The call that names it, as in `` `.bind_op("Neg", "gpu")` ``.
         by: String,
-        /// What is said of the name.
+        /// The error about the name.
         source: Box<Error>,
     },
     /// A component runs no node.

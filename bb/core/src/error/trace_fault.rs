@@ -4,7 +4,7 @@ use super::{Error, Internal};
 use crate::DataType;
 use bb_ir::text::{sentence, shown};
 
-/// What is wrong with a trace. No input can cause it: a pass, or the tracer, is mistaken.
+/// An inconsistency of a trace. It is a defect of a pass or of the tracer, because no input can cause it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceFault {

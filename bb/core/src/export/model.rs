@@ -77,8 +77,8 @@ fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("output_{i}")).collect()
 }
 
-/// What a function, or a model, called: operations of families as they are, to be kept or lowered when a model is
-/// written.
+/// A trace of a function or of a model, for export. It holds operations of families unchanged; writing the model keeps or lowers
+/// them.
 ///
 /// # Examples
 ///

@@ -42,7 +42,7 @@ fn as_before(
     Ok(results)
 }
 
-/// What stands in place of a step with an operation, operands and parameters; `None` leaves the step as it is.
+/// A rule that may replace a step, given its operation, operands and parameters. `None` leaves the step as it is.
 pub(super) type Rule<'a> = dyn FnMut(
         &Tracer,
         &'static OpSpec,

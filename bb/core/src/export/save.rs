@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The most bytes of a file that protobuf's readers take.
 const PROTOBUF: usize = i32::MAX as usize;
 
-/// The least initializer that is worth a place in another file, where the model is too large for one.
+/// The least size of an initializer that goes to another file, if the model is too large for one.
 const WORTHWHILE: usize = 1024;
 
 /// Where elements begin in a file: at the start of a page, so that they can be mapped.
@@ -101,7 +101,7 @@ fn encode_within(most: usize, model: &ModelProto) -> Result<Vec<u8>, Error> {
     Ok(model.encode_to_vec())
 }
 
-/// What goes to the other file.
+/// The elements that move to the file of external data.
 struct External {
     above: usize,
     location: String,

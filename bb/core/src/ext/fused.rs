@@ -7,7 +7,7 @@ use bb_ir::op::OpSpec;
 /// One line of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// What is computed.
+    /// The function that the line computes.
     pub function: Function,
     /// The operands. A number below the count of the tensors is a tensor; any other number, minus that count, is the
     /// result of an earlier line. A function of one operand has it twice.

@@ -247,10 +247,10 @@ pub(super) fn wide(types: [DataType; 2]) -> DataType {
     if types.into_iter().any(exact) { DataType::F64 } else { DataType::F32 }
 }
 
-/// The greatest distance of a position from the first element. Positions beyond it, infinities among them, are there.
+/// The greatest distance of a position from the first element. Positions beyond it, also infinite ones, are moved to it.
 const FARTHEST: f64 = 1e30;
 
-/// Stands for the result of a native operation, if its extents may differ in other runs.
+/// Returns a placeholder for the result of a native operation, if its extents may differ in other runs.
 fn open_result<B: Ops + ?Sized>(on: &B, x: &B::Tensor, grid: &B::Tensor) -> Option<B::Tensor> {
     let (images, places) = (on.extents(x), on.extents(grid));
     // Elements must be there to be sampled, unless there is nothing to sample.

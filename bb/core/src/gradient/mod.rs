@@ -20,10 +20,10 @@ use crate::trace::{
 use crate::{Error, Tensor};
 use bb_ir::{DataType, Shape};
 
-/// What [`gradient`] returns.
+/// The result of [`gradient`].
 #[derive(Debug, Clone)]
 pub struct Gradient<T> {
-    /// What the function returned.
+    /// The result of the function.
     pub value: T,
     /// The gradient by each input that was named, with the element type and the shape of that input.
     pub gradients: Vec<T>,
@@ -171,7 +171,7 @@ pub fn differentiate<B: Ops + ?Sized>(
     Ok((value, gradients))
 }
 
-/// What was traced, and what its values are.
+/// A trace of the function, and the tensors of its values.
 struct Tape<'a, B: Ops + ?Sized> {
     on: &'a B,
     /// The inputs to differentiate by.

@@ -140,7 +140,7 @@ impl<L: Delegate> Call<L> for Ready<'_, '_, L> {
     }
 }
 
-/// Has a layer do an operation.
+/// Calls a layer's `operation` with a list of operands.
 pub(super) fn operation<L: Layer>(
     on: &L,
     spec: &'static OpSpec,
@@ -150,7 +150,7 @@ pub(super) fn operation<L: Layer>(
     on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) })
 }
 
-/// Has a layer do a prepared step.
+/// Calls a layer's `operation` with a step that the inner backend prepared.
 pub(super) fn prepared<L: Layer>(
     on: &L,
     spec: &'static OpSpec,

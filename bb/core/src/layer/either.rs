@@ -87,7 +87,7 @@ macro_rules! __either {
         #[allow(missing_docs, reason = "the variants are those of the backends")]
         $vis enum $error where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+ {
             $( $variant(<$inner as $crate::Backend>::Error), )+
-            /// What `bb` found wrong.
+            /// An error of `bb` itself.
             Bb($crate::Error),
         }
 

@@ -35,7 +35,7 @@ enum Source {
     Last(String),
 }
 
-/// A method of the backend that runs a graph, and whether it is the backend's own, once this is known.
+/// A method of the backend that runs a graph. The second part says whether the backend overrides it, once this is known.
 pub(super) type Method<'m> = (
     &'m dyn Fn(&Arc<GraphProto>, Own, BackendAttrs<'_>) -> ContractResponse<Own, ErasedError>,
     &'m OnceLock<bool>,

@@ -1,8 +1,8 @@
 //! Graphs that need no narrowing, which a backend that lacks element types runs by its own methods.
 //!
 //! If the inputs, the outputs and all computed values of a graph have types of the backend, its own `compile`, `execute` and
-//! `dispatch` get the graph as the model has it. If only parts of a graph are such, they get these parts (`parts.rs`, `graph_parts.rs`). Constants of other types do not matter, because the graph holds them and not a
-//! tensor of the backend.
+//! `dispatch` get the graph as the model has it. If only parts of a graph meet this condition, they get these parts (`parts.rs`,
+//! `graph_parts.rs`). Constants of other types do not matter, because the graph holds them and not a tensor of the backend.
 //!
 //! Rust cannot report whether a backend overrides a method, so the method is called. The defaults note that they were reached
 //! ([`BackendAttrs::asking`]) and do nothing; then the graph runs on the backend with every element type.
@@ -197,7 +197,7 @@ impl NarrowedOn<'_> {
     }
 }
 
-/// Returns the answer of a method; `None` if the default was reached, which did nothing.
+/// Returns the result of a method; `None` if the call reached the default, which does nothing.
 fn answer<T>(answer: Result<T, ErasedError>, reached: &AtomicBool) -> Option<Result<T, ErasedError>> {
     match answer {
         Err(_) if reached.load(Ordering::Relaxed) => None,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 type Outcome = Result<Number, NumberError>;
 
-/// What goes wrong in an operation on numbers.
+/// The kinds of failure of an operation on numbers.
 enum Wrong {
     Overflow,
     DivisionByZero,

@@ -194,7 +194,7 @@ impl<'a, T> Call<'a, T> {
         &self.node.domain
     }
 
-    /// Lists the names of the attributes that are given. This is not yet reading them.
+    /// Lists the names of the attributes that are given. This does not count as reading them.
     pub fn attribute_names(&self) -> impl Iterator<Item = &'a str> {
         self.node.attributes.iter().map(|(name, _)| name)
     }
@@ -307,8 +307,8 @@ impl<'a, T> Call<'a, T> {
         self.required(name, self.float_if_given(name)?.map(f64::from))
     }
 
-    /// Returns a float attribute, or the nearest `f32` of `default` if it is left out: a default means the same if a model writes it
-    /// out, and an attribute is an `f32`.
+    /// Returns a float attribute, or the nearest `f32` of `default` if it is left out. Attributes are `f32`, and a default means the same
+    /// if a model writes it explicitly.
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ pub fn join<B: Backend + ?Sized>(
     on.concat(&parts, axis)
 }
 
-/// The most parts of a tensor: each takes memory of its own, though it may have no elements.
+/// The most parts of a tensor. Each part takes memory, even one without elements.
 const MOST_PARTS: usize = 1 << 20;
 
 /// Splits the first operand of a call, as its node says.

@@ -89,7 +89,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
     tables().flat_map(|table| (table.operators)().iter().copied())
 }
 
-/// Adds the attributes to the nodes of a checked graph that the operators' functions read and models do not have.
+/// Adds attributes to the nodes of a checked graph: those that the operators' functions read and that models do not have.
 pub fn prepare(graph: &mut Graph) {
     for table in tables() {
         (table.prepare)(graph);

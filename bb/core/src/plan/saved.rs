@@ -133,7 +133,7 @@ impl SavedPlans {
     }
 }
 
-/// Turns an internal error into an error of the file.
+/// Converts an internal error to an error of the file.
 fn faulty(error: Error) -> Error {
     match error {
         Error::Internal(fault) => Error::SavedPlan(Box::new(fault)),

@@ -67,8 +67,8 @@ macro_rules! switches {
 
 switches! {
     /// Whether chains of element-wise functions become one operation if the backend has
-    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively, and are fused into a convolution whose result only they read if it
-    /// has [`Nn::fused_conv`](crate::ext::Nn::fused_conv). The results are the same.
+    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively. If it has [`Nn::fused_conv`](crate::ext::Nn::fused_conv), a chain that is
+    /// the only reader of a convolution's result is fused into the convolution. The results are the same.
     fuse, with_fuse, true, "no-fuse", "make one operation of chains of element-wise functions";
     /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, if the backend
     /// has the operations of [`Quant`](crate::ext::Quant) natively. The integer sums are exact, so a byte of the result may differ

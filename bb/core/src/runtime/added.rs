@@ -6,7 +6,7 @@ use crate::layer::{Erased, InnerBackend};
 use crate::{BoxError, Error, OpenOption};
 use std::sync::Arc;
 
-/// What is known of a backend before it is made, for [`Registry::add`](super::Registry::add). The texts live as long as the program.
+/// The properties of a backend that [`Registry::add`](super::Registry::add) requires before the backend is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
     /// The name under which users open the backend.

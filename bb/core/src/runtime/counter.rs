@@ -61,7 +61,7 @@ struct Count {
 #[derive(Debug)]
 pub(super) struct Counter([Count; SLOTS]);
 
-/// A running call, until it is dropped. It stays in the thread that began it.
+/// A running call. Dropping it ends the call. It stays in the thread that began it.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     counter: &'a Counter,

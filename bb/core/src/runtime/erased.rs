@@ -278,8 +278,7 @@ pub trait ErasedExecutable: Send + Sync {
 
     /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
     ///
-    /// What [`Executable::run_into`](crate::Executable::run_into) says of outputs without a buffer and of failures holds here,
-    /// too.
+    /// Outputs without a buffer and failures are handled as in [`Executable::run_into`](crate::Executable::run_into).
     ///
     /// # Errors
     ///
@@ -322,7 +321,7 @@ pub trait ErasedExecutable: Send + Sync {
     }
 
     /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
-    /// kernels, so that the first run on such inputs takes no longer than later ones.
+    /// kernels, so that the first run on these types and shapes takes no longer than later ones.
     ///
     /// Nothing is planned if an input without a default is omitted, if the plan depends on the elements of an input, or if the
     /// backend compiles graphs itself. A plan often holds for other extents, too.

@@ -1,4 +1,4 @@
-//! Fingerprints of other sides.
+//! Comparison and decoding of fingerprints of peers.
 
 use crate::Error;
 use crate::service::{DifferenceList, Fingerprint};

@@ -9,7 +9,7 @@ use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::PoisonError;
 
-/// What is opened: a backend of a registry, with options.
+/// A backend to open: an entry of a registry, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// The address of the registry's entry, which nothing moves while it is opened.

@@ -11,7 +11,7 @@ use bb_ir::{DataType, TensorData};
 pub struct Found {
     /// The backend.
     pub backend: BackendHandle,
-    /// What is not certain, as warnings for people.
+    /// Requirements that could not be checked, as warnings for people.
     pub doubts: Vec<Doubt>,
 }
 

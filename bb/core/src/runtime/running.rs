@@ -110,8 +110,8 @@ impl<B: Backend + 'static> Runtime<B> {
         Runtime::start(backend, Runtime::<B>::unversioned(name), families)
     }
 
-    /// Starts a backend that does not use the derive like [`with_families`](Self::with_families). If it lacks element types
-    /// ([`Backend::types`]), all of them work as far as that is exact.
+    /// Starts a backend that does not use the derive, like [`with_families`](Self::with_families). If it lacks element types
+    /// ([`Backend::types`]), the runtime emulates the missing ones, as far as the emulation is exact.
     pub fn erased(
         name: &'static str,
         backend: B,

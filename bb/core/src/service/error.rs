@@ -60,7 +60,7 @@ pub enum ServiceError {
     /// A buffer of something else cannot be used.
     #[error("the foreign buffer cannot be used: {problem}", problem = sentence(.problem))]
     Foreign {
-        /// What is wrong with it: expected and got.
+        /// The problem: expected and got.
         problem: String,
     },
 
@@ -69,7 +69,7 @@ pub enum ServiceError {
     Kernel {
         /// The kernel's name.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: KernelProblem,
     },
 
@@ -85,7 +85,7 @@ impl ServiceError {
     }
 }
 
-/// What is wrong with a kernel or its call.
+/// A problem of a kernel or of its call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelProblem {
@@ -103,7 +103,7 @@ pub enum KernelProblem {
     /// The name or the name of the entry point is empty.
     #[error("its {what} is empty")]
     Empty {
-        /// What is empty.
+        /// The empty part: `name`, `entry point` or `source`.
         what: &'static str,
     },
 
@@ -144,7 +144,7 @@ pub enum KernelProblem {
     /// A number is over its limit.
     #[error("{what}: at most {limit}, got {got}")]
     Limit {
-        /// What is limited.
+        /// The limited quantity.
         what: &'static str,
         /// The limit.
         limit: u64,

@@ -265,7 +265,7 @@ pub trait LoadedKernel<T>: Send + Sync {
     }
 }
 
-/// What is known of a loaded kernel.
+/// The properties of a loaded kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelInfo {

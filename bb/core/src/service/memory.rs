@@ -127,8 +127,8 @@ pub type PressureCallback = Arc<dyn Fn(&Pressure) + Send + Sync>;
 
 /// A buffer that something other than this backend made or will use.
 ///
-/// What `handle` may be is for each backend to say: the CPU backend takes and returns `bb_dlpack::Managed`; a backend of a
-/// device may take that device's own type of buffers.
+/// Each backend defines the types of `handle`: the CPU backend takes and returns `bb_dlpack::Managed`; a backend of a device may
+/// take that device's own type of buffers.
 pub struct ForeignBuffer {
     /// The element type.
     pub dtype: DataType,

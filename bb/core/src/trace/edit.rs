@@ -117,7 +117,7 @@ pub(crate) struct TraceEdit<'t> {
 }
 
 impl Trace {
-    /// Finds who makes and who reads each value.
+    /// Finds the maker and the readers of each value.
     ///
     /// # Errors
     ///

@@ -180,7 +180,7 @@ impl When {
         }
     }
 
-    /// The symbols of an expression have the present numbers.
+    /// Returns the condition that the symbols of an expression have the present numbers.
     pub(crate) fn tied(log: &Log, expr: &DimExpr) -> When {
         let state = log.lock();
         let mut conditions = Conditions::default();
@@ -192,7 +192,7 @@ impl When {
         if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
     }
 
-    /// The guard holds.
+    /// Returns the condition that the guard holds.
     pub(crate) fn guarded(guard: Guard) -> When {
         When(Some(Arc::new(Conditions { tied: SmallVec::new(), guards: vec![guard] })))
     }

@@ -41,7 +41,7 @@ pub(super) enum Elements {
 pub(super) enum Follow {
     /// Each is an expression.
     Each(Arc<[Extent]>),
-    /// They are the present ones where these conditions hold.
+    /// The present elements hold under these conditions.
     When(When),
 }
 

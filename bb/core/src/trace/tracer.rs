@@ -213,7 +213,7 @@ impl Tracer {
         self.push_if(recorded, source, ty, elements, When::ALWAYS)
     }
 
-    /// Adds a value that is right under conditions.
+    /// Adds a value that is valid under conditions.
     fn push_if(
         &self,
         recorded: &mut Trace,

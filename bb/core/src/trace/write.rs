@@ -154,7 +154,7 @@ impl Writer {
         Ok(name)
     }
 
-    /// Returns a name that no value has yet, `wish` if it is one.
+    /// Returns a name that no value has yet: `wish`, if it is free.
     fn fresh(&mut self, wish: String) -> String {
         let mut name = wish;
         while !self.taken.insert(name.clone()) {

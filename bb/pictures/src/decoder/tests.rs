@@ -11,7 +11,7 @@ struct Limits {
     bytes: usize,
 }
 
-/// What the limits refuse.
+/// The error of an exceeded limit.
 #[derive(Debug)]
 struct Limit;
 
@@ -47,7 +47,7 @@ pub(crate) fn decoded(file: &[u8]) -> Option<([usize; 2], Vec<u8>)> {
     Some(([decoded.height, decoded.width], decoded.bytes))
 }
 
-/// What is wrong with a picture.
+/// Returns the reason why the decoder refuses a picture.
 pub(crate) fn problem(file: &[u8]) -> String {
     match decode(file, PixelFormat::Rgb, &ANY) {
         Err(PictureError::Refused { problem }) => problem,

@@ -10,7 +10,7 @@ mod reads;
 
 use std::time::Instant;
 
-/// What threads do at one level of instructions.
+/// The functions that are measured at one level of instructions.
 struct Level {
     name: &'static str,
     /// Calls a function a number of times that computes so many products in each.

@@ -1,6 +1,6 @@
-//! What goes into Magika's model, and what its scores mean.
+//! Features and labels of Magika: the input of its model, and the meaning of the model's scores.
 //!
-//! The module does not know who runs the model. The example for the command line and the module for browsers share it.
+//! The module does not depend on how the model runs. The example for the command line and the module for browsers share it.
 //!
 //! Source: Magika 1.0.3, "features extraction v2".
 
@@ -65,7 +65,7 @@ impl Identifier {
     ///
     /// # Errors
     ///
-    /// What `scores` fails with; [`ScoreError`] if there is not one score for each label.
+    /// The errors of `scores`; [`ScoreError`] if there is not one score for each label.
     pub(crate) fn identify<E: From<ScoreError>>(
         &self,
         first: &[u8],

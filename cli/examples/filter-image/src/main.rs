@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What is the same everywhere has no edges and no surroundings that differ.
+    /// A picture of one colour has no edges and no differing surroundings, so these filters do not change it.
     #[test]
     fn even_pictures_stay_even() {
         let pixels = [90u8; 5 * 4 * 3];

@@ -17,13 +17,13 @@ use bb_wgpu as _;
 
 const MODEL: &[u8] = include_bytes!("../model.gguf");
 
-/// What is written, and how.
+/// The prompt, and the options of its continuation.
 #[derive(Debug, Clone)]
 struct Task {
     prompt: String,
     /// How many tokens follow the prompt.
     tokens: usize,
-    /// What logits are divided by; 0 takes the most probable token.
+    /// The divisor of the logits; 0 takes the most probable token.
     temperature: f64,
     seed: u64,
 }

@@ -15,7 +15,7 @@ const ROWS: usize = 32;
 /// Lengths of batches are multiples of this, so that a backend meets few different shapes and plans seldom.
 const STEP: usize = 16;
 
-/// What an input of the model is.
+/// The role of an input of the model.
 #[derive(Debug, Clone, Copy)]
 enum Input {
     Tokens,

@@ -19,7 +19,7 @@ pub(crate) enum Error {
         source: std::io::Error,
     },
 
-    /// What was given is no folder.
+    /// The given path is not a folder.
     #[error("`{}` is not a folder; expected the folder whose files are indexed", .path.display())]
     NotFolder { path: PathBuf },
 

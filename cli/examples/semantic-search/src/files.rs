@@ -15,7 +15,7 @@ pub(crate) struct Found {
     pub(crate) modified: Option<i128>,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// In ascending order of paths.
@@ -36,7 +36,7 @@ pub(crate) struct Skipped {
     pub(crate) binary: usize,
     pub(crate) other_encoding: usize,
     pub(crate) names: usize,
-    /// What the system refused to read, with the reason.
+    /// The paths that the system refused to read, with the reasons.
     pub(crate) refused: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Skipped {
     }
 }
 
-/// What a walk leaves out.
+/// The files and folders that a walk leaves out.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     /// The greatest size in bytes.
@@ -142,7 +142,7 @@ pub(crate) fn modified(metadata: &Metadata) -> Option<i128> {
     }
 }
 
-/// What a file is.
+/// The contents of a file, by kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FileContents {
     Text(String),

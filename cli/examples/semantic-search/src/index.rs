@@ -40,7 +40,7 @@ const HEADER: usize = 128;
 /// Stands for an unknown time.
 const UNKNOWN: i128 = i128::MIN;
 
-/// What is wrong with the file of an index.
+/// A defect of an index file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum Damage {
@@ -123,7 +123,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// [`Damage`] if the bytes are not a valid index.
     pub(crate) fn read(bytes: &Bytes) -> std::result::Result<Index, Damage> {
         let mut header = Cursor(bytes.get(..bytes.len().min(HEADER)).unwrap_or_default());
         let short = Damage::Length { expected: HEADER as u128, got: bytes.len() };

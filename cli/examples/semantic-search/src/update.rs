@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How many tokens are collected before they are embedded, so that batches have passages of similar lengths.
 const WINDOW: usize = 1 << 16;
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) new: usize,
@@ -150,7 +150,7 @@ enum Source {
     New(Vec<Passage>),
 }
 
-/// What becomes of a path.
+/// The action of an update for one path.
 enum Plan {
     /// It is not below the folder, or could not be looked at.
     Keep(usize),

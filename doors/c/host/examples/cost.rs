@@ -1,4 +1,4 @@
-//! What a call of a loaded backend costs beside the linked one:
+//! Measures the cost of calls of a loaded backend, compared with the linked one:
 //!
 //! ```text
 //! cargo build --release -p bb-c-host --examples && cargo run --release -p bb-c-host --example cost

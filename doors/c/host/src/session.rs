@@ -60,7 +60,7 @@ impl HostSession {
     }
 }
 
-/// What is known of an input or an output.
+/// The name and the declared type of an input or an output.
 struct Known {
     name: String,
     dtype: i32,

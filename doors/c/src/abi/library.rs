@@ -16,11 +16,11 @@ c_structs! {
         kind: Text = "bb_text kind";
         /// The value if none is given; for an option of the backend's own.
         initial: Text = "bb_text initial";
-        /// What it is for, in one line.
+        /// The purpose, in one line.
         about: Text = "bb_text about";
     }
 
-    /// What a library says of its backend. All texts live as long as the library is loaded.
+    /// The library's description of its backend. All texts live as long as the library is loaded.
     Description = "bb_description" {
         /// The size of this structure. The host writes how much it knows, the backend how much it has written.
         size: usize = "size_t size";
@@ -28,7 +28,7 @@ c_structs! {
         name: Text = "bb_text name";
         /// The version.
         version: Text = "bb_text version";
-        /// What tells backends of one name apart, such as the path of a type.
+        /// An identifier that distinguishes backends of one name, such as the path of a type.
         path: Text = "bb_text path";
         /// The element types: bit `n` is ONNX's type `n`. 0 if they are known once the backend is open: then the library has `types`.
         types: u64 = "uint64_t types";

@@ -205,15 +205,15 @@ c_structs! {
     MemoryUse = "bb_memory" {
         /// The size of this structure.
         size: usize = "size_t size";
-        /// What tensors use.
+        /// The bytes of buffers that tensors use.
         live: u64 = "uint64_t live";
-        /// What is kept for later tensors.
+        /// The bytes of buffers that are kept for later tensors.
         pooled: u64 = "uint64_t pooled";
         /// The greatest value that `live + pooled` had.
         peak: u64 = "uint64_t peak";
         /// The greatest allowed value of `live + pooled`.
         limit: u64 = "uint64_t limit";
-        /// What the device still has.
+        /// The bytes that the device still has.
         available: u64 = "uint64_t available";
     }
 }

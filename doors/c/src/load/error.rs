@@ -122,7 +122,7 @@ pub enum LoadedError {
         backend: &'static str,
         /// The operation.
         op: &'static str,
-        /// What is wrong.
+        /// The item with an unexpected value.
         what: &'static str,
         /// The expected value.
         expected: String,

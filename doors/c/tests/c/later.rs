@@ -54,7 +54,7 @@ unsafe extern "C" fn run(
     }
 }
 
-/// What a thread of the backend gets.
+/// The work of a thread of the backend: the backend, the operand, and the address of the context.
 struct Work(*mut Raw, *const RawTensor, usize);
 
 // SAFETY: the interface promises that tensors may be used from any thread.

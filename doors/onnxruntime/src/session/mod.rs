@@ -68,8 +68,8 @@ impl CompiledModel {
 /// models, and this number on others.
 const LIKELY_EXTENT: usize = 16;
 
-/// Plans the first run while the session opens, as far as the declared inputs say what it will be. Weights are packed
-/// then, also if the first run has other extents.
+/// Plans the first run while the session opens, as far as the declared inputs determine it. Weights are packed then, also if the
+/// first run has other extents.
 fn plan_likely(executable: &dyn ErasedExecutable) {
     let likely = |(axis, dim): (usize, &Dim)| match dim {
         Dim::Known(extent) => *extent,

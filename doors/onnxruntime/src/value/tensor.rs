@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
 const SMALL: usize = 4096;
 
-/// What is to happen with the elements of an operand.
+/// The transfer of an operand's elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OperandElements<'a> {
     /// They are copied.

@@ -1,4 +1,4 @@
-//! What a program must not do, as far as a library can tell.
+//! Tests of misuse by a program, as far as a library can detect it.
 
 use crate::data;
 use crate::raw::{Opened, api, environment, error, fails, host, made, ok, over, run};

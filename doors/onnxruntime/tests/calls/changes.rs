@@ -1,4 +1,4 @@
-//! What options of a session change in a model: constants, and extents of symbolic dimensions.
+//! Tests of session options that change a model: constants, and extents of symbolic dimensions.
 
 use crate::raw::*;
 use bb::TensorData;

@@ -1,4 +1,4 @@
-//! What goes wrong through the crate `ort`.
+//! Tests of errors through the crate `ort`.
 
 use crate::{data, environment};
 use ort::ErrorCode;

@@ -98,7 +98,7 @@ impl Drop for OwnedValue {
     }
 }
 
-/// What describes the host's memory; the caller releases it.
+/// Returns a description of the host's memory; the caller releases it.
 pub(crate) fn host() -> *mut OrtMemoryInfo {
     let mut info = null_mut();
     let (arena, memory) = (OrtAllocatorType::OrtDeviceAllocator, OrtMemType::OrtMemTypeDefault);

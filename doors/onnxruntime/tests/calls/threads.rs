@@ -39,7 +39,7 @@ fn sessions_come_and_go() {
     assert!(heights.iter().all(|height| *height == heights[0]));
 }
 
-/// What the callback of a run sends: the first result, or nothing.
+/// Sends the first result of a run that ended, or `None` after an error: the callback of asynchronous runs.
 unsafe extern "C" fn ended(
     data: *mut c_void,
     outputs: *mut *mut OrtValue,

@@ -23,11 +23,11 @@ pub(super) struct Frames {
     limit: usize,
     /// The number of messages that have begun.
     count: usize,
-    /// How messages are compressed that say so.
+    /// The compression of messages that are marked as compressed.
     coding: Option<Coding>,
     head: [u8; HEAD],
     have: usize,
-    /// The bytes of the message that have not come.
+    /// The number of bytes of the message that have not arrived.
     left: usize,
     /// The message, if it is compressed.
     packed: Option<BytesMut>,

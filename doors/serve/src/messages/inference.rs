@@ -659,7 +659,7 @@ pub mod grpc_inference_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Tells whether the process answers.
+        /// Returns whether the process answers.
         pub async fn server_live(
             &mut self,
             request: impl tonic::IntoRequest<super::ServerLiveRequest>,
@@ -684,7 +684,7 @@ pub mod grpc_inference_service_client {
                 .insert(GrpcMethod::new("inference.GRPCInferenceService", "ServerLive"));
             self.inner.unary(req, path, codec).await
         }
-        /// Tells whether every model can be asked.
+        /// Returns whether all models are ready.
         pub async fn server_ready(
             &mut self,
             request: impl tonic::IntoRequest<super::ServerReadyRequest>,
@@ -711,7 +711,7 @@ pub mod grpc_inference_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Tells whether one model can be asked.
+        /// Returns whether one model is ready.
         pub async fn model_ready(
             &mut self,
             request: impl tonic::IntoRequest<super::ModelReadyRequest>,
@@ -815,7 +815,7 @@ pub mod grpc_inference_service_client {
                 .insert(GrpcMethod::new("inference.GRPCInferenceService", "ModelInfer"));
             self.inner.unary(req, path, codec).await
         }
-        /// Tells how a model is served.
+        /// Returns the configuration of a model.
         pub async fn model_config(
             &mut self,
             request: impl tonic::IntoRequest<super::ModelConfigRequest>,
@@ -971,7 +971,7 @@ pub mod grpc_inference_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with GrpcInferenceServiceServer.
     #[async_trait]
     pub trait GrpcInferenceService: std::marker::Send + std::marker::Sync + 'static {
-        /// Tells whether the process answers.
+        /// Returns whether the process answers.
         async fn server_live(
             &self,
             request: tonic::Request<super::ServerLiveRequest>,
@@ -979,7 +979,7 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ServerLiveResponse>,
             tonic::Status,
         >;
-        /// Tells whether every model can be asked.
+        /// Returns whether all models are ready.
         async fn server_ready(
             &self,
             request: tonic::Request<super::ServerReadyRequest>,
@@ -987,7 +987,7 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ServerReadyResponse>,
             tonic::Status,
         >;
-        /// Tells whether one model can be asked.
+        /// Returns whether one model is ready.
         async fn model_ready(
             &self,
             request: tonic::Request<super::ModelReadyRequest>,
@@ -1019,7 +1019,7 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ModelInferResponse>,
             tonic::Status,
         >;
-        /// Tells how a model is served.
+        /// Returns the configuration of a model.
         async fn model_config(
             &self,
             request: tonic::Request<super::ModelConfigRequest>,

@@ -1,4 +1,4 @@
-//! All attacks at once, beside honest clients. `bash doors/serve/check siege` lets this last ten minutes, in a build for release.
+//! All attacks at once, together with honest clients. `bash doors/serve/check siege` lets this last ten minutes, in a build for release.
 
 use crate::common::{raw, request};
 use crate::grpc::message;

@@ -1,4 +1,4 @@
-//! Who is answered, by token and by encrypted connections, and what is written of each request.
+//! Tests of access by token and through encrypted connections, and of the log of requests.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;

@@ -1,4 +1,4 @@
-//! What an engine of others lacks, and what is the client's mistake all the same.
+//! Tests of errors with third-party engines: mistakes of the client, and calls that the engine lacks.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;

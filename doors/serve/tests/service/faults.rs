@@ -1,4 +1,4 @@
-//! What clients see of a backend that fails on purpose: an error with the node's name, or the right answer, and nothing stays behind.
+//! Tests with injected faults of a backend: clients get an error with the node's name or the right answer, and no resource leaks.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;

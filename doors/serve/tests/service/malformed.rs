@@ -186,7 +186,7 @@ fn every_malformed_request_gets_an_error_of_the_protocol() {
     println!("{} malformed requests", list.len());
 }
 
-/// What is not even HTTP has no error of the protocol; the connection ends, and the server goes on.
+/// Bytes that are not HTTP get no error of the protocol; the connection ends, and the server goes on.
 #[test]
 fn what_is_no_http_ends_the_connection() {
     let server = server();

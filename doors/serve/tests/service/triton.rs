@@ -174,7 +174,7 @@ fn doubled() -> ModelInferRequest {
     }
 }
 
-/// What MLServer's and Triton's clients send beside the request, as their documentation has it.
+/// Requests with the additional parameters that MLServer's and Triton's clients send, according to their documentation.
 #[test]
 fn parameters_of_other_servers_change_nothing() {
     let server = start(vec![made("double", &double())]);

@@ -8,7 +8,7 @@ pub enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// Nobody wrote this yet.
+    /// The operation is not written yet.
     #[error("`{0}` is not written yet: write it in `src/lib.rs`")]
     NotWritten(&'static str),
 }

@@ -101,7 +101,7 @@ bb::vendor! {
         /// Splits the first row off.
         HeadAndTail 1 = head_and_tail(x: Tensor) -> Tensors => body: head_and_tail;
 
-        /// Tells of each row whether the number of its positive elements is odd.
+        /// Returns for each row whether the number of its positive elements is odd.
         RowParity 2 = row_parity(x: Tensor) -> Tensor => types: parity_types;
     }
 }

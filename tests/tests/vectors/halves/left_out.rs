@@ -1,4 +1,4 @@
-//! What is not in the table of errors of 16-bit floats, with the reasons.
+//! Operators and operations that the table of errors of 16-bit floats leaves out, with the reasons.
 
 const RANDOM: &str = "random";
 const QUANTISED: &str = "quantised numbers, for which the page has rules of its own";

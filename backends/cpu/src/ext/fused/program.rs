@@ -401,7 +401,7 @@ impl Room {
     }
 }
 
-/// Returns how a function is computed; `None` if it is not.
+/// Returns how programs compute a function; `None` if they do not compute it.
 fn kind(function: Function) -> Option<Kind> {
     Some(match function {
         Function::Add => Kind::Two(Code::Add, Code::Add),

@@ -13,7 +13,7 @@ macro_rules! for_vectors {
         impl $type<'_> {
             /// # Safety
             ///
-            /// What is read and written is there, up to a vector beyond the last tile.
+            /// The memory that the function reads and writes is valid, up to a vector beyond the last tile.
             pub(super) unsafe fn run(&self) {
                 #[cfg(target_arch = "x86_64")]
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]

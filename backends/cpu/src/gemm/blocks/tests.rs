@@ -52,7 +52,7 @@ enum Given {
     Floats,
     /// Floats that are bytes.
     Whole,
-    /// Floats that a least value of 16 bits is made to.
+    /// Floats that are computed from a minimum of 16 bits.
     Least,
 }
 

@@ -31,7 +31,7 @@ pub(super) trait Unit {
     unsafe fn load(from: *const u8) -> Self::Bytes;
     /// Prefetches memory that is read soon, or never.
     unsafe fn prefetch(_from: *const u8) {}
-    /// Returns the numbers of `BITS` bits that are stored above `above` other numbers in their bytes.
+    /// Returns the numbers of `BITS` bits at position `above` in their bytes, counted from the low bits.
     unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Numbers;
     /// Reads [`UNIT`] bytes of a row of the left operand.
     unsafe fn left(from: *const u8) -> Self::Left;

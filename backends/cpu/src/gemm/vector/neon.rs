@@ -225,7 +225,7 @@ pair!(
     []
 );
 
-/// Returns the sum of the lanes: one half is added to the other, as often as there are halves.
+/// Returns the sum of the lanes. The upper half is added to the lower one until one lane is left.
 #[inline(always)]
 unsafe fn halved(x: float32x4_t) -> f32 {
     // SAFETY: every 64-bit processor of ARM has NEON.

@@ -19,7 +19,7 @@ fn open(library: BackendLibrary) -> LoadedBackend {
     library.open(&OpenOptions::default()).unwrap()
 }
 
-/// What the backend in C says with another `add`.
+/// Returns the error of the backend in C with another `add`.
 fn added(add: Binary) -> LoadedError {
     let (table, primitives) = good();
     let on = open(linked(table, Primitives { add: Some(add), ..primitives }).unwrap());

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// The bytes that a number of a vector takes as JSON, until the answer is written.
+/// The bytes that an element of an embedding takes as JSON, until the answer is written.
 const NUMBER: usize = 48;
 
 pub(super) async fn embed(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {

@@ -160,7 +160,7 @@ pub fn counting() -> ModelProto {
     model(all)
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
