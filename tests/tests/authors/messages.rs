@@ -63,7 +63,7 @@ fn a_name_of_layers_says_what_stands_where() {
 #[test]
 fn a_backend_that_is_listed_twice_is_named() {
     let error = bb::backend("first_of(reference, reference)").unwrap_err();
-    let text = bb::error::causes(&error);
+    let text = format!("{error:?}");
     assert!(text.contains("two of the backends are called `reference`: list it once"), "{text}");
 }
 
@@ -85,8 +85,8 @@ fn the_debug_of_an_error_is_its_message_with_causes() {
     let on = BackendHandle::new(Runtime::new(Reference));
     let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
     let error = x.reshape(&[3]).unwrap_err();
-    assert_eq!(format!("{error:?}"), bb::error::causes(&error));
-    assert!(format!("{error:?}").contains("[3]"), "{error:?}");
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(format!("{error:?}"), format!("{error}: {source}"));
 }
 
 mod endless {
@@ -124,7 +124,7 @@ fn a_function_for_graphs_that_calls_itself_is_an_error() {
     let on = BackendHandle::new(Runtime::erased("endless", endless::Endless, &[]));
     let x = on.tensor(&[2], &[1f32, 2.0]);
     let error = x.and_then(|x| x.exp()).unwrap_err();
-    let text = bb::error::causes(&error);
+    let text = format!("{error:?}");
     assert!(text.contains("calls `execute` of its own backend again and again"), "{text}");
 }
 
@@ -142,7 +142,7 @@ fn a_wrong_result_of_a_component_is_named() {
     let on = BackendHandle::new(Runtime::new(Reference));
     let run = |deployment: &Deployment| {
         let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
-        deployment.model("m").unwrap().run(&[Some(&x)]).map(|_| ()).map_err(|error| bb::error::causes(&error))
+        deployment.model("m").unwrap().run(&[Some(&x)]).map(|_| ()).map_err(|error| format!("{error:?}"))
     };
     run(&build(|_, x| Ok(vec![x[0].ok_or("no operand")?.exp()?]))).unwrap();
     for component in [
