@@ -128,10 +128,13 @@ fn a_function_for_graphs_that_calls_itself_is_an_error() {
     assert!(text.contains("calls `execute` of its own backend again and again"), "{text}");
 }
 
+/// A component.
+type Run = fn(&Ctx<'_>, &[Option<&Value>]) -> Result<Vec<Value>, BoxError>;
+
 /// A component whose result differs from the declaration in the model.
 #[test]
 fn a_wrong_result_of_a_component_is_named() {
-    let build = |component: fn(&Ctx<'_>, &[Option<&Value>]) -> Result<Vec<Value>, BoxError>| {
+    let build = |component: Run| {
         Deployment::builder()
             .model("m", model(&[("x", &[2])], vec![node("Exp", &["x"], &["z"])], &[("z", &[2])]))
             .backend(BackendHandle::new(Runtime::new(Reference)))
@@ -147,7 +150,7 @@ fn a_wrong_result_of_a_component_is_named() {
     run(&build(|_, x| Ok(vec![x[0].ok_or("no operand")?.exp()?]))).unwrap();
     for component in [
         (|_: &Ctx<'_>, x: &[Option<&Value>]| Ok(vec![x[0].ok_or("none")?.equal(x[0].ok_or("none")?)?]))
-            as fn(&Ctx<'_>, &[Option<&Value>]) -> Result<Vec<Value>, BoxError>,
+            as Run,
         |_, x| Ok(vec![x[0].ok_or("no operand")?.reshape(&[1, 2])?]),
     ] {
         let text = run(&build(component)).unwrap_err();
