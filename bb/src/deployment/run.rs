@@ -211,7 +211,8 @@ impl Program {
         let inputs: Vec<Option<&Value>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
         // The operations of a component run where its first operand is.
-        let home = inputs.iter().flatten().next().and_then(|x| backends.owner(x.owner()));
+        let first = inputs.iter().flatten().next();
+        let home = first.and_then(|x| backends.owner(x.owner()).or(backends.iter().next()));
         let moved = inputs.iter().map(|x| match (home, x) {
             (Some(home), Some(x)) if x.owner() != home.owner() => home.adopt(x).map(Some),
             _ => Ok(None),

@@ -253,7 +253,9 @@ fn of_load(error: &bb::Error) -> Code {
         other => Some(other),
     };
     while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<bb::ir::Error>() {
+        // The error inside of a file is in a box.
+        let boxed = || error.downcast_ref::<Box<bb::ir::Error>>().map(|error| &**error);
+        if let Some(error) = error.downcast_ref::<bb::ir::Error>().or_else(boxed) {
             match error {
                 bb::ir::Error::NoFile { .. } | bb::ir::Error::NotFile { .. } => return Code::NoSuchFile,
                 bb::ir::Error::Decode { .. } | bb::ir::Error::Format { .. } => return Code::InvalidProtobuf,
@@ -272,5 +274,25 @@ fn of_kind(kind: ErrorKind) -> Code {
         ErrorKind::Unsupported => Code::NotImplemented,
         ErrorKind::Limit | ErrorKind::Cancelled => Code::Fail,
         _ => Code::RuntimeException,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// From memory and from a file.
+    #[test]
+    fn bytes_that_are_no_model_have_a_code_of_their_own() {
+        let path = std::env::temp_dir().join(format!("no-model-{}.onnx", std::process::id()));
+        for bytes in [&b"no model at all, but text"[..], &[0x1f, 0x8b, 8, 0, 1, 2, 3]] {
+            std::fs::write(&path, bytes).unwrap();
+            for error in [bb::Module::load(&path).unwrap_err(), bb::Module::from_bytes(bytes).unwrap_err()] {
+                assert!(matches!(of_load(&error), Code::InvalidProtobuf), "{error:?}");
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(of_load(&bb::Module::load(&path).unwrap_err()), Code::NoSuchFile));
     }
 }

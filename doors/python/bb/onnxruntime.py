@@ -55,15 +55,17 @@ if __name__ == "__main__":
     import runpy
 
     arguments = sys.argv[1:]
-    if not arguments or arguments == ["-m"]:
+    if not arguments or arguments == ["-m"] or arguments[0] in ("-h", "--help"):
         sys.exit("expected a program: python -m bb.onnxruntime program.py …, or python -m bb.onnxruntime -m module …")
+    import os
+
+    if arguments[0] != "-m" and not os.path.exists(arguments[0]):
+        sys.exit(f"there is no program `{arguments[0]}`")
     install()
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
-        import os
-
         sys.argv = arguments
         sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
         runpy.run_path(arguments[0], run_name="__main__")

@@ -451,8 +451,7 @@ fn members_of_all_kinds_give_the_same_results() {
 
 #[test]
 fn names_open_several() {
-    let on = bb::backend("first_of(reference, limit(memory=1G)+cpu, MatMul=reference, fallback=lost)");
-    // No layer is linked into this program.
+    let on = bb::backend("first_of(reference, limt(memory=1G)+cpu, MatMul=reference, fallback=lost)");
     assert!(matches!(on, Err(Error::UnknownLayer { .. })));
     let on = bb::backend("first_of(hooked, cpu, MatMul=hooked, fallback=lost)").unwrap();
     let same = bb::backend("first_of(hooked, cpu, MatMul=hooked, fallback=lost)").unwrap();

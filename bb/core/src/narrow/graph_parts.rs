@@ -77,6 +77,9 @@ impl NarrowedOn<'_> {
         attrs: BackendAttrs<'_>,
         method: Method<'_>,
     ) -> Option<ContractResponse<Named, ErasedError>> {
+        if method.1.get() == Some(&false) {
+            return None;
+        }
         self.run_in_order(whole, inputs, attrs, method)
             .unwrap_or_else(|error| Some(ContractResponse::Now(Err(error))))
     }

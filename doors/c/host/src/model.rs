@@ -135,6 +135,9 @@ pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *m
     let Told { facts, entries } = &session.told;
     // SAFETY: the structure begins with its size.
     let size = unsafe { model.cast::<usize>().read() };
+    if size < size_of::<usize>() {
+        return status::of(ErrorKind::WrongInput);
+    }
     let all = ModelFacts {
         size,
         producer: Text::new(&facts.producer),

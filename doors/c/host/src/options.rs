@@ -57,21 +57,32 @@ pub struct HostRunOptions {
 impl HostRunOptions {
     /// Reads the caller's structure, which may be shorter; missing fields are empty.
     ///
+    /// # Errors
+    ///
+    /// A wrong input if the size of the structure is not set.
+    ///
     /// # Safety
     ///
     /// The pointer is null, or points to a structure whose first field is its size in bytes.
-    pub(crate) unsafe fn read(options: *const HostRunOptions) -> HostRunOptions {
+    pub(crate) unsafe fn read(options: *const HostRunOptions) -> Result<HostRunOptions, Failed> {
         let none = Items { items: std::ptr::null(), count: 0 };
         let mut all = HostRunOptions { size: 0, timeout_ms: 0, cancel: std::ptr::null(), values: none };
         if !options.is_null() {
             // SAFETY: the structure begins with its size in bytes, and does not overlap `all`.
             unsafe {
-                let length = options.cast::<usize>().read().min(size_of::<HostRunOptions>());
+                let size = options.cast::<usize>().read();
+                if size < size_of::<usize>() {
+                    let text = format!(
+                        "`bb_run_options` has the size {size}: set `size` to `sizeof(bb_run_options)`"
+                    );
+                    return Err(Failed::new(ErrorKind::WrongInput, text));
+                }
+                let length = size.min(size_of::<HostRunOptions>());
                 let to = (&raw mut all).cast::<u8>();
                 std::ptr::copy_nonoverlapping(options.cast::<u8>(), to, length);
             }
         }
-        all
+        Ok(all)
     }
 
     /// Returns when the run ends.

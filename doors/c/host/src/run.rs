@@ -94,7 +94,7 @@ pub unsafe extern "C" fn bb_session_run_with(
         let into = into.ok_or_else(|| null("a place for a run"))?;
         // SAFETY: as above.
         let (names, ends) = unsafe {
-            let options = HostRunOptions::read(options);
+            let options = HostRunOptions::read(options)?;
             (options.values()?, options.ends())
         };
         let failed = |e| Failed::caused(session.backend.error_kind(&e), &e);

@@ -65,8 +65,12 @@ impl Instance {
         let types = told.map_or(library.0.types, types_of);
         let got = told.map_or("none".to_owned(), |bits| format!("{bits:#x}"));
         let expected = "bits of ONNX's element types, at least one";
-        instance.types =
-            types.ok_or_else(|| wrong_instance(library, "set of element types", expected, &got))?;
+        let types = types.ok_or_else(|| wrong_instance(library, "set of element types", expected, &got))?;
+        if bb_core::runtime::check_types(library.0.name, types).is_err() {
+            let least = "float32, bool, and int32 or int64 among them";
+            return Err(wrong_instance(library, "set of element types", least, &types.to_string()));
+        }
+        instance.types = types;
         Ok(Arc::new(instance))
     }
 

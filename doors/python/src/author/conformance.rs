@@ -53,6 +53,10 @@ fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
 pub(crate) fn case_folders(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<(String, PathBuf)>> {
     let found = interrupt::detached(py, None, || onnx::find(&folder))?;
     let found = found.map_err(|failure| PyOSError::new_err(told(&failure)))?;
+    if found.is_empty() {
+        let text = format!("`{}` has no case in ONNX's layout", sentence(folder.display()));
+        return Err(PyOSError::new_err(text));
+    }
     let name = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).to_string_lossy().replace('\\', "/");
     Ok(found.into_iter().map(|path| (name(&path), path)).collect())
 }

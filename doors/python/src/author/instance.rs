@@ -14,7 +14,7 @@ use numpy::{PyArrayDescr, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
@@ -416,6 +416,12 @@ fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
     if types.is_none() {
         return Ok(DataTypes::ALL);
     }
+    const EXAMPLE: &str = "as in `types = [\"float32\", \"int32\", \"bool\"]`";
+    if types.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(format!(
+            "`types` is a text; expected a list of element types, {EXAMPLE}"
+        )));
+    }
     let mut all = Vec::new();
     for entry in types.try_iter()? {
         let entry = entry?;
@@ -426,7 +432,15 @@ fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
             PyTypeError::new_err(format!("`types` has {entry}, which is no element type; there are {known}"))
         })?);
     }
-    Ok(DataTypes::of(&all))
+    let declared = DataTypes::of(&all);
+    if bb_core::runtime::check_types("types", declared).is_err() {
+        let got = all.iter().map(|dtype| python_name(*dtype)).collect::<Vec<_>>().join(", ");
+        return Err(PyTypeError::new_err(format!(
+            "`types` has {}; every backend has at least float32, bool, and int32 or int64, {EXAMPLE}",
+            if got.is_empty() { "nothing" } else { &got }
+        )));
+    }
+    Ok(declared)
 }
 
 /// Writes an element type and a shape, as in `float32 of the shape [2, 3]`.
