@@ -19,10 +19,7 @@ impl Test {
     ///
     /// The message of the panic.
     pub fn run(&self, on: &Subject<'_>) -> Result<(), String> {
-        match on.runs_method(self.name) {
-            true => catch(|| (self.run)(on)),
-            false => Ok(()),
-        }
+        catch(|| on.case(self.name, self.run))
     }
 }
 

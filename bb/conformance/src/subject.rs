@@ -11,6 +11,8 @@ use bb_ir::DataTypes;
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::fmt::{Debug, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,8 @@ pub struct Subject<'a> {
     last: Mutex<Option<Last>>,
     started: Instant,
     times: Mutex<CallTimes>,
+    /// Whether a call failed because the backend declares that it does not run the primitive.
+    lacks: AtomicBool,
 }
 
 /// How long the calls took.
@@ -61,6 +65,7 @@ impl<'a> Subject<'a> {
             last: Mutex::new(None),
             started: Instant::now(),
             times: Mutex::default(),
+            lacks: AtomicBool::new(false),
         }
     }
 
@@ -77,6 +82,22 @@ impl<'a> Subject<'a> {
     /// Restores a tensor's type by the method of the backend's tensor.
     pub(super) fn restore(&self, x: &Arc<dyn SlotValue>) -> Option<ErasedTensor> {
         (self.restore)(x)
+    }
+
+    /// Runs the test of a primitive or a topic. It is skipped, or ends early, if it needs a primitive that the backend declares not to run.
+    #[doc(hidden)]
+    pub fn case(&self, name: &str, test: fn(&Subject<'_>)) {
+        if !self.runs_method(name) {
+            return;
+        }
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(self))) {
+            match self.lacks.load(Ordering::Relaxed) {
+                true => println!(
+                    "the rest of `{name}` is skipped: it needs a primitive that the backend does not run"
+                ),
+                false => resume_unwind(panic),
+            }
+        }
     }
 
     /// Returns the element types that the backend declares.
@@ -189,6 +210,11 @@ impl<'a> Subject<'a> {
             });
             matches!(tried, Ok(Ok(())))
         };
+        let lacks = std::iter::successors(Some(error as &dyn std::error::Error), |error| (*error).source());
+        let lacks = lacks
+            .filter_map(|error| error.downcast_ref::<bb_core::Error>())
+            .any(|error| matches!(error, bb_core::Error::NoPrimitive { .. }));
+        self.lacks.fetch_or(lacks, Ordering::Relaxed);
         let hint = hint(&self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
         panic!("{call} failed: {}{hint}", bb_core::error::causes(error))
     }

@@ -90,7 +90,7 @@ pub fn kept<B: Backend + ?Sized>(
     }
     match plans_of(on, attrs) {
         Some(plans) => Ok(plans.run(graph, inputs, attrs)),
-        None => Err(inputs),
+        None => crate::plan::execute_kept(on, graph, inputs, attrs),
     }
 }
 

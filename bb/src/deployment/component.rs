@@ -34,7 +34,7 @@ impl<'a> Ctx<'a> {
 
 /// A custom operator, which receives values and returns values.
 ///
-/// A component computes only through `ctx.backends`, so it does not need to know which backend runs its operations. Operands that
+/// A component computes by operations on values, so it does not need to know which backend runs them. In a deployment, operands that
 /// are on several backends are moved to the backend of the first one.
 /// Closures with the signature of [`run`](Self::run) are components.
 ///

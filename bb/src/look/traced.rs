@@ -453,7 +453,12 @@ impl Look<'_> {
                     known.push(refusal);
                 }
             }
-            (_, why) => seen.wrong.push(Missing { node, why }),
+            (_, why) => {
+                let missing = Missing { node, why };
+                if !seen.wrong.contains(&missing) {
+                    seen.wrong.push(missing);
+                }
+            }
         }
     }
 

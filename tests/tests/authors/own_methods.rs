@@ -343,7 +343,11 @@ fn an_own_dispatch_may_call_the_default_execute() {
         let ids = on.tensor(&[2], &[1i64, 2]).unwrap();
         let inputs = HashMap::from([("ids".to_owned(), ids)]);
         let mixed = Arc::new(mixed_graph());
-        let results = on.runtime().clone().dispatch(mixed, inputs, BackendAttrs::default()).wait().unwrap();
+        chip.calls.taken();
+        let answer = on.runtime().clone().dispatch(mixed, inputs, BackendAttrs::default());
+        assert!(matches!(answer, ContractResponse::Later(_)));
+        let results = answer.wait().unwrap();
+        assert_eq!(chip.calls.taken().get(..2).unwrap(), [1, 1]);
         let floats = results.values().find(|y| y.dtype() == DataType::F32).unwrap();
         assert_eq!(floats.to_host(1 << 20).unwrap().as_slice::<f32>().unwrap(), EXPECTED);
     }

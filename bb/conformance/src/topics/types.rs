@@ -32,6 +32,9 @@ pub fn element_types(on: &Subject<'_>) {
             }
         }
     }
+    if !on.runs(Primitive::Cast) {
+        return;
+    }
     let (claimed, others): (Vec<DataType>, Vec<DataType>) =
         DataType::ALL.iter().partition(|t| on.supports(&[**t]));
     for &from in &claimed {

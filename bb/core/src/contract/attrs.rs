@@ -2,7 +2,8 @@
 
 use super::Backend;
 use crate::Error;
-use crate::narrow::NarrowedGraph;
+use crate::ext::ErasedError;
+use crate::narrow::{NarrowTensor, NarrowedGraph};
 use crate::plan::Module;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
@@ -51,6 +52,8 @@ pub struct BackendAttrs<'a> {
     narrowed: Option<&'a NarrowedGraph>,
     /// Whose default of a method sets this, instead of running the graph.
     asking: Option<(&'a AtomicBool, Option<BackendPlace>)>,
+    /// Whether the call is one of `dispatch`, whose default has not been reached.
+    in_dispatch: bool,
 }
 
 /// A checked graph, with the protobuf and the opsets that were written from it.
@@ -114,6 +117,23 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { asking: Some((reached, None)), ..self }
     }
 
+    /// Returns the attributes for a call of `dispatch` that only an overridden method answers. An overridden `dispatch` may call
+    /// the default of `execute`, which then runs the graph.
+    pub(crate) fn asking_dispatch(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
+        BackendAttrs { in_dispatch: true, ..self.asking(reached) }
+    }
+
+    /// Returns the attributes with a note that the default of `dispatch` was reached.
+    pub(crate) fn by_default_dispatch(self) -> BackendAttrs<'a> {
+        BackendAttrs { in_dispatch: false, ..self }
+    }
+
+    /// Returns whether this backend's own `dispatch` calls the default of `execute`.
+    pub(crate) fn in_own_dispatch_of<B: ?Sized>(&self, on: &B) -> bool {
+        let asked = |(_, place): (_, Option<BackendPlace>)| place == Some(BackendPlace::of(on));
+        self.in_dispatch && self.asking.is_some_and(asked)
+    }
+
     /// Returns the attributes for a call of this backend. Its methods may pass them on to other backends, whose defaults run as always.
     #[doc(hidden)]
     #[must_use]
@@ -124,6 +144,7 @@ impl<'a> BackendAttrs<'a> {
     /// Fails if the caller requests only an overridden method. Defaults call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match self.asking {
+            Some(_) if self.in_own_dispatch_of(on) => Ok(()),
             Some((reached, Some(place))) if place == BackendPlace::of(on) => reach(reached),
             _ => Ok(()),
         }
@@ -217,6 +238,14 @@ pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
 ) -> Option<&'a dyn KeepsPlans<B::Tensor, B::Error>> {
     let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<B::Tensor, B::Error>>()?;
     plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(&**plans)
+}
+
+/// Returns the plans that the calling runtime keeps for a backend that lacks element types, below the adapter that adds these.
+pub(crate) fn narrowed_plans<'a>(
+    attrs: BackendAttrs<'a>,
+) -> Option<&'a dyn KeepsPlans<NarrowTensor, ErasedError>> {
+    let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<NarrowTensor, ErasedError>>()?;
+    Some(&**plans)
 }
 
 /// The attributes and metadata of the caller that runs a graph, kept with its compiled form.

@@ -176,7 +176,7 @@ macro_rules! contract {
                 completion: CompletionHandle<Named<Self::Tensor>, Self::Error>,
             ) -> ContractResponse<Named<Self::Tensor>, Self::Error> {
                 let _answers_now = completion;
-                ContractResponse::Now(self.execute(&graph, inputs, attrs))
+                ContractResponse::Now(self.execute(&graph, inputs, attrs.by_default_dispatch()))
             }
 
             /// Prepares a graph that will run more than once.

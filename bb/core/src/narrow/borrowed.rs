@@ -5,6 +5,7 @@
 
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
+use crate::contract::KeepsPlans;
 use crate::error::{Error, NarrowError};
 use crate::ext::{ErasedError, ErasedTensor, Extended, Kernels, narrowed_tables};
 use crate::{BackendAttrs, DataType, GraphProto, Outputs};
@@ -91,6 +92,26 @@ pub(crate) fn execute_borrowed(
     let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
     let results = crate::plan::execute(&narrowed, graph, inputs, attrs)?;
     results.into_iter().map(|(name, y)| Ok((name, narrowed.own_tensor(&y)?))).collect()
+}
+
+/// Runs a graph whose inputs and outputs have types of the backend, with the plans that its runtime keeps.
+///
+/// # Errors
+///
+/// As [`execute_borrowed`].
+pub(crate) fn execute_kept(
+    plans: &dyn KeepsPlans<NarrowTensor, ErasedError>,
+    graph: &GraphProto,
+    inputs: HashMap<String, ErasedTensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+    let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
+    let own = |(name, y): (String, NarrowTensor)| {
+        let held = y.on_device().filter(|held| held.dtype() == y.dtype()).cloned();
+        let lacks = NarrowError::Lacks { op: "execute", dtype: y.dtype() };
+        Ok((name, held.ok_or_else(|| Error::from(lacks))?))
+    };
+    plans.run(graph, inputs, attrs)?.into_iter().map(own).collect()
 }
 
 impl NarrowedOn<'_> {

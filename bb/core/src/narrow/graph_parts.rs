@@ -35,10 +35,11 @@ enum Source {
     Last(String),
 }
 
-/// A method of the backend that runs a graph. The second part says whether the backend overrides it, once this is known.
+/// A method of the backend that runs a graph; whether the backend overrides it, once this is known; and whether it is `dispatch`.
 pub(super) type Method<'m> = (
     &'m dyn Fn(&Arc<GraphProto>, Own, BackendAttrs<'_>) -> ContractResponse<Own, ErasedError>,
     &'m OnceLock<bool>,
+    bool,
 );
 
 impl NarrowedOn<'_> {
@@ -138,7 +139,7 @@ impl NarrowedOn<'_> {
         part: &GraphPart,
         values: &HashMap<ValueId, NarrowTensor>,
         attrs: BackendAttrs<'_>,
-        (method, is_own): Method<'_>,
+        (method, is_own, is_dispatch): Method<'_>,
     ) -> Result<Option<ContractResponse<Named, ErasedError>>, ErasedError> {
         RunOptions::check_current()?;
         let mut inputs = Named::with_capacity(part.inputs.len());
@@ -149,7 +150,7 @@ impl NarrowedOn<'_> {
         let proto = part.graph.proto()?;
         let mut attrs = part.graph.accompany(attrs)?;
         if part.needs_no_narrowing {
-            let answer = self.call_own(&inputs, attrs, |own, attrs| method(proto, own, attrs));
+            let answer = self.call_own(&inputs, attrs, is_dispatch, |own, attrs| method(proto, own, attrs));
             let is_own = *is_own.get_or_init(|| answer.is_some());
             // An own method may call the default for some graphs.
             if answer.is_some() || !is_own {

@@ -135,9 +135,11 @@ impl NarrowedOn<'_> {
                 let call = |own: Own, attrs: BackendAttrs<'_>| {
                     ContractResponse::Now(self.device().execute(graph, own, attrs))
                 };
-                self.call_own(inputs, attrs, call)
+                self.call_own(inputs, attrs, false, call)
             }
-            Way::Parts(parts) => self.run_graph_parts(&parts, inputs, attrs, (&execute, &self.own_execute)),
+            Way::Parts(parts) => {
+                self.run_graph_parts(&parts, inputs, attrs, (&execute, &self.own_execute, false))
+            }
             Way::Narrowed => None,
         }
         .map(ContractResponse::wait)
@@ -155,8 +157,10 @@ impl NarrowedOn<'_> {
             self.device().dispatch(graph.clone(), inputs, attrs)
         };
         match self.way(graph, attrs) {
-            Way::Own => self.call_own(inputs, attrs, |own, attrs| dispatch(graph, own, attrs)),
-            Way::Parts(parts) => self.run_graph_parts(&parts, inputs, attrs, (&dispatch, &self.own_dispatch)),
+            Way::Own => self.call_own(inputs, attrs, true, |own, attrs| dispatch(graph, own, attrs)),
+            Way::Parts(parts) => {
+                self.run_graph_parts(&parts, inputs, attrs, (&dispatch, &self.own_dispatch, true))
+            }
             Way::Narrowed => None,
         }
     }
@@ -166,6 +170,7 @@ impl NarrowedOn<'_> {
         &self,
         inputs: &Named,
         attrs: BackendAttrs<'_>,
+        is_dispatch: bool,
         method: impl FnOnce(Own, BackendAttrs<'_>) -> ContractResponse<Own, ErasedError>,
     ) -> Option<ContractResponse<Named, ErasedError>> {
         let own = match self.own_inputs(inputs) {
@@ -173,12 +178,11 @@ impl NarrowedOn<'_> {
             Err(error) => return Some(ContractResponse::Now(Err(error))),
         };
         let reached = AtomicBool::new(false);
-        match method(own, attrs.asking(&reached)) {
+        let attrs = if is_dispatch { attrs.asking_dispatch(&reached) } else { attrs.asking(&reached) };
+        match method(own, attrs) {
             ContractResponse::Now(results) => {
                 answer(results, &reached).map(|results| ContractResponse::Now(results.map(adopted)))
             }
-            // An own `dispatch` called the default of `execute`, which did nothing, and puts off its error.
-            ContractResponse::Later(_) if reached.load(Ordering::Relaxed) => None,
             ContractResponse::Later(later) => {
                 Some(ContractResponse::Later(later.map(|results| results.map(adopted))))
             }

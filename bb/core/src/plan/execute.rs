@@ -2,7 +2,7 @@
 
 use super::CompileOptions;
 use super::compiled::compile_once;
-use crate::contract::{by_name, plans_of};
+use crate::contract::{by_name, narrowed_plans, plans_of};
 use crate::ext::{ErasedError, ErasedTensor, WithFamilies, foreign};
 use crate::narrow;
 use crate::{Backend, BackendAttrs, Error, Executable};
@@ -47,15 +47,46 @@ pub fn execute_itself<B: Backend + ?Sized>(
         return execute(on, graph, inputs, attrs);
     }
     attrs.reach_default(on)?;
-    let kernels = WithFamilies::new(on, &[]);
-    let inputs = inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect();
-    let results =
-        narrow::execute_borrowed(&kernels, graph, inputs, attrs).map_err(ErasedError::typed::<B>)?;
+    match execute_kept(on, graph, inputs, attrs) {
+        Ok(results) => results,
+        Err(inputs) => {
+            let kernels = WithFamilies::new(on, &[]);
+            typed::<B>(narrow::execute_borrowed(&kernels, graph, erased::<B>(inputs), attrs))
+        }
+    }
+}
+
+/// Runs a graph with the plans that the runtime of a backend without some element types keeps, if the backend's own `dispatch` calls;
+/// otherwise returns the inputs as `Err`.
+///
+/// # Errors
+///
+/// The inner result has the errors of [`execute_itself`].
+#[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
+pub(crate) fn execute_kept<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
+    match narrowed_plans(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
+        Some(plans) => Ok(typed::<B>(narrow::execute_kept(plans, graph, erased::<B>(inputs), attrs))),
+        None => Err(inputs),
+    }
+}
+
+fn erased<B: Backend + ?Sized>(inputs: HashMap<String, B::Tensor>) -> HashMap<String, ErasedTensor> {
+    inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect()
+}
+
+fn typed<B: Backend + ?Sized>(
+    results: Result<HashMap<String, ErasedTensor>, ErasedError>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
     let own = |(name, y): (String, ErasedTensor)| {
         let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
         Ok((name, typed))
     };
-    results.into_iter().map(own).collect()
+    results.map_err(ErasedError::typed::<B>)?.into_iter().map(own).collect()
 }
 
 /// Runs a compiled graph with tensors by name.

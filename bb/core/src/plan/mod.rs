@@ -57,6 +57,7 @@ pub use compiled::compile_whole_graph;
 pub use complete::{Complete, complete};
 pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
+pub(crate) use execute::execute_kept;
 pub use execute::{execute, execute_itself, run_named};
 pub use failure::initializer;
 pub use held::Form;
