@@ -1,7 +1,7 @@
 //! Searches with automata.
 
 use crate::re2;
-use crate::walk::Automaton;
+use crate::walk::{Automaton, reason};
 use bb_ir::pace::Pace;
 use regex_automata::MatchKind;
 use regex_automata::nfa::thompson::{Compiler, Config as Limits, NFA, WhichCaptures};
@@ -63,14 +63,6 @@ impl Engines {
         pace: &mut Pace,
     ) -> Result<Option<usize>, String> {
         self.longest.end(text, start, true, pace)
-    }
-}
-
-/// Returns the innermost reason of an error.
-pub(crate) fn reason(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => reason(cause),
-        None => error.to_string(),
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! The library's own search goes on to the end of the text. This one asks on the way whether to go on.
 
-use crate::search::reason;
 use bb_ir::pace::Pace;
 use regex_automata::hybrid::{LazyStateID, dfa};
 use regex_automata::nfa::thompson::NFA;
@@ -135,4 +134,12 @@ fn quit() -> String {
 
 fn input(text: &[u8], range: Range<usize>, anchored: bool) -> Input<'_> {
     Input::new(text).range(range).anchored(if anchored { Anchored::Yes } else { Anchored::No })
+}
+
+/// Returns the innermost reason of an error.
+pub(crate) fn reason(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => reason(cause),
+        None => error.to_string(),
+    }
 }

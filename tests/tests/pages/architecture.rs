@@ -166,6 +166,7 @@ fn arrows(sources: &Path) -> (BTreeSet<String>, BTreeMap<(String, String), PathB
     let lib = tokens(&sources.join("lib.rs"));
     let mut found = Vec::new();
     files(sources, &mut found);
+    found.retain(|path| !path.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests")));
     found.sort();
     let module_of = |path: &Path| -> Vec<String> {
         let relative = path.strip_prefix(sources).unwrap().with_extension("");

@@ -1,6 +1,5 @@
 //! Loading models, and their metadata.
 
-use crate::session::HostSession;
 use bb::ir::proto::{GraphProto, ModelProto};
 use bb::{ErrorKind, Limits, Module};
 use bb_c::abi::{Items, Named, Status, Text, status};
@@ -120,36 +119,35 @@ impl ModelSource<'_> {
     }
 }
 
-/// `bb_session_model`: writes the model's metadata.
-///
-/// # Safety
-///
-/// The pointers are null or valid as the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *mut ModelFacts) -> Status {
-    // SAFETY: the caller guarantees valid pointers.
-    let Some(session) = (unsafe { session.as_ref() }) else { return status::of(ErrorKind::WrongInput) };
-    if model.is_null() {
-        return status::of(ErrorKind::WrongInput);
+impl Told {
+    /// Writes the metadata into the caller's structure, which may be shorter.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null, or to a structure that begins with its size in bytes.
+    pub(crate) unsafe fn write(&self, model: *mut ModelFacts) -> Status {
+        if model.is_null() {
+            return status::of(ErrorKind::WrongInput);
+        }
+        let Told { facts, entries } = self;
+        // SAFETY: the structure begins with its size.
+        let size = unsafe { model.cast::<usize>().read() };
+        if size < size_of::<usize>() {
+            return status::of(ErrorKind::WrongInput);
+        }
+        let all = ModelFacts {
+            size,
+            producer: Text::new(&facts.producer),
+            graph: Text::new(&facts.graph),
+            domain: Text::new(&facts.domain),
+            description: Text::new(&facts.description),
+            graph_description: Text::new(&facts.graph_description),
+            version: facts.version,
+            entries: Items::of(entries),
+        };
+        let length = size.min(size_of::<ModelFacts>());
+        // SAFETY: the caller's structure has `size` bytes, and is no memory of ours.
+        unsafe { std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), model.cast::<u8>(), length) };
+        status::OK
     }
-    let Told { facts, entries } = &session.told;
-    // SAFETY: the structure begins with its size.
-    let size = unsafe { model.cast::<usize>().read() };
-    if size < size_of::<usize>() {
-        return status::of(ErrorKind::WrongInput);
-    }
-    let all = ModelFacts {
-        size,
-        producer: Text::new(&facts.producer),
-        graph: Text::new(&facts.graph),
-        domain: Text::new(&facts.domain),
-        description: Text::new(&facts.description),
-        graph_description: Text::new(&facts.graph_description),
-        version: facts.version,
-        entries: Items::of(entries),
-    };
-    let length = size.min(size_of::<ModelFacts>());
-    // SAFETY: the caller's structure has `size` bytes, and is no memory of ours.
-    unsafe { std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), model.cast::<u8>(), length) };
-    status::OK
 }

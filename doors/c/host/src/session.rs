@@ -1,9 +1,9 @@
 //! Sessions: models that are ready to run.
 
-use crate::model::{ModelSource, Told};
+use crate::model::{ModelFacts, ModelSource, Told};
 use crate::{dropped, ended, failed_to_load, null, options};
 use bb::ir::graph::{Dim, ValueType};
-use bb::{BackendHandle, CompileOptions, ErasedExecutable, Limits, Module, OpenOptions};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
 use bb_c::failure::{Failed, guarded};
 use std::ffi::c_char;
@@ -254,4 +254,17 @@ pub unsafe extern "C" fn bb_session_output(
     // SAFETY: what the caller promises.
     let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
     write(session.and_then(|session| session.outputs.get(position)), port)
+}
+
+/// `bb_session_model`: writes the model's metadata.
+///
+/// # Safety
+///
+/// The pointers are null or valid as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *mut ModelFacts) -> Status {
+    // SAFETY: the caller guarantees valid pointers.
+    let Some(session) = (unsafe { session.as_ref() }) else { return status::of(ErrorKind::WrongInput) };
+    // SAFETY: as above.
+    unsafe { session.told.write(model) }
 }
