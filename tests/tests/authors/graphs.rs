@@ -202,6 +202,10 @@ impl Backend for NoLog {
         op != bb::Primitive::Log
     }
 
+    fn wrapped(error: &bb_reference::Error) -> Option<&Error> {
+        Reference::wrapped(error)
+    }
+
     fn to_host(&self, x: &Tensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)
     }
