@@ -82,14 +82,15 @@ pub use runtime::{
 #[doc(hidden)]
 pub mod __private;
 
-/// Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
-///
-/// Each is a small trait whose methods have defaults. A backend returns its implementation from
-/// [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and
-/// [`Backend::kernels`](crate::Backend::kernels); a backend that returns `None` works as before. Users reach the
-/// services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
-/// that name the backend, and contains their panics.
 pub mod services {
+    //! Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
+    //!
+    //! Each is a small trait whose methods have defaults. A backend returns its implementation from
+    //! [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and
+    //! [`Backend::kernels`](crate::Backend::kernels); a backend that returns `None` works as before. Users reach the
+    //! services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
+    //! that name the backend, and contains their panics.
+
     pub use crate::runtime::{
         BufferId, BufferMeta, Buffers, Found, KernelsHandle, MemoryHandle, OfferedServices,
     };
