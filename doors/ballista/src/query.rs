@@ -5,6 +5,7 @@ use crate::{output, tables};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use std::path::PathBuf;
 
 /// Runs a query on a cluster.
 #[derive(Debug, ClapArgs)]
@@ -70,7 +71,7 @@ async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), Comma
 }
 
 /// Tables and the output of a query.
-#[derive(Debug, Args)]
+#[derive(Debug, ClapArgs)]
 struct QueryArgs {
     /// The query.
     sql: String,
