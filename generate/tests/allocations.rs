@@ -64,7 +64,7 @@ fn steps(generator: &Generator) -> Vec<(usize, usize)> {
     counts
 }
 
-/// Operations return tensors, each of which is a block of the pool and a reference to it. So the number of allocations of a step
+/// Operations return tensors. Each tensor is a block of the pool and a reference to it. So the number of allocations of a step
 /// depends only on the layers: nothing grows with the positions, and no cache is copied.
 #[test]
 fn a_step_allocates_small_things_whose_number_only_the_layers_decide() {

@@ -47,8 +47,8 @@ const PI: Fixed = [
 /// The length of the tables: 971 exponents `j` of angles in `f64`, and 27 more for the high part of the integer.
 const LEVELS: usize = 971 + 27;
 
-/// The way in which a compute type splits numbers into parts, so that products of the integers here with the parts are exact, and
-/// also sums of three products.
+/// How a compute type splits numbers into parts. Products of these integers with the parts are exact, and so are sums of three
+/// products.
 struct Digits {
     /// The bits of the integer of an angle.
     integer: u32,
