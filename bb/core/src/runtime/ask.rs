@@ -15,6 +15,11 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// Returns the primitive of a row.
+pub(super) fn primitive_of(op: &OpSpec) -> Option<Primitive> {
+    Primitive::from_index(op.index).filter(|primitive| primitive.spec() == op)
+}
+
 impl Question {
     /// Returns the question for a constant of this element type.
     pub fn constant(dtype: DataType) -> Question {
@@ -103,7 +108,7 @@ impl Question {
     /// Makes a valid call of a primitive on one or two elements.
     pub fn sample(&self) -> Option<Tried> {
         use Primitive as P;
-        let op = Primitive::from_index(self.op.index).filter(|op| op.spec() == self.op)?;
+        let op = primitive_of(self.op)?;
         let ints = |values: &[i64]| Param::Ints(Cow::Owned(values.to_vec()));
         let extents = |values: &[usize]| Param::Extents(Cow::Owned(values.to_vec()));
         let (shape, params): (&[usize], Vec<Param<'static>>) = match op {

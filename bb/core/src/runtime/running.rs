@@ -1,6 +1,7 @@
 //! A running backend: the backend with its plans, counters and state.
 
 use super::answers::Answers;
+use super::ask::primitive_of;
 use super::erased::Sealed;
 use super::instances::Entered;
 use super::offered::KernelTable;
@@ -570,11 +571,6 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         });
         ended.and(dropped)
     }
-}
-
-/// Returns the primitive of a row.
-fn primitive_of(op: &OpSpec) -> Option<Primitive> {
-    Primitive::from_index(op.index).filter(|primitive| primitive.spec() == op)
 }
 
 /// A compiled graph and the backend that runs it.
