@@ -8,8 +8,8 @@ use crate::ctxt::Ctxt;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
-    Attribute, Data, DeriveInput, Fields, GenericParam, Generics, LitStr, Member, Path, PathSegment, Type,
-    TypePath, Visibility, parse_quote,
+    Attribute, Data, DataEnum, DeriveInput, Fields, GenericParam, Generics, LitStr, Member, Path,
+    PathSegment, Type, TypePath, Visibility, parse_quote,
 };
 
 /// A type to register.
@@ -88,7 +88,14 @@ impl<'a> Backend<'a> {
         let vendors = each_once(options.vendors, Path::to_token_stream, ctxt);
         let (inner, variants) = match options.delegate.valid() {
             Some(Delegate::Field(field)) => (inner(input, field, ctxt), None),
-            Some(Delegate::Variants(key)) => (None, variants(input, &key, ctxt)),
+            Some(Delegate::Variants(key)) => match &input.data {
+                Data::Enum(data) => (None, variants(input, data, ctxt)),
+                _ => {
+                    ctxt.error(&key, "name the field that holds the inner backend: write `delegate = inner`");
+                    (supposed(input), None)
+                }
+            },
+            None if is_layer => (supposed(input), None),
             None => (None, None),
         };
         let instances =
@@ -113,11 +120,7 @@ impl<'a> Backend<'a> {
 }
 
 /// Finds the backends that the variants of an enum hold.
-fn variants<'a>(input: &'a DeriveInput, key: &Ident, ctxt: &mut Ctxt) -> Option<Variants<'a>> {
-    let Data::Enum(data) = &input.data else {
-        ctxt.error(key, "name the field that holds the inner backend: write `delegate = inner`");
-        return None;
-    };
+fn variants<'a>(input: &'a DeriveInput, data: &'a DataEnum, ctxt: &mut Ctxt) -> Option<Variants<'a>> {
     if !input.generics.params.is_empty() {
         ctxt.error(&input.generics, "an enum of backends is not generic: name the backends in its variants");
         return None;
@@ -156,8 +159,18 @@ fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<I
             if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
         let message = format!("`{}` has no field `{}`; {fields}", input.ident, field.to_token_stream());
         ctxt.error(&field, message);
-        return None;
+        return supposed(input);
     };
+    Some(Inner { field, ty: &found.ty, generics: &input.generics })
+}
+
+/// Returns the field that probably holds the inner backend of a layer that names none correctly: the first one whose type is a parameter,
+/// or the only one. With it, rustc does not report in addition that the struct is no layer.
+fn supposed(input: &DeriveInput) -> Option<Inner<'_>> {
+    let Data::Struct(data) = &input.data else { return None };
+    let mut fields = data.fields.members().zip(&data.fields);
+    let only = data.fields.len() == 1;
+    let (field, found) = fields.find(|(_, field)| only || is_param(&field.ty, input))?;
     Some(Inner { field, ty: &found.ty, generics: &input.generics })
 }
 
@@ -268,11 +281,13 @@ fn instances(
 /// Returns the first named field whose type is a parameter of the type.
 fn held(input: &DeriveInput) -> Option<&Ident> {
     let Data::Struct(data) = &input.data else { return None };
-    let is_param = |ty: &Type| {
-        let Type::Path(path) = ty else { return false };
-        input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
-    };
-    data.fields.iter().find(|field| is_param(&field.ty))?.ident.as_ref()
+    data.fields.iter().find(|field| is_param(&field.ty, input))?.ident.as_ref()
+}
+
+/// Returns true if a type is a parameter of the input's type.
+fn is_param(ty: &Type, input: &DeriveInput) -> bool {
+    let Type::Path(path) = ty else { return false };
+    input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
 }
 
 /// Checks the instances of a generic type.

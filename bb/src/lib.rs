@@ -32,6 +32,8 @@ pub use bb_c::{
 #[doc(inline)]
 pub use bb_conformance as conformance;
 #[doc(inline)]
+pub use bb_core::error::DoorAdvice;
+#[doc(inline)]
 pub use bb_core::{
     Added, Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
     Budget, BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,

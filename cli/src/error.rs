@@ -62,32 +62,8 @@ pub(crate) enum Error {
         source: std::io::Error,
     },
 
-    #[error("`{}` is not empty: `bb new` writes a folder of its own", sentence(.path.display()))]
-    FolderTaken { path: PathBuf },
-
-    #[error("`{}` is no checkout of `bb`: there is no `bb/Cargo.toml` or `cli/Cargo.toml`", sentence(.path.display()))]
-    NoCheckout { path: PathBuf },
-
-    #[error(
-        "`bb` has no release: pass `--bb DIR` with a checkout of its repository, or `--git URL` with the address of one"
-    )]
-    NoSource,
-
-    #[error("`{url}` is no URL of a git repository; expected one such as `https://…/bb.git`, `ssh://…` or `file:///…`; a folder is `--bb DIR`", url = shown(.url))]
-    GitUrl { url: String },
-
-    #[error(
-        "`{name}` is the name of a {holder} that this program has: choose another one, because no program can have both"
-    )]
-    NameTaken { name: String, holder: &'static str },
-
-    #[error(
-        "`{name}` cannot be the name of the crate, because {reason}; choose another one, such as `my-{name}`"
-    )]
-    WordTaken { name: String, reason: String },
-
-    #[error("`{name}` cannot be the name of a crate; expected small letters, digits, and single `-` or `_` between them, a letter first", name = shown(.name))]
-    CrateName { name: String },
+    #[error(transparent)]
+    New(#[from] bb_new::Error),
 
     #[error("`{}` holds no tensor", sentence(.path.display()))]
     Tensor {

@@ -66,3 +66,5 @@ impl Backend for Few {
         <Reference as Backend>::wrapped(error)
     }
 }
+
+impl bb::InnerBackend for Few {}

@@ -643,6 +643,17 @@ pub enum Error {
         members: Vec<String>,
     },
 
+    /// A node is pinned to one of several backends, and the model has no node of this name.
+    #[error("`{name}={backend}` has no effect: the model has no node `{name}`, and there is no operator of this name{}", did_you_mean(.nearest), name = shown(.name))]
+    UnusedPin {
+        /// The name of the node or operator.
+        name: String,
+        /// The backend that would run it.
+        backend: String,
+        /// The most similar name of a node or operator of the model, if one is similar.
+        nearest: Option<String>,
+    },
+
     /// A layer refused a call, or found its result wrong.
     #[error("layer `{layer}` failed in `{op}`")]
     Layer {

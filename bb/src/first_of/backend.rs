@@ -65,6 +65,7 @@ impl Backend for FirstOf {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Box<dyn Executable<FirstOf>>, FirstOfError> {
+        self.check_pins(module.graph())?;
         Ok(Box::new(Program::new(self, module, options)?))
     }
 

@@ -110,7 +110,8 @@ impl FirstOf {
     }
 
     /// Returns the same with a node, or all nodes of an operator, pinned to one of the backends. A node without a name has the name of its
-    /// first result. If several pins match, the first one counts.
+    /// first result. If several pins match, the first one counts. Compiling a model fails with [`Error::UnusedPin`] if neither the model has a
+    /// node of this name nor `bb` an operator.
     ///
     /// # Errors
     ///
@@ -223,6 +224,31 @@ impl FirstOf {
 
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Refuses a pin that is the name of no operator and of no node of the graph, so that a typing error is found before anything runs.
+    fn check_pins(&self, graph: &Graph) -> Result<(), Error> {
+        if self.settings.pins.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = graph.nodes.iter().map(|node| bb_core::error::name(graph, node)).collect();
+        let operators = || graph.nodes.iter().map(|node| node.op_type.as_str());
+        let known = |pin: &str| {
+            names.iter().any(|name| name == pin)
+                || operators().any(|op| op == pin)
+                || bb_core::operator::operators().any(|operator| operator.name == pin)
+        };
+        match self.settings.pins.iter().find(|(pin, _)| !known(pin)) {
+            None => Ok(()),
+            Some((pin, backend)) => {
+                let all = operators().chain(names.iter().map(String::as_str));
+                Err(Error::UnusedPin {
+                    name: pin.clone(),
+                    backend: self.backend(*backend).map_or_else(String::new, |on| on.name().to_owned()),
+                    nearest: bb_ir::nearest(pin, all).map(str::to_owned),
+                })
+            }
+        }
     }
 
     /// Returns the backend that a node is pinned to.

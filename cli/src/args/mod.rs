@@ -95,7 +95,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  bb new my-chip --bb ../bb\n  bb new my-compiler --whole-graph --git https://example.org/bb.git"
     )]
-    New(New),
+    New(bb_new::New),
     /// List the linked backends
     #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),
@@ -358,24 +358,6 @@ pub(crate) struct Minimal {
     pub(crate) limits: Vec<Limit>,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct New {
-    /// The name of the crate and of the backend: small letters, digits, `-` and `_`
-    pub(crate) name: String,
-    /// Write a backend that runs whole graphs, instead of 30 methods
-    #[arg(long)]
-    pub(crate) whole_graph: bool,
-    /// The folder to write [default: one of the crate's name]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
-    /// A checkout of `bb` to depend on: this or `--git` is needed, because `bb` has no release
-    #[arg(long, value_name = "DIR", conflicts_with = "git")]
-    pub(crate) bb: Option<PathBuf>,
-    /// The address of a git repository of `bb` to depend on
-    #[arg(long, value_name = "URL")]
-    pub(crate) git: Option<String>,
 }
 
 #[derive(Debug, Args)]

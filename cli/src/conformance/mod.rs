@@ -11,7 +11,7 @@ mod provider;
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb::conformance::onnx;
-use bb::{BackendRuntime, NarrowError, RunOptions};
+use bb::{BackendRuntime, RunOptions};
 use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,12 +169,14 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
-            Some(NarrowError::Lacks { dtype, .. }) => {
-                Verdict::Skipped(format!("the backend does not have {dtype}"))
-            }
-            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+        Ok(Err(failure)) => match onnx::NotRun::of(case, &failure, on) {
+            Some(onnx::NotRun::Type(dtype)) => Verdict::Skipped(format!("the backend does not have {dtype}")),
+            Some(onnx::NotRun::Exceeds(dtype, held)) => {
                 Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
+            }
+            Some(onnx::NotRun::Primitive(op)) => Verdict::Skipped(format!("the backend does not run `{op}`")),
+            Some(onnx::NotRun::Declined(_)) => {
+                Verdict::Skipped("the backend declines nodes of the case".to_owned())
             }
             _ => match provider::skips(on.name(), &failure) {
                 Some(reason) => Verdict::Skipped(reason.to_owned()),

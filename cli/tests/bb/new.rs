@@ -49,8 +49,8 @@ fn without_a_source_of_bb_nothing_is_written() {
 #[test]
 fn names_that_are_taken_are_refused() {
     for (name, reason) in [
-        ("cpu", "`cpu` is the name of a backend that this program has"),
-        ("metrics", "`metrics` is the name of a layer that this program has"),
+        ("cpu", "`cpu` is the name of a backend of `bb`"),
+        ("metrics", "`metrics` is the name of a layer of `bb`"),
         ("match", "`match` cannot be the name of the crate, because it is a keyword of Rust"),
         ("bb", "because another crate in its build has this name; choose another one, such as `my-bb`"),
         ("tensor", "because its type would be `Tensor`, which is another type in its code"),

@@ -132,6 +132,9 @@ def test_what_is_no_backend_is_refused(named):
     class NoType(bb.Backend):
         types = ["float32", "float31"]
 
+    class FewTypes(bb.Backend):
+        types = ["float32"]
+
     class Raises(bb.Backend):
         def __init__(self):
             raise OSError("no such device")
@@ -139,6 +142,7 @@ def test_what_is_no_backend_is_refused(named):
     for cls, cause, text in [
         (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
         (NoType, TypeError, "float31, which is no element type; there are float32"),
+        (FewTypes, TypeError, "`types` has float32; every backend has at least float32, bool, and int32 or int64"),
         (Raises, OSError, "no such device"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:

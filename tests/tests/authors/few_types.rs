@@ -1,13 +1,17 @@
 //! A backend with few element types: which nodes it declines, and results of a wrong element type.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::conformance::onnx::{self, Outcome};
 use bb::ir::graph::{Graph, Node};
 use bb::ir::op::Param;
 use bb::{
-    Backend, BackendHandle, DataType, DataTypes, ErrorKind, Module, Outputs, Primitive, Runtime, TensorData,
+    Backend, BackendAttrs, BackendHandle, DataType, DataTypes, Error, ErrorKind, GraphProto, Module, Outputs,
+    Primitive, Runtime, TensorData,
 };
+use bb_reference::Reference;
 use bb_tests::few::Few;
 use bb_tests::model::{model, node};
+use std::collections::HashMap;
 
 type Tensor = <Few as Backend>::Tensor;
 
@@ -54,6 +58,51 @@ fn a_backend_with_few_types_declines_nodes() {
     let graph = module.graph();
     let declined: Vec<_> = graph.nodes.iter().map(|node| on.runtime().declines(graph, node)).collect();
     assert_eq!(declined, [Some("has no sign".to_owned()), None]);
+}
+
+/// A compiler that declines `Abs`, and fails to compile it.
+struct Strict(Reference);
+
+impl Strict {
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, bb_reference::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
+        let wrong = graph.node.iter().any(|node| node.op_type() == "Abs");
+        if wrong {
+            return Err(Error::device("strict", "abs", "cannot be compiled").into());
+        }
+        self.0.execute(graph, inputs, attrs)
+    }
+}
+
+impl Backend for Strict {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        self.0.to_host(x)
+    }
+
+    fn declines(&self, _: &Graph, node: &Node) -> Option<String> {
+        (node.op_type == "Abs").then(|| "has no sign".to_owned())
+    }
+}
+
+/// The suite skips cases with nodes that the backend declines, and runs the others.
+#[test]
+fn cases_that_a_backend_declines_are_skipped() {
+    let on = BackendHandle::new(Runtime::erased("strict", Strict(Reference::default()), &[]));
+    let outcome = |case: &str| {
+        let path = bb_onnx_cases::folder().unwrap().join("node").join(case);
+        onnx::examine(case.to_owned(), &path, on.runtime()).outcome
+    };
+    assert_eq!(outcome("test_neg"), Outcome::Passed);
+    assert_eq!(outcome("test_abs"), Outcome::Skipped("nodes that the backend declines".to_owned()));
 }
 
 #[test]

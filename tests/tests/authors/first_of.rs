@@ -252,6 +252,21 @@ fn nodes_and_operators_are_pinned() {
     );
 }
 
+#[test]
+fn a_pin_that_matches_nothing_is_refused() {
+    let compile = |pin: &str| {
+        let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap().with_pin(pin, "cpu").unwrap();
+        handle(both).compile(products(), &CompileOptions::default()).map(drop)
+    };
+    // The model has no `Softmax`, and another one may have it.
+    for known in ["before", "MatMul", "Softmax"] {
+        compile(known).unwrap();
+    }
+    let refused = compile("MatMull").unwrap_err();
+    let text = "`MatMull=cpu` has no effect: the model has no node `MatMull`, and there is no operator of this name; did you mean `MatMul`?";
+    assert!(causes(&refused).contains(text), "{}", causes(&refused));
+}
+
 /// A node that is pinned to a backend without its operation fails there, with the node's name.
 #[test]
 fn a_pin_to_a_backend_that_lacks_the_operation_is_an_error_of_the_node() {

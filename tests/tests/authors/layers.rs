@@ -4,8 +4,11 @@
 
 use bb::ext::NnOp;
 use bb::ir::op::Param;
-use bb::{BackendHandle, CompileOptions, Erased, InnerBackend, LayerCall, Module, Outputs, Primitive};
+use bb::{
+    BackendHandle, CompileOptions, DataType, Erased, InnerBackend, LayerCall, Module, Outputs, Primitive,
+};
 use bb_cpu::Cpu;
+use bb_tests::few::Few;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -424,4 +427,36 @@ fn a_layer_that_writes_compile_ends_with_the_default() {
     let doubled: Vec<f32> = expected().iter().map(|x| 2.0 * x).collect();
     assert_eq!(run(&BackendHandle::start("planning", layer), &CompileOptions::default()), doubled);
     assert_eq!(compiled.load(Ordering::Relaxed), 1);
+}
+
+/// Rounds products of matrices to `bf16`.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Coarse {
+    inner: Erased,
+}
+
+#[bb::layer]
+impl bb::Layer for Coarse {
+    fn matmul(&self, a: &ErasedTensor, b: &ErasedTensor) -> Result<ErasedTensor, ErasedError> {
+        let cast = |x: &ErasedTensor, to| bb::Backend::cast(&self.inner, x, to, true, bb::RoundMode::Up);
+        cast(&cast(&self.inner.matmul(a, b)?, DataType::BF16)?, DataType::F32)
+    }
+}
+
+type ErasedTensor = <Erased as bb::Backend>::Tensor;
+type ErasedError = <Erased as bb::Backend>::Error;
+
+#[test]
+fn a_layer_computes_in_types_that_its_inner_backend_lacks() {
+    let third = |inner: Erased| {
+        let on = BackendHandle::start("coarse", Coarse { inner });
+        let [x, y] = [on.tensor(&[1, 1], &[1f32 / 3.0])?, on.tensor(&[1, 1], &[1f32])?];
+        on.to_host(&x.matmul(&y)?)
+    };
+    let exact = third(Erased::new(Few::least()).with_every_type()).unwrap();
+    // The nearest number of `bf16`: 0x3EAB.
+    assert_eq!(exact.as_slice::<f32>().unwrap(), [0.333984375]);
+    assert!(third(Erased::new(Few::least())).is_err());
+    assert_eq!(third(Erased::new(Cpu::default()).with_every_type()).unwrap(), exact);
 }

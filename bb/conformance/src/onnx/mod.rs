@@ -17,7 +17,7 @@ mod suite;
 pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
-pub use outcome::examine;
+pub use outcome::{NotRun, examine};
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
 pub use ready::ReadyCase;
 pub use report::{Case, Outcome, Report};

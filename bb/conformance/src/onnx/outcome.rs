@@ -4,7 +4,8 @@ use super::report::{Case, Outcome};
 use super::{CaseOperator, Contents, Failure, run};
 use bb_core::error::causes;
 use bb_core::runtime::catch;
-use bb_core::{BackendRuntime, Error, NarrowError};
+use bb_core::{BackendRuntime, Error, Module, NarrowError};
+use bb_ir::DataType;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,29 +46,62 @@ fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failur
     catch(|| run(case, on))
 }
 
-/// Returns the primitive that the backend declares not to run ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)), if an error is
-/// caused by it.
-fn lacking(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.find_map(|error| match error.downcast_ref::<Error>() {
-        Some(Error::NoPrimitive { op }) => Some(*op),
-        _ => None,
-    })
+/// Why a backend does not run a case, although nothing is wrong with it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotRun {
+    /// It does not have an element type.
+    Type(DataType),
+    /// The backend holds elements of the first type in the second, and they exceed it.
+    Exceeds(DataType, DataType),
+    /// It does not run a primitive ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)).
+    Primitive(&'static str),
+    /// It declines a node of the model ([`Backend::declines`](bb_core::Backend::declines)).
+    Declined(String),
+}
+
+impl NotRun {
+    /// Returns why a backend does not run a case that failed; `None` if the failure is the backend's fault.
+    pub fn of(case: &Path, failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
+        match NarrowError::cause_of(failure) {
+            Some(NarrowError::Lacks { dtype, .. }) => return Some(NotRun::Type(*dtype)),
+            Some(NarrowError::Exceeds { dtype, held, .. }) => return Some(NotRun::Exceeds(*dtype, *held)),
+            _ => {}
+        }
+        let mut causes =
+            std::iter::successors(Some(failure as &dyn std::error::Error), |error| error.source());
+        let primitive = causes.find_map(|error| match error.downcast_ref::<Error>() {
+            Some(Error::NoPrimitive { op }) => Some(*op),
+            _ => None,
+        });
+        // A wrong output is a failure, whatever else the backend declines.
+        let declined = || match failure {
+            Failure::Run(_) => declined(case, on),
+            _ => None,
+        };
+        primitive.map(NotRun::Primitive).or_else(|| declined().map(NotRun::Declined))
+    }
+}
+
+/// Returns why the backend declines a node of a case's model.
+fn declined(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
+    let module = Module::load(case.join("model.onnx")).ok()?;
+    let graph = module.graph();
+    graph.nodes.iter().find_map(|node| on.declines(graph, node))
 }
 
 /// Runs a case and returns its outcome, also after a panic.
 pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
     match caught(case, on) {
         Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
-            Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
-            Some(NarrowError::Exceeds { dtype, held, .. }) => {
-                Outcome::Skipped(format!("{dtype} beyond {held}"))
+        Ok(Err(failure)) => match NotRun::of(case, &failure, on) {
+            Some(NotRun::Type(dtype)) => Outcome::Skipped(dtype.name().to_owned()),
+            Some(NotRun::Exceeds(dtype, held)) => Outcome::Skipped(format!("{dtype} beyond {held}")),
+            Some(NotRun::Primitive(op)) => {
+                Outcome::Skipped(format!("`{op}`, which the backend does not run"))
             }
-            _ => match lacking(&failure) {
-                Some(op) => Outcome::Skipped(format!("`{op}`, which the backend does not run")),
-                None => Outcome::Failed(causes(&failure)),
-            },
+            Some(NotRun::Declined(_)) => Outcome::Skipped("nodes that the backend declines".to_owned()),
+            None => Outcome::Failed(causes(&failure)),
         },
         Err(panic) => Outcome::Failed(format!("panicked: {panic}")),
     }

@@ -2,8 +2,7 @@
 
 use super::Backend;
 use crate::Error;
-use crate::ext::ErasedError;
-use crate::narrow::{NarrowTensor, NarrowedGraph};
+use crate::narrow::NarrowedGraph;
 use crate::plan::Module;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
@@ -236,15 +235,15 @@ pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
     on: &B,
     attrs: BackendAttrs<'a>,
 ) -> Option<&'a dyn KeepsPlans<B::Tensor, B::Error>> {
-    let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<B::Tensor, B::Error>>()?;
-    plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(&**plans)
+    let plans = plans_with(attrs)?;
+    plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(plans)
 }
 
-/// Returns the plans that the calling runtime keeps for a backend that lacks element types, below the adapter that adds these.
-pub(crate) fn narrowed_plans<'a>(
+/// Returns the plans that the calling runtime keeps, if these are the types of their tensors and errors.
+pub(crate) fn plans_with<'a, T: 'static, E: 'static>(
     attrs: BackendAttrs<'a>,
-) -> Option<&'a dyn KeepsPlans<NarrowTensor, ErasedError>> {
-    let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<NarrowTensor, ErasedError>>()?;
+) -> Option<&'a dyn KeepsPlans<T, E>> {
+    let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<T, E>>()?;
     Some(&**plans)
 }
 

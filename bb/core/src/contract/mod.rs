@@ -22,7 +22,7 @@ mod tensor;
 mod value;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
-pub(crate) use attrs::{BackendPlace, Caller, KeepsPlans, Plans, narrowed_plans, plans_of, reach};
+pub(crate) use attrs::{BackendPlace, Caller, KeepsPlans, Plans, plans_of, plans_with, reach};
 pub use backend::{Backend, BackendError};
 pub use budget::Budget;
 pub use buffer::ResultBuffer;

@@ -94,6 +94,7 @@ impl Error {
             | Error::CommonOption { .. }
             | Error::NoMembers { .. }
             | Error::NotMember { .. }
+            | Error::UnusedPin { .. }
             | Error::DuplicateLayer { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }

@@ -440,14 +440,6 @@ macro_rules! families {
             const { &[$( $module::table::<B>() ),*] }
         }
 
-        /// Returns the tables of families for a backend that lacks element types, with these natives.
-        pub(crate) fn narrowed_tables<'a>(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::NarrowedOn<'a>>> {
-            let table = |&(family, native): &(Family, OpSet)| {
-                FamilyTable::new(family, native, |on: &crate::narrow::NarrowedOn<'a>, op, inputs, params| on.native(op, inputs, params))
-            };
-            natives.iter().map(table).collect()
-        }
-
         /// Returns every operation of every family of `bb`.
         pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
             let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));

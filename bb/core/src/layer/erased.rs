@@ -2,6 +2,7 @@
 
 use super::InnerBackend;
 use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
+use crate::narrow::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::plan::{CompileOptions, Module};
 use crate::{
     Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, service,
@@ -39,6 +40,21 @@ impl Erased {
     {
         let version = layer.version();
         Erased { kernels: Arc::new(Bare { natives: layer.natives(), layer }), version }
+    }
+
+    /// Returns the backend with every element type, as a caller of a running backend has it. A type that the backend lacks is held in
+    /// another one where that is exact; otherwise the elements stay on the host.
+    ///
+    /// A layer that computes in types of its own calls this in [`RegisteredLayer::on`](crate::RegisteredLayer::on). Each result costs one
+    /// more allocation, unless the backend lacks no type.
+    #[must_use]
+    pub fn with_every_type(self) -> Erased {
+        if self.types().is_all() {
+            return self;
+        }
+        let tables = super::natives::kept_tables::<Narrowed>(&self.natives());
+        let backend = Narrowed::new(self.kernels.clone(), Arc::new(self.clone()), false);
+        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version: self.version }
     }
 
     fn apply(
@@ -159,6 +175,21 @@ impl InnerBackend for Erased {
 
     fn version(&self) -> &'static str {
         self.version
+    }
+}
+
+impl InnerBackend for Narrowed {
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.device().natives()
+    }
+
+    fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        NarrowedOn::native(self, spec, inputs, params)
     }
 }
 

@@ -101,7 +101,7 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    pub(super) fn device(&self) -> &(dyn Kernels + 'a) {
+    pub(crate) fn device(&self) -> &(dyn Kernels + 'a) {
         &*self.kernels
     }
 

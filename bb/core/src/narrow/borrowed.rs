@@ -3,11 +3,12 @@
 //!
 //! Operands and results are tensors of the backend. Intermediate values may have every element type.
 
+use super::own::held_own;
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
 use crate::contract::KeepsPlans;
 use crate::error::{Error, NarrowError};
-use crate::ext::{ErasedError, ErasedTensor, Extended, Kernels, narrowed_tables};
+use crate::ext::{ErasedError, ErasedTensor, Extended, FamilyTable, Kernels};
 use crate::{BackendAttrs, DataType, GraphProto, Outputs};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
@@ -31,7 +32,12 @@ pub(crate) fn call_borrowed(
     let operands: Operands =
         inputs.iter().map(|x| x.clone().map(|x| NarrowTensor::device(x.dtype(), x, None))).collect();
     let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
-    let tables = narrowed_tables(&on.natives());
+    let table = |&(family, native)| {
+        FamilyTable::new(family, native, |on: &NarrowedOn<'_>, op, inputs, params| {
+            on.native(op, inputs, params)
+        })
+    };
+    let tables: Vec<_> = on.natives().iter().map(table).collect();
     let results = Extended::new(&narrowed, &tables).call(op, &operands, params)?;
     narrowed.given_back(op, results)
 }
@@ -106,12 +112,7 @@ pub(crate) fn execute_kept(
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
     let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
-    let own = |(name, y): (String, NarrowTensor)| {
-        let held = y.on_device().filter(|held| held.dtype() == y.dtype()).cloned();
-        let lacks = NarrowError::Lacks { op: "execute", dtype: y.dtype() };
-        Ok((name, held.ok_or_else(|| Error::from(lacks))?))
-    };
-    plans.run(graph, inputs, attrs)?.into_iter().map(own).collect()
+    plans.run(graph, inputs, attrs)?.into_iter().map(|(name, y)| Ok((name, held_own(&y)?))).collect()
 }
 
 impl NarrowedOn<'_> {

@@ -52,6 +52,17 @@ pub(super) fn has_own_types(graph: &Graph, id: ValueId, types: DataTypes) -> boo
     }
 }
 
+/// Returns the tensor of the backend, if it holds the elements in their own type.
+///
+/// # Errors
+///
+/// [`NarrowError::Lacks`].
+pub(super) fn held_own(x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
+    let held = x.on_device().filter(|held| held.dtype() == x.dtype()).cloned();
+    let lacks = NarrowError::Lacks { op: "execute", dtype: x.dtype() };
+    held.ok_or_else(|| Error::from(lacks).into())
+}
+
 /// How the backend runs a graph that is not compiled.
 #[derive(Clone)]
 enum Way {
@@ -110,14 +121,10 @@ impl NarrowedOn<'_> {
 
     /// Returns a tensor of the backend in the tensor's own type.
     pub(super) fn own_tensor(&self, x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
-        let is_own = |held: &&ErasedTensor| held.dtype() == x.dtype();
-        if let Some(held) = x.on_device().filter(is_own) {
-            return Ok(held.clone());
+        match held_own(x) {
+            Ok(held) => Ok(held),
+            Err(_) => held_own(&self.bring(&self.read(x)?)?),
         }
-        let brought = self.bring(&self.read(x)?)?;
-        let held = brought.on_device().filter(is_own).cloned();
-        let lacks = NarrowError::Lacks { op: "execute", dtype: x.dtype() };
-        held.ok_or_else(|| Error::from(lacks).into())
     }
 
     /// Calls the backend's own `execute` for a graph, or for parts of it; `None` if it has none, or if each node needs narrowing.

@@ -2,9 +2,9 @@
 
 use super::CompileOptions;
 use super::compiled::compile_once;
-use crate::contract::{by_name, narrowed_plans, plans_of};
+use crate::contract::{by_name, plans_of, plans_with};
 use crate::ext::{ErasedError, ErasedTensor, WithFamilies, foreign};
-use crate::narrow;
+use crate::narrow::{self, NarrowTensor};
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ pub(crate) fn execute_kept<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
-    match narrowed_plans(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
+    match plans_with::<NarrowTensor, ErasedError>(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
         Some(plans) => Ok(typed::<B>(narrow::execute_kept(plans, graph, erased::<B>(inputs), attrs))),
         None => Err(inputs),
     }

@@ -2,12 +2,11 @@
 
 use super::{BackendRuntime, Runtime};
 use crate::Backend;
-use crate::ext::{FamilyTable, OpSet, Owned, narrowed_tables};
-use crate::layer::{InnerBackend, kept_tables as tables_of};
+use crate::ext::{FamilyTable, OpSet, Owned};
+use crate::layer::{InnerBackend, kept_tables};
 use crate::narrow::Narrowed;
 use bb_ir::op::Family;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How a backend starts.
 #[derive(Debug, Clone, Copy)]
@@ -50,20 +49,11 @@ pub(super) fn start_as<B: InnerBackend>(
     backend: B,
     floats: bool,
 ) -> Arc<dyn BackendRuntime> {
-    let tables = tables_of::<B>(&backend.natives());
+    let tables = kept_tables::<B>(&backend.natives());
     start(backend, identity, tables, floats)
 }
 
 /// The part of [`start`] that is compiled once.
 fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
-    Runtime::start(narrowed, identity, kept_tables(identity.path, natives))
-}
-
-/// Returns the tables of a backend's families. Those of each type of backend are made once and live as long as the program,
-/// because a runtime refers to them.
-fn kept_tables(path: &'static str, natives: &[(Family, OpSet)]) -> &'static [FamilyTable<Narrowed>] {
-    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> =
-        Mutex::new(BTreeMap::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.entry(path).or_insert_with(|| Box::leak(narrowed_tables(natives).into_boxed_slice()))
+    Runtime::start(narrowed, identity, kept_tables::<Narrowed>(natives))
 }

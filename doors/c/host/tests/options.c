@@ -58,6 +58,8 @@ int main(int argc, char **argv) {
         printf("%.*s=%.*s\n", (int)entry.name.count, entry.name.items, (int)entry.value.count, entry.value.items);
     }
     EXPECT(bb_session_model(session, NULL), BB_WRONG_INPUT, NULL);
+    model.size = 0;
+    EXPECT(bb_session_model(session, &model), BB_WRONG_INPUT, NULL);
 
     int64_t n = 3;
     float x[4] = {1, 2, 3, 4};
@@ -82,6 +84,9 @@ int main(int argc, char **argv) {
     bb_run_free(run);
     names[0] = of("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "nothing");
+
+    options.size = 0;
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "sizeof(bb_run_options)");
 
     n = 1000000;
     options = (bb_run_options){.size = sizeof options, .timeout_ms = 50};

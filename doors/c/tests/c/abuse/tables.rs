@@ -1,7 +1,7 @@
 //! Tables and descriptions that lie.
 
 use super::{good, kept, linked};
-use bb::{ErrorKind, LoadError, OpenOptions};
+use bb::{DataType, ErrorKind, LoadError, OpenOptions};
 use bb_c::abi::{
     Description, Failure, Items, Library, MAGIC, Named, OptionSpec, Primitives, Raw, Status, Text, VERSION,
 };
@@ -114,6 +114,7 @@ descriptions! {
     long_version: |d| d.version = Items { items: d.version.items, count: usize::MAX };
     odd_types: |d| d.types = 1 << 63;
     no_types: |d| d.types = 0;
+    few_types: |d| d.types = 1 << DataType::F32.to_onnx();
     odd_option: |d| d.options = Items::of(ODD_OPTION);
     many_options: |d| d.options = Items { items: ODD_OPTION.as_ptr(), count: usize::MAX };
     natives: |d| d.natives = Items::of(NATIVES);
@@ -141,10 +142,15 @@ fn descriptions_are_compared() {
         let message = message(Library { describe: Some(describe), ..table }, primitives);
         assert!(message.contains(expected), "{message}");
     }
-    let open = linked(Library { describe: Some(no_types), ..table }, primitives)
-        .unwrap()
-        .open(&OpenOptions::default());
-    assert!(open.unwrap_err().to_string().contains("another set of element types than expected"));
+    let cases: [(Describe, &str); 2] = [
+        (no_types, "another set of element types than expected"),
+        (few_types, "expected float32, bool, and int32 or int64 among them, got f32"),
+    ];
+    for (describe, expected) in cases {
+        let library = linked(Library { describe: Some(describe), ..table }, primitives).unwrap();
+        let message = library.open(&OpenOptions::default()).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 unsafe extern "C" fn failing(_: *mut Description, error: *mut Failure) -> Status {

@@ -1,15 +1,35 @@
 //! `bb new`: writes a crate for a backend, which compiles, and whose tests say what to write next.
+//!
+//! It is a crate of its own that does not depend on `bb`, so that `cargo run -p bb-new` builds in seconds.
 
+mod error;
 mod names;
-mod stubs;
 
-use crate::args;
-use crate::error::{Error, Result};
-use crate::out;
-use bb::ir::text::sentence;
+pub use error::Error;
+
 use names::Names;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The primitives as methods that are not written yet. A test of the command line compares them with the table of primitives.
+pub const STUBS: &str = include_str!("template/stubs.txt");
+
+/// The names of the backends and layers of this repository.
+const BACKENDS: &[&str] = &[
+    "cpu",
+    "ort",
+    "ort-primitives",
+    "ort-strict",
+    "reference",
+    "replay",
+    "rten",
+    "rten-primitives",
+    "rten-strict",
+    "wgpu",
+    "whole-graph",
+];
+const LAYERS: &[&str] = &["check", "fault", "limit", "log", "metrics", "record", "trace"];
 
 /// The files of a crate: where each goes, and its text. `@…@` marks what depends on the name.
 const FILES: &[(&str, &str)] = &[
@@ -23,53 +43,82 @@ const FILES: &[(&str, &str)] = &[
     ("tests/conformance.rs", include_str!("template/conformance.txt")),
 ];
 
-pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
-    let library = if options.whole_graph {
-        include_str!("template/graph.txt")
-    } else {
-        include_str!("template/kernels.txt")
-    };
-    let files = FILES.iter().copied().chain([("src/lib.rs", library)]);
-    let stubs = stubs::primitives();
-    let code = files.clone().filter(|(place, _)| place.ends_with(".rs")).map(|(_, text)| text);
-    let names = Names::of(&options.name, code.chain([stubs.as_str()]))?;
-    refuse_taken(&names.backend)?;
-    let folder = options.folder.clone().unwrap_or_else(|| PathBuf::from(&options.name));
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Write { path, source }
-    };
-    // A folder with content is not overwritten.
-    let taken = std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
-    if taken || folder.is_file() {
-        return Err(Error::FolderTaken { path: folder });
-    }
-    let dependency = dependency(options.bb.as_deref(), options.git.as_deref(), &folder)?;
-    for (place, text) in files {
-        let path = folder.join(place);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(io(parent))?;
-        }
-        std::fs::write(&path, filled(text, &names, &dependency)).map_err(io(&path))?;
-    }
-    out::line(format!(
-        "a crate that compiles is in `{}`; there, `cargo test` says what to write",
-        sentence(folder.display())
-    ))?;
-    Ok(ExitCode::SUCCESS)
+/// What to write, and where. The fields are the arguments of `bb new`.
+#[derive(Debug, clap::Args)]
+pub struct New {
+    /// The name of the crate and of the backend: small letters, digits, `-` and `_`
+    pub name: String,
+    /// Write a backend that runs whole graphs, instead of 30 methods
+    #[arg(long)]
+    pub whole_graph: bool,
+    /// The folder to write [default: one of the crate's name]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// A checkout of `bb` to depend on: this or `--git` is needed, because `bb` has no release
+    #[arg(long, value_name = "DIR", conflicts_with = "git")]
+    pub bb: Option<PathBuf>,
+    /// The address of a git repository of `bb` to depend on
+    #[arg(long, value_name = "URL")]
+    pub git: Option<String>,
 }
 
-/// Refuses the name of a backend or a layer that this program has: no program could link both.
+impl New {
+    /// Writes the crate, and returns its folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the name cannot be used, no source of `bb` is given, or the folder has files or cannot be written.
+    pub fn write(&self) -> Result<PathBuf> {
+        let library = match self.whole_graph {
+            true => include_str!("template/graph.txt"),
+            false => include_str!("template/kernels.txt"),
+        };
+        let files = FILES.iter().copied().chain([("src/lib.rs", library)]);
+        let code = files.clone().filter(|(place, _)| place.ends_with(".rs")).map(|(_, text)| text);
+        let names = Names::of(&self.name, code.chain([STUBS]))?;
+        refuse_taken(&names.backend)?;
+        let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.name));
+        // A folder with content is not overwritten.
+        let taken = std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
+        if taken || folder.is_file() {
+            return Err(Error::FolderTaken { path: folder });
+        }
+        let dependency = dependency(self.bb.as_deref(), self.git.as_deref(), &folder)?;
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Write { path, source }
+        };
+        for (place, text) in files {
+            let path = folder.join(place);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(io(parent))?;
+            }
+            std::fs::write(&path, filled(text, &names, &dependency)).map_err(io(&path))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// Returns the sentence that is printed when a crate has been written.
+pub fn written(folder: &Path) -> String {
+    format!("a crate that compiles is in `{}`; there, `cargo test` says what to write", folder.display())
+}
+
+/// Refuses the name of a backend or a layer of this repository: no program could link both.
 fn refuse_taken(name: &str) -> Result<()> {
-    let is = |other: &str| other == name;
-    let holder = if bb::Registry::global().entries().any(|backend| is(backend.name)) {
-        "backend"
-    } else if bb::LayerRegistration::all().iter().any(|layer| is(layer.name)) {
-        "layer"
-    } else {
-        return Ok(());
-    };
-    Err(Error::NameTaken { name: name.to_owned(), holder })
+    match bundled(name) {
+        Some(holder) => Err(Error::NameTaken { name: name.to_owned(), holder }),
+        None => Ok(()),
+    }
+}
+
+/// Returns "backend" or "layer" if this repository has one of the name.
+pub fn bundled(name: &str) -> Option<&'static str> {
+    match name {
+        _ if BACKENDS.contains(&name) => Some("backend"),
+        _ if LAYERS.contains(&name) => Some("layer"),
+        _ => None,
+    }
 }
 
 /// Returns the sources of `bb` and `bb-cli` as a manifest has them: a checkout or a git repository.
@@ -122,9 +171,17 @@ fn plain(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Writes a string of TOML. JSON has the same escapes.
+/// Writes a string of TOML.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
 }
 
 /// Puts names into a text.
@@ -133,7 +190,7 @@ fn filled(text: &str, names: &Names, [bb, cli]: &[String; 2]) -> String {
         .replace("@crate@", &names.krate)
         .replace("@module@", &names.module)
         .replace("@Type@", &names.ty)
-        .replace("@stubs@", stubs::primitives().trim_end())
+        .replace("@stubs@", STUBS.trim_end())
         .replace("@bb@", bb)
         .replace("@cli@", cli)
 }
@@ -156,7 +213,8 @@ mod tests {
             (include_str!("template/tensor.txt"), "started_graph/tensor.rs"),
         ] {
             let names = Names::of(committed.split_once('/').unwrap().0, []).unwrap();
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tests/authors").join(committed);
+            let path =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tests/authors").join(committed);
             let written = filled(text, &names, &dependency);
             if std::env::var_os("BB_WRITE").is_some() {
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -175,6 +233,11 @@ mod tests {
         {
             assert_eq!(seen_from(&root.join(from), &root.join(to)), Path::new(expected), "{from}");
         }
+    }
+
+    #[test]
+    fn strings_of_manifests_are_quoted() {
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\u000ad""#);
     }
 
     #[test]

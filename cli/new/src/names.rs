@@ -1,18 +1,18 @@
 //! The names that a crate for a backend needs.
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The names of a backend in different places.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(crate) struct Names {
     /// The crate, as in `my-chip`.
-    pub(super) krate: String,
+    pub(crate) krate: String,
     /// The crate in paths, as in `my_chip`.
-    pub(super) module: String,
+    pub(crate) module: String,
     /// The name under which the backend is found, as in `my-chip`.
-    pub(super) backend: String,
+    pub(crate) backend: String,
     /// The type, as in `MyChip`.
-    pub(super) ty: String,
+    pub(crate) ty: String,
 }
 
 impl Names {
@@ -21,7 +21,7 @@ impl Names {
     /// # Errors
     ///
     /// [`Error::CrateName`] and [`Error::WordTaken`] if the crate would not compile under this name.
-    pub(super) fn of<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Names> {
+    pub(crate) fn of<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Names> {
         let letters =
             name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
         let begins = name.chars().next().is_some_and(|c| c.is_ascii_lowercase());
@@ -97,7 +97,7 @@ const RESERVED: &[(&[&str], &str)] = &[
 
 /// Returns true if a text between two marks is the name of a mark.
 #[cfg(test)]
-pub(super) fn is_word(text: &str) -> bool {
+pub(crate) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic())
 }
 
