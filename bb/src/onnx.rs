@@ -1,39 +1,34 @@
-//! ONNX's operators as functions over any backend, from every linked crate of operators.
+//! ONNX's operators as functions over the tracer, from every linked crate of operators.
 //!
 //! `bb-onnx` has the operators of ONNX's own domain. Features add the other domains: `ml`, `microsoft` and `training`.
 
 #[doc(inline)]
 pub use bb_onnx::{
-    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, OPERATORS, OnnxValue,
-    OpOutputs, OpResult, Operator, TensorFunction,
+    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, ItemResult, OPERATORS,
+    OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
 };
 
 #[doc(inline)]
 pub use bb_core::operator::OptionalDomain;
 
-use bb_core::ext::Ops;
 use std::sync::OnceLock;
 
-/// Finds an operator of a crate and its function on a backend.
-type Lookup<B> = fn(&str, &str, i64) -> Option<(&'static Operator, Body<B>)>;
+/// Finds an operator of a crate and its function.
+type Lookup = fn(&str, &str, i64) -> Option<(&'static Operator, Body)>;
 
 /// Returns the operator and its function for a model that imports `opset` of `domain`.
 ///
 /// `ai.onnx` is another name of the empty domain. The operations of linked vendors are found, too.
-pub fn lookup<B: Ops + ?Sized>(
-    domain: &str,
-    op_type: &str,
-    opset: i64,
-) -> Option<(&'static Operator, Body<B>)> {
-    let crates: &[Lookup<B>] = &[
-        bb_onnx::lookup::<B>,
+pub fn lookup(domain: &str, op_type: &str, opset: i64) -> Option<(&'static Operator, Body)> {
+    let crates: &[Lookup] = &[
+        bb_onnx::lookup,
         #[cfg(feature = "microsoft")]
-        bb_onnx_microsoft::lookup::<B>,
+        bb_onnx_microsoft::lookup,
         #[cfg(feature = "ml")]
-        bb_onnx_ml::lookup::<B>,
+        bb_onnx_ml::lookup,
         #[cfg(feature = "training")]
-        bb_onnx_training::lookup::<B>,
-        bb_core::operator::lookup_vendor::<B>,
+        bb_onnx_training::lookup,
+        bb_core::operator::lookup_vendor,
     ];
     crates.iter().find_map(|lookup| lookup(domain, op_type, opset))
 }

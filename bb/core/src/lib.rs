@@ -82,6 +82,17 @@ pub use runtime::{
 #[doc(hidden)]
 pub mod __private;
 
+pub mod prelude {
+    //! The traits whose methods compute: [`Backend`](crate::Backend), [`Tensor`](crate::Tensor) and the families of
+    //! [`ext`](crate::ext). A glob imports their methods and no names.
+
+    pub use crate::ext::{
+        Bits as _, Create as _, Image as _, Index as _, Llm as _, Ml as _, Nn as _, Ops as _, Quant as _,
+        Scalar as _, Train as _,
+    };
+    pub use crate::{Backend as _, Tensor as _};
+}
+
 pub mod services {
     //! Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
     //!

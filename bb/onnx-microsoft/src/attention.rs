@@ -4,8 +4,10 @@ use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, only_int, plus};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::excluding;
-use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
+use bb_core::ext::{AttentionOptions, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -23,10 +25,10 @@ operators! {
 }
 
 /// Queries, keys and values by heads, `[batch, heads, length, size]`.
-pub(super) struct Heads<T> {
-    pub(super) q: T,
-    pub(super) k: T,
-    pub(super) v: T,
+pub(super) struct Heads {
+    pub(super) q: TracedTensor,
+    pub(super) k: TracedTensor,
+    pub(super) v: TracedTensor,
 }
 
 /// Reads the number of heads.
@@ -39,12 +41,12 @@ pub(super) fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
 }
 
 /// `[batch, length, heads * size]` to `[batch, heads, length, size]`.
-pub(super) fn split_heads<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
+pub(super) fn split_heads(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
     heads: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     match *x.shape() {
         [batch, length, width] if width.is_multiple_of(heads) => {
             on.transpose(&on.reshape(x, &[batch, length, heads, width / heads])?, &[0, 2, 1, 3])
@@ -57,7 +59,7 @@ pub(super) fn split_heads<B: Ops + ?Sized>(
 }
 
 /// `[batch, heads, length, size]` to `[batch, length, heads * size]`.
-pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(super) fn join_heads(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let y = on.transpose(x, &[0, 2, 1, 3])?;
     match *y.shape() {
         [batch, length, heads, size] => on.reshape(&y, &[batch, length, heads * size]),
@@ -66,14 +68,14 @@ pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Te
 }
 
 /// Averages the values that the mask leaves. The first `past` keys come from a cache, and each query reaches them.
-fn attend<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    h: &Heads<B::Tensor>,
+fn attend(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    h: &Heads,
     past: usize,
-    mask: Option<&B::Tensor>,
-    added: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+    mask: Option<&TracedTensor>,
+    added: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let (&[batch, _, s, _], &[_, _, t, _]) = (h.q.shape(), h.k.shape()) else {
         return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
@@ -101,15 +103,15 @@ fn attend<B: Ops + ?Sized>(
 }
 
 /// Which keys a mask leaves to each query, to be broadcast to `[batch, heads, s, t]`.
-fn kept<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    mask: &B::Tensor,
+fn kept(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    mask: &TracedTensor,
     [batch, s, t]: [usize; 3],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let zero = on.scalar_like(mask, 0.0)?;
     let places = math::to(on, &counted(on, &[t], 1)?, mask.dtype())?;
-    let bounds = |from: usize| -> Result<B::Tensor, B::Error> {
+    let bounds = |from: usize| -> Result<TracedTensor, TraceStop> {
         let part = on.slice(mask, &[from as i64], &[(from + batch) as i64], &[0], &[])?;
         on.reshape(&part, &[batch, 1, 1, 1])
     };
@@ -135,11 +137,7 @@ fn kept<B: Ops + ?Sized>(
 }
 
 /// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones. Returns their number too.
-fn remember<B: Ops + ?Sized>(
-    on: &B,
-    h: Heads<B::Tensor>,
-    past: Option<&B::Tensor>,
-) -> Result<(Heads<B::Tensor>, usize), B::Error> {
+fn remember(on: &Tracer, h: Heads, past: Option<&TracedTensor>) -> Result<(Heads, usize), TraceStop> {
     let Some(past) = past else { return Ok((h, 0)) };
     let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
     let (k, v) = (on.concat(&[&part(0)?, &h.k], 2)?, on.concat(&[&part(1)?, &h.v], 2)?);
@@ -147,16 +145,16 @@ fn remember<B: Ops + ?Sized>(
 }
 
 /// Keys and values as one tensor, `[2, batch, heads, length, size]`.
-fn present<B: Ops + ?Sized>(on: &B, h: &Heads<B::Tensor>) -> Result<B::Tensor, B::Error> {
+fn present(on: &Tracer, h: &Heads) -> Result<TracedTensor, TraceStop> {
     on.concat(&[&on.unsqueeze(&h.k, &[0])?, &on.unsqueeze(&h.v, &[0])?], 0)
 }
 
 /// Reads an operand of one integer.
-pub(super) fn number<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(super) fn number(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
-) -> Result<Option<usize>, B::Error> {
+) -> Result<Option<usize>, TraceStop> {
     let Some(x) = call.optional(index) else { return Ok(None) };
     let ints = on.ints(x)?;
     let count = if let [only] = ints.as_slice() { usize::try_from(*only).ok() } else { None };
@@ -166,14 +164,14 @@ pub(super) fn number<B: Ops + ?Sized>(
 }
 
 /// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
-pub(super) fn appended<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    cache: &B::Tensor,
-    new: &B::Tensor,
+pub(super) fn appended(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    cache: &TracedTensor,
+    new: &TracedTensor,
     past: usize,
     shared: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     if !shared {
         return on.concat(&[cache, new], 2);
     }
@@ -188,11 +186,11 @@ pub(super) fn appended<B: Ops + ?Sized>(
 }
 
 /// Cuts merged projections `[batch, length, …]` into heads.
-pub(super) fn cut<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    merged: &B::Tensor,
-) -> Result<Heads<B::Tensor>, B::Error> {
+pub(super) fn cut(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    merged: &TracedTensor,
+) -> Result<Heads, TraceStop> {
     let width = merged.shape().last().copied().unwrap_or(0);
     let sizes: Vec<usize> = match call.ints("qkv_hidden_sizes")? {
         Some(sizes) => sizes.iter().map(|&s| usize::try_from(s).unwrap_or(0)).collect(),
@@ -248,7 +246,7 @@ fn not_rotated<T>(call: &Call<'_, T>) -> Result<(), Error> {
 }
 
 /// `Attention`, whose projections are one product.
-pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -276,11 +274,7 @@ pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 }
 
 /// `Attention` with a preallocated cache; operand 6 gives the number of used positions.
-fn shared_attention<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    new: Heads<B::Tensor>,
-) -> OpResult<B> {
+fn shared_attention(on: &Tracer, call: &Call<'_, TracedTensor>, new: Heads) -> OpResult {
     let (past, length) = (call.input(4)?, new.k.shape().get(2).copied().unwrap_or(0));
     let missing = || call.wrong(NodePart::Operand(6), "is missing; a cache with room needs it");
     let used = number(on, call, 6)?.ok_or_else(missing)?;
@@ -290,7 +284,7 @@ fn shared_attention<B: Ops + ?Sized>(
     let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
     let k = appended(on, call, &part(0)?, &new.k, used, true)?;
     let v = appended(on, call, &part(1)?, &new.v, used, true)?;
-    let seen = |x: &B::Tensor| on.slice(x, &[0], &[(used + length) as i64], &[2], &[]);
+    let seen = |x: &TracedTensor| on.slice(x, &[0], &[(used + length) as i64], &[2], &[]);
     let h = Heads { q: new.q, k: seen(&k)?, v: seen(&v)? };
     let y = attend(on, call, &h, used, call.optional(3), call.optional(5))?;
     let present = call.wants(1).then(|| present(on, &Heads { q: h.q.clone(), k, v })).transpose()?;
@@ -298,7 +292,7 @@ fn shared_attention<B: Ops + ?Sized>(
 }
 
 /// `QAttention`: the projections are a product of quantised matrices.
-pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn q_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let known = [
         "num_heads",
         "unidirectional",
@@ -348,7 +342,7 @@ fn multi_head_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MultiHeadAttention`: projections come apart, packed by heads, or from a cache.
-pub(crate) fn multi_head_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
     none_from(call, 8)?;
     no_results_from(call, 3)?;
@@ -369,9 +363,10 @@ pub(crate) fn multi_head_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
         }
         None => Vec::new(),
     };
-    let projected = |x: &B::Tensor, part: usize| split_heads(on, call, &plus(on, x, bias.get(part))?, count);
+    let projected =
+        |x: &TracedTensor, part: usize| split_heads(on, call, &plus(on, x, bias.get(part))?, count);
     // Packed by heads: `[batch, length, heads, parts, size]`.
-    let packed = |x: &B::Tensor, at: i64, part: usize| -> Result<B::Tensor, B::Error> {
+    let packed = |x: &TracedTensor, at: i64, part: usize| -> Result<TracedTensor, TraceStop> {
         let own = on.squeeze(&on.slice(x, &[at], &[at + 1], &[3], &[])?, &[3])?;
         match *own.shape() {
             [batch, length, heads, size] => {
@@ -410,7 +405,7 @@ pub(crate) fn multi_head_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
 }
 
 /// `RotaryEmbedding`: positions are given for each element, or the first one for all.
-pub(crate) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn rotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_heads", "rotary_embedding_dim", "interleaved", "is_packed_batching", "scale"])?;
     if call.flag("is_packed_batching", false)? {
         return Err(call.wrong("is_packed_batching", "is not served").into());
@@ -424,7 +419,7 @@ pub(crate) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     } else {
         ids.clone()
     };
-    let chosen = |table: &B::Tensor| on.gather(table, &ids, 0);
+    let chosen = |table: &TracedTensor| on.gather(table, &ids, 0);
     rotated(on, call, &by_heads, [&chosen(cos)?, &chosen(sin)?])
 }
 
@@ -434,11 +429,11 @@ fn rotated_size<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
 }
 
 /// Operand 0 by heads; the size of a head follows from the table of cosines.
-pub(super) fn to_rotate<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    cos: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn to_rotate(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    cos: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let x = call.input(0)?;
     match *x.shape() {
         [_, _, _, _] => Ok(x.clone()),
@@ -457,12 +452,12 @@ pub(super) fn to_rotate<B: Ops + ?Sized>(
 }
 
 /// Rotates pairs by angles, whose cosines and sines are `[batch, length, pairs]`, and joins the heads if operand 0 has none.
-pub(super) fn rotated<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    by_heads: &B::Tensor,
-    [cos, sin]: [&B::Tensor; 2],
-) -> OpResult<B> {
+pub(super) fn rotated(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    by_heads: &TracedTensor,
+    [cos, sin]: [&TracedTensor; 2],
+) -> OpResult {
     let options = RotateOptions { dim: rotated_size(call)?, interleaved: call.flag("interleaved", false)? };
     let y = on.rotate(by_heads, &on.unsqueeze(cos, &[1])?, &on.unsqueeze(sin, &[1])?, options)?;
     let scale = call.float_or("scale", 1.0)?;

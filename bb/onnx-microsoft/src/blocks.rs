@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{MatMulNBitsOptions, Ops, math, n_bits::unpacked};
+use bb_core::ext::{MatMulNBitsOptions, math, n_bits::unpacked};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
@@ -37,7 +39,7 @@ fn matmul_n_bits_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
-pub(crate) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn matmul_n_bits(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"])?;
     if call.flag("weight_prepacked", false)? {
         return Err(call.wrong("weight_prepacked", "is not served: the order is one device's own").into());
@@ -69,7 +71,7 @@ pub(crate) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 }
 
 /// For each of `extent` places, the block that it belongs to.
-fn block_of<B: Ops + ?Sized>(on: &B, extent: usize, block: usize) -> Result<B::Tensor, B::Error> {
+fn block_of(on: &Tracer, extent: usize, block: usize) -> Result<TracedTensor, TraceStop> {
     on.host(&[extent], &(0..extent).map(|i| (i / block) as i64).collect::<Vec<_>>())
 }
 
@@ -91,7 +93,7 @@ fn gather_block_quantized_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range. Entries are gathered before they are
 /// unpacked, so that the work of a call is proportional to the number of entries.
-pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["bits", "block_size", "gather_axis", "quantize_axis"])?;
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = |name: &str, default| Axis::new(call.int_or(name, default)?, data.rank()).map_err(Error::from);
@@ -122,7 +124,7 @@ pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     let beyond = on.or(&on.less(&indices, &zero)?, &on.greater_or_equal(&indices, &extent)?)?;
     let indices = on.r#where(&beyond, &zero, &indices)?;
 
-    let entries = |x: &B::Tensor, by: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let entries = |x: &TracedTensor, by: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         // A table of numbers of four bits stays as small as backends hold it.
         let x = match x.dtype() {
             DataType::I4 => math::to(on, x, DataType::I8)?,
@@ -137,7 +139,7 @@ pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
         entries(data, &indices)?
     };
     // The scales and zero points of the entries, one for each block of an entry.
-    let spread = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let spread = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         if along == across {
             let size = on.host(&[], &[i64::try_from(block).unwrap_or(i64::MAX)])?;
             return entries(x, &on.div(&indices, &size)?);
@@ -226,7 +228,7 @@ fn matmul_bnb4_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MatMulBnb4`: a product with a matrix of codes of four bits.
-pub(crate) fn matmul_bnb4<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn matmul_bnb4(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["K", "N", "block_size", "quant_type", "training_mode", "transB"])?;
     let (inner, columns, block) = (extent(call, "K")?, extent(call, "N")?, extent(call, "block_size")?);
     let kind = call.int("quant_type")?;

@@ -4,8 +4,9 @@
 use super::fused::{CONV, by_list};
 use super::{only, plus};
 use bb_core::Tensor;
-use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
@@ -27,18 +28,18 @@ operators! {
 }
 
 /// Applies `f` to `x` with the channels second instead of last.
-pub(super) fn second<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn second(
+    on: &Tracer,
+    x: &TracedTensor,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let last = x.rank().max(2) as i64 - 1;
     let back: Vec<i64> = std::iter::once(0).chain(2..=last).chain([1]).collect();
     on.transpose(&f(&to_second(on, x)?)?, &back)
 }
 
 /// Moves the last dimension behind the first.
-fn to_second<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn to_second(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let last = x.rank().max(2) as i64 - 1;
     let to: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
     on.transpose(x, &to)
@@ -80,7 +81,7 @@ fn channels_last_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 ///
 /// The filters are `[m, kH, kW, c / group]`, as the only program that writes the operator has them (`fusion_nhwc_conv` of
 /// `onnxruntime.transformers`), and as ONNX Runtime's only kernel, for CUDA, reads them. The schema's text has ONNX's order.
-pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     super::none_from(call, 3)?;
     let w = to_second(on, call.input(1)?)?;
@@ -89,7 +90,7 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 
 /// `NhwcFusedConv`, and `Conv` of the internal domain: a function of the sum of a convolution and another operand. The filters are in
 /// ONNX's order.
-pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let y =
         second(on, call.input(0)?, |x| window::plain_conv(on, call, x, call.input(1)?, call.optional(2)))?;
@@ -102,14 +103,14 @@ fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `NhwcMaxPool`, and `MaxPool` without positions.
-pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"])?;
     super::no_results_from(call, 1)?;
     Ok(one(second(on, call.input(0)?, |x| window::plain_max_pool(on, call, x))?))
 }
 
 /// `AveragePool`.
-pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &["auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"],
@@ -128,14 +129,14 @@ fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GlobalAveragePool`.
-pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let x = call.input(0)?;
     Ok(one(on.reduce_mean(x, &spatial(x), true)?))
 }
 
 /// `GlobalMaxPool`.
-pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let x = call.input(0)?;
     Ok(one(on.reduce_max(x, &spatial(x), true)?))

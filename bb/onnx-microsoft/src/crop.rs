@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, counted, math};
+use bb_core::ext::{counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -16,13 +18,13 @@ operators! {
 }
 
 /// The positions of the crops' rows or columns in an image.
-struct Places<T> {
+struct Places {
     /// The element before each, and the one after.
-    around: [T; 2],
+    around: [TracedTensor; 2],
     /// How far from the one before to the one after.
-    way: T,
+    way: TracedTensor,
     /// Which are outside.
-    outside: T,
+    outside: TracedTensor,
 }
 
 /// `CropAndResize`: an image for each box, of a size that is operand 3.
@@ -36,7 +38,7 @@ fn crop_and_resize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CropAndResize`: `[n, c, h, w]` and boxes `[r, 4]` as `y, x, y, x` from 0 to 1, to `[r, c, size…]`.
-pub(crate) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn crop_and_resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["extrapolation_value", "mode"])?;
     let nearest = match call.text_or("mode", "bilinear")? {
         "bilinear" => false,
@@ -70,12 +72,13 @@ pub(crate) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         let horizontal = places(on, [&side(1)?, &side(3)?], columns, width, nearest)?
             .shaped(on, &[count, 1, 1, columns])?;
         let x = on.gather(x, images, 0)?;
-        let index = |at: &B::Tensor, shape: &[usize]| on.add(at, &on.zeros(shape, DataType::I64)?);
-        let lines = |at: &B::Tensor| on.gather_elements(&x, &index(at, &[count, channels, rows, width])?, 2);
-        let between = |from: &B::Tensor, to: &B::Tensor, way: &B::Tensor| {
+        let index = |at: &TracedTensor, shape: &[usize]| on.add(at, &on.zeros(shape, DataType::I64)?);
+        let lines =
+            |at: &TracedTensor| on.gather_elements(&x, &index(at, &[count, channels, rows, width])?, 2);
+        let between = |from: &TracedTensor, to: &TracedTensor, way: &TracedTensor| {
             on.add(from, &on.mul(&on.sub(to, from)?, way)?)
         };
-        let along = |line: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let along = |line: &TracedTensor| -> Result<TracedTensor, TraceStop> {
             let shape = [count, channels, rows, columns];
             let [before, after] = &horizontal.around;
             let before = on.gather_elements(line, &index(before, &shape)?, 3)?;
@@ -96,13 +99,13 @@ pub(crate) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// Places between two sides of boxes, `[r, 1]` each, in an image of `extent` elements; `[r, count]`.
-fn places<B: Ops + ?Sized>(
-    on: &B,
-    [start, end]: [&B::Tensor; 2],
+fn places(
+    on: &Tracer,
+    [start, end]: [&TracedTensor; 2],
     count: usize,
     extent: usize,
     nearest: bool,
-) -> Result<Places<B::Tensor>, B::Error> {
+) -> Result<Places, TraceStop> {
     if extent == 0 {
         return Err(Error::from(bb_ir::Error::Index { op: "CropAndResize", index: 0, extent }).into());
     }
@@ -120,13 +123,13 @@ fn places<B: Ops + ?Sized>(
     let at = on.r#where(&within, &at, &zero)?;
     let before = on.floor(&if nearest { on.add(&at, &number(0.5)?)? } else { at.clone() })?;
     let way = on.sub(&at, &before)?;
-    let index = |x: &B::Tensor| math::to(on, x, DataType::I64);
+    let index = |x: &TracedTensor| math::to(on, x, DataType::I64);
     Ok(Places { around: [index(&before)?, index(&on.ceil(&at)?)?], way, outside: on.not(&within)? })
 }
 
-impl<T: Tensor> Places<T> {
+impl Places {
     /// Reshapes all.
-    fn shaped<B: Ops<Tensor = T> + ?Sized>(self, on: &B, shape: &[usize]) -> Result<Places<T>, B::Error> {
+    fn shaped(self, on: &Tracer, shape: &[usize]) -> Result<Places, TraceStop> {
         let [before, after] = &self.around;
         Ok(Places {
             around: [on.reshape(before, shape)?, on.reshape(after, shape)?],

@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, math};
+use bb_core::ext::{ScatterElementsOptions, ScatterReduction, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -26,7 +28,7 @@ fn ngram_repeat_block_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `NGramRepeatBlock`: the score of each token that would make an n-gram which is there already becomes -∞.
-pub(crate) fn ngram_repeat_block<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn ngram_repeat_block(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["ngram_size"])?;
     let (tokens, scores) = (call.input(0)?, call.input(1)?);
     let size = call.int("ngram_size")?;

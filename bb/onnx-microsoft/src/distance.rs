@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
@@ -44,7 +46,7 @@ fn cdist_types(at: NodeFacts<'_>) -> Option<Types> {
 /// Differences are taken of the numbers themselves, so that the distance of equal rows is 0.
 ///
 /// Source: the metrics' definitions in SciPy's `cdist`.
-pub(crate) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn c_dist(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["metric"])?;
     let (a, b) = (call.input(0)?, call.input(1)?);
     for (index, x) in [a, b].into_iter().enumerate() {
@@ -62,7 +64,7 @@ pub(crate) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let y = match metric {
         "cosine" => angular(on, a, b)?,
         "correlation" => {
-            let centred = |x: &B::Tensor| on.sub(x, &on.reduce_mean(x, &[1], true)?);
+            let centred = |x: &TracedTensor| on.sub(x, &on.reduce_mean(x, &[1], true)?);
             angular(on, &centred(a)?, &centred(b)?)?
         }
         "sqeuclidean" | "euclidean" | "minkowski" => {
@@ -82,10 +84,10 @@ pub(crate) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// One less the cosines between rows.
-fn angular<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn angular(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     math::widened(on, a, DataType::F32, |a| {
         let b = &math::to(on, b, a.dtype())?;
-        let length = |x: &B::Tensor| on.sqrt(&on.reduce_sum(&on.mul(x, x)?, &[1], true)?);
+        let length = |x: &TracedTensor| on.sqrt(&on.reduce_sum(&on.mul(x, x)?, &[1], true)?);
         let lengths = on.mul(&length(a)?, &on.transpose(&length(b)?, &[1, 0])?)?;
         let cosine = on.div(&on.matmul(a, &on.transpose(b, &[1, 0])?)?, &lengths)?;
         on.sub(&on.scalar_like(&cosine, 1.0)?, &cosine)
@@ -93,15 +95,15 @@ fn angular<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::T
 }
 
 /// Distances that are sums over the last dimension of operands that broadcast.
-fn by_features<B: Ops + ?Sized>(
-    on: &B,
+fn by_features(
+    on: &Tracer,
     metric: &str,
-    a: &B::Tensor,
-    b: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+    a: &TracedTensor,
+    b: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     math::widened(on, a, DataType::F32, |a| {
         let b = &math::to(on, b, a.dtype())?;
-        let sum = |x: &B::Tensor| on.reduce_sum(x, &[2], false);
+        let sum = |x: &TracedTensor| on.reduce_sum(x, &[2], false);
         let zero = on.scalar_like(a, 0.0)?;
         if matches!(metric, "hamming" | "matching") {
             let same = math::to(on, &on.equal(a, b)?, a.dtype())?;

@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::ext::Activation;
-use bb_core::ext::{Ops, math, types};
+use bb_core::ext::{math, types};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -22,13 +24,13 @@ operators! {
 }
 
 /// Applies the function called `name`; parameters that are not given default to the values of the operator of that name.
-fn activated<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
+fn activated(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
     name: &str,
     params: [Option<f32>; 3],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let [alpha, beta, gamma] = params;
     let or = |given: Option<f32>, default: f64| given.map_or(default, f64::from);
     math::widened(on, x, DataType::F32, |x| match name {
@@ -49,11 +51,11 @@ fn activated<B: Ops + ?Sized>(
 }
 
 /// Applies the function given by the attributes `activation` and `activation_…`, if there is one.
-fn by_attributes<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn by_attributes(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(x) };
     if name == "Relu" {
         // It is of integers, too.
@@ -69,7 +71,7 @@ fn fused_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `FusedConv`: a convolution, an addition, and a function of the sum.
-pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let y = window::plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?;
     let y = super::plus(on, &y, call.optional(3))?;
@@ -81,11 +83,11 @@ pub(super) const CONV: [&str; 8] =
     ["activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
 
 /// Applies the function given by `activation`, if there is one, with a list of parameters.
-pub(super) fn by_list<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn by_list(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(x) };
     let params = call.floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| params.get(index).copied();
@@ -97,7 +99,7 @@ fn fused_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `FusedGemm`: `Gemm`, and a function of its result.
-pub(crate) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn fused_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -160,19 +162,19 @@ fn fused_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
-pub(crate) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn fused_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
 
 /// `TransposeMatMul`: likewise, except that batch dimensions are not transposed.
-pub(crate) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn transpose_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
 
 /// `FusedMatMulActivation`: likewise, and a function of the product.
-pub(crate) fn fused_matmul_activation<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn fused_matmul_activation(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -196,8 +198,8 @@ pub(crate) fn fused_matmul_activation<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
 }
 
 /// A scaled product with the call's attributes.
-fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
-    let side = |index: usize, moved: Moved| -> Result<B::Tensor, B::Error> {
+fn product(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
+    let side = |index: usize, moved: Moved| -> Result<TracedTensor, TraceStop> {
         let x = call.input(index)?;
         let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
         moved.apply(&mut perm);
@@ -210,7 +212,7 @@ fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Ten
         return on.matmul(&a, &b);
     }
     // 16-bit floats are rounded once, after both factors.
-    types::alike::<B>(&b, &a)?;
+    types::alike::<Tracer>(&b, &a)?;
     let product = on.matmul(&math::accumulated(on, &a)?, &math::accumulated(on, &b)?)?;
     math::narrowed(on, on.mul(&product, &on.scalar_like(&product, alpha)?)?, a.dtype())
 }

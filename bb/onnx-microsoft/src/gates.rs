@@ -4,8 +4,10 @@
 
 use super::{alike, none_from, only};
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Extents, Ops, math};
+use bb_core::ext::{Extent, Extents, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -26,7 +28,7 @@ operators! {
 }
 
 /// The operand in the type that is computed in: 16-bit floats as `f32`.
-fn wide<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
+fn wide(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<TracedTensor, TraceStop> {
     let x = call.input(index)?;
     if !x.dtype().is_float() {
         let problem = format!("has elements of {}, expected floats", x.dtype());
@@ -37,12 +39,12 @@ fn wide<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Re
 }
 
 /// The result in the type of the first operand.
-fn narrow<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: B::Tensor) -> OpResult<B> {
+fn narrow(on: &Tracer, call: &Call<'_, TracedTensor>, y: TracedTensor) -> OpResult {
     Ok(one(math::narrowed(on, y, call.input(0)?.dtype())?))
 }
 
 /// One over the root of the mean square of each row.
-fn inverse_root<B: Ops + ?Sized>(on: &B, x: &B::Tensor, epsilon: f64) -> Result<B::Tensor, B::Error> {
+fn inverse_root(on: &Tracer, x: &TracedTensor, epsilon: f64) -> Result<TracedTensor, TraceStop> {
     let mean = on.reduce_mean(&on.mul(x, x)?, &[-1], true)?;
     on.reciprocal(&on.sqrt(&math::plus(on, &mean, epsilon)?)?)
 }
@@ -52,7 +54,7 @@ fn epsilon<T>(call: &Call<'_, T>) -> Result<f64, Error> {
 }
 
 /// `GatedAdd`: the added tensor has a factor for each row.
-pub(crate) fn gated_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gated_add(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     none_from(call, 3)?;
     alike(call, 1)?;
@@ -68,7 +70,7 @@ pub(crate) fn gated_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 }
 
 /// `ScaledSiLU`: `z * sigmoid(z)` of a multiple `z`.
-pub(crate) fn scaled_silu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn scaled_silu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha"])?;
     let x = wide(on, call, 0)?;
     let z = match call.optional(1) {
@@ -85,7 +87,7 @@ pub(crate) fn scaled_silu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 }
 
 /// `GatedRMSNorm`: parts of each row are normalised, and have a function of the gate as a factor.
-pub(crate) fn gated_rms_norm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gated_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["activation", "epsilon"])?;
     let (x, scale, gate) = (wide(on, call, 0)?, wide(on, call, 1)?, wide(on, call, 2)?);
     let gate = match call.text_or("activation", "silu")? {
@@ -119,14 +121,14 @@ fn parted<T>(call: &Call<'_, T>, all: &[Extent], width: &Extent, part: &Extent) 
 }
 
 /// Streams `[…, c, h]`, which may have come as `[…, c * h]`, and the extents of `c` and `h`.
-struct Streams<T> {
-    x: T,
+struct Streams {
+    x: TracedTensor,
     count: Extent,
     width: Extent,
 }
 
 /// Reads operand 0 as streams.
-fn streams<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Streams<B::Tensor>, B::Error> {
+fn streams(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Streams, TraceStop> {
     let x = wide(on, call, 0)?;
     let all = on.extents(&x);
     let branches = call.int_or("num_branches", 0)?;
@@ -155,12 +157,12 @@ fn streams<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Stream
 }
 
 /// Brings a gate `[…, c]`, `[…, c, 1]`, `[…, c, h]` or `[…, c * h]` to the dimensions of the streams.
-fn gate<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    streams: &Streams<B::Tensor>,
+fn gate(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    streams: &Streams,
     index: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let x = wide(on, call, index)?;
     let extents = on.extents(&x);
     let Some(last) = extents.last().filter(|_| x.rank() + 1 == streams.x.rank()) else { return Ok(x) };
@@ -171,7 +173,7 @@ fn gate<B: Ops + ?Sized>(
 }
 
 /// `BranchwiseRMSNorm`: each stream by the root of its mean square.
-pub(crate) fn branchwise_rms_norm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn branchwise_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon", "num_branches"])?;
     let streams = streams(on, call)?;
     let x = &streams.x;
@@ -198,7 +200,7 @@ fn pre_mix_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `HyperConnectionPreMix`: the sum of the streams, each with its gate.
-pub(crate) fn pre_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn pre_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_branches", "reduction_scale"])?;
     let streams = streams(on, call)?;
     let mixed = on.mul(&streams.x, &gate(on, call, &streams, 1)?)?;
@@ -207,7 +209,7 @@ pub(crate) fn pre_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `HyperConnectionPostMix`: mixed streams; a multiple of another tensor is added to each.
-pub(crate) fn post_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn post_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_branches"])?;
     let streams = streams(on, call)?;
     let mixed = match call.optional(3) {
@@ -233,7 +235,7 @@ fn linear_attention_gate_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LinearAttentionGate`: the decay and the update rate of linear attention.
-pub(crate) fn linear_attention_gate<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn linear_attention_gate(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let (a, bias, scale) = (wide(on, call, 0)?, wide(on, call, 1)?, wide(on, call, 2)?);
     let decay = on.mul(&scale, &on.softplus(&on.add(&a, &bias)?)?)?;
@@ -254,10 +256,10 @@ fn engram_gate_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `EngramGate`: values with a gate that keys and queries make.
-pub(crate) fn engram_gate<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn engram_gate(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = epsilon(call)?;
-    let normal = |x: &B::Tensor, scale: usize| {
+    let normal = |x: &TracedTensor, scale: usize| {
         on.mul(&on.mul(x, &inverse_root(on, x, epsilon)?)?, &wide(on, call, scale)?)
     };
     let (key, query) = (normal(&wide(on, call, 0)?, 3)?, normal(&wide(on, call, 1)?, 4)?);

@@ -4,8 +4,10 @@ use super::attention::{join_heads, split_heads};
 use super::{no_operand, no_results_from, none_from, only, only_int, only_text};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::excluding;
-use bb_core::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
+use bb_core::ext::{AttentionOptions, Border, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
@@ -64,7 +66,7 @@ pub(super) fn group_query_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GroupQueryAttention`, without quantised caches.
-pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn group_query_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -111,7 +113,7 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     let before = before(on, call, e)?;
     let (q, k) = if call.flag("do_rotary", false)? {
         let (tables, ids) = ([call.input(7)?, call.input(8)?], call.optional(9));
-        let turned = |x: &B::Tensor| rotated(on, call, tables, ids, x, &before, size);
+        let turned = |x: &TracedTensor| rotated(on, call, tables, ids, x, &before, size);
         (turned(&q)?, turned(&k)?)
     } else {
         (q, k)
@@ -128,17 +130,18 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
             format!("has the element type {}, expected {cache} as the cached keys have", old.dtype());
         return Err(call.wrong(NodePart::Operand(4), problem).into());
     }
-    let wide = |x: &B::Tensor| math::to(on, x, if cache == dtype { dtype } else { DataType::F32 });
+    let wide = |x: &TracedTensor| math::to(on, x, if cache == dtype { dtype } else { DataType::F32 });
     let (q, k, v) = (wide(&q)?, wide(&k)?, wide(&v)?);
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            let put = |old: &B::Tensor, new: &B::Tensor| cached(on, call, 6, &wide(old)?, new, e, &before);
+            let put =
+                |old: &TracedTensor, new: &TracedTensor| cached(on, call, 6, &wide(old)?, new, e, &before);
             (put(old_k, &k)?, put(old_v, &v)?)
         }
         None => (k, v),
     };
     let bias = bias(on, call, &q, e, &before)?;
-    let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
+    let within = |x: &TracedTensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let softcap = call.float_or("softcap", 0.0)?;
     let options = AttentionOptions { scale, softcap, excludes: true, ..Default::default() };
@@ -153,16 +156,16 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
             on.attention(&q, &k, &v, Some(&bias), options)?
         }
     };
-    let present = |x: &B::Tensor| math::to(on, x, cache);
+    let present = |x: &TracedTensor| math::to(on, x, cache);
     Ok(smallvec![Some(math::to(on, &join_heads(on, &y)?, dtype)?), Some(present(&k)?), Some(present(&v)?)])
 }
 
 /// Divides each head of queries and keys by the root of its mean square, if there are weights for that.
-fn normal<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    [q, k]: [B::Tensor; 2],
-) -> Result<[B::Tensor; 2], B::Error> {
+fn normal(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    [q, k]: [TracedTensor; 2],
+) -> Result<[TracedTensor; 2], TraceStop> {
     let (of_q, of_k) = match (call.optional(14), call.optional(15)) {
         (None, None) => return Ok([q, k]),
         (Some(of_q), Some(of_k)) => (of_q, of_k),
@@ -173,7 +176,7 @@ fn normal<B: Ops + ?Sized>(
         }
     };
     let both = call.float_or("qk_norm_epsilon", f64::from(1e-6f32))?;
-    let one = |x: &B::Tensor, at: usize, weight: &B::Tensor, name: &str| {
+    let one = |x: &TracedTensor, at: usize, weight: &TracedTensor, name: &str| {
         let size = x.shape().last().copied().unwrap_or(0);
         if *weight.shape() != [size] {
             let problem = format!("has the shape {:?}, expected [{size}]", weight.shape());
@@ -190,12 +193,12 @@ fn normal<B: Ops + ?Sized>(
 }
 
 /// An additional logit of each head's softmax, `[1, heads, 1, 1]`.
-fn sink<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    q: &B::Tensor,
+fn sink(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    q: &TracedTensor,
     heads: usize,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     match call.optional(11) {
         Some(sinks) => Ok(Some(on.reshape(sinks, &[1, heads, 1, 1])?)),
         None => match call.int_or("smooth_softmax", -1)? {
@@ -207,7 +210,7 @@ fn sink<B: Ops + ?Sized>(
 }
 
 /// Keys or values, `[batch, heads, positions, size]`, and a position of zeros.
-fn nothing_behind<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn nothing_behind(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], Border::Constant)
 }
 
@@ -224,12 +227,12 @@ pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
 type Projections<T> = ([T; 3], [usize; 3]);
 
 /// Returns queries, keys and values by heads; they may come as one tensor.
-pub(super) fn projections<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(super) fn projections(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     heads: usize,
     shared: usize,
-) -> Result<Projections<B::Tensor>, B::Error> {
+) -> Result<Projections<TracedTensor>, TraceStop> {
     let query = call.input(0)?;
     let [q, k, v] = if let (Some(k), Some(v)) = (call.optional(1), call.optional(2)) {
         [
@@ -257,7 +260,7 @@ pub(super) fn projections<B: Ops + ?Sized>(
 }
 
 /// How many positions of each sequence come before the new ones, `[batch, 1]`.
-fn before<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, e: Extents) -> Result<B::Tensor, B::Error> {
+fn before(on: &Tracer, call: &Call<'_, TracedTensor>, e: Extents) -> Result<TracedTensor, TraceStop> {
     // In the first call, sequences that are shorter are padded at their ends.
     if e.total == e.new || e.batch == 1 {
         return on.host(&[e.batch, 1], &vec![(e.total - e.new) as i64; e.batch]);
@@ -267,20 +270,20 @@ fn before<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, e: Extents) -> Re
 }
 
 /// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
-pub(super) fn rotated<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    [cos, sin]: [&B::Tensor; 2],
-    ids: Option<&B::Tensor>,
-    x: &B::Tensor,
-    before: &B::Tensor,
+pub(super) fn rotated(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    [cos, sin]: [&TracedTensor; 2],
+    ids: Option<&TracedTensor>,
+    x: &TracedTensor,
+    before: &TracedTensor,
     size: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let ids = match ids {
         Some(ids) => ids.clone(),
         None => on.add(before, &counted(on, &[x.shape().get(2).copied().unwrap_or(0)], 1)?)?,
     };
-    let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
+    let chosen = |table: &TracedTensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
     let turning = 2 * cos.shape().last().copied().unwrap_or(0);
     let dim = (turning < size).then_some(turning as i64);
     let options = RotateOptions { dim, interleaved: call.flag("rotary_interleaved", false)? };
@@ -288,15 +291,15 @@ pub(super) fn rotated<B: Ops + ?Sized>(
 }
 
 /// Writes the new positions into the cache, each sequence's after its existing ones. The operand at `at` gives their number.
-pub(super) fn cached<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(super) fn cached(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     at: usize,
-    old: &B::Tensor,
-    new: &B::Tensor,
+    old: &TracedTensor,
+    new: &TracedTensor,
     e: Extents,
-    before: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+    before: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let part = |from: usize, to: usize| on.slice(old, &[from as i64], &[to as i64], &[2], &[]);
     let first = e.total - e.new;
     if e.total > e.room + e.new {
@@ -323,13 +326,13 @@ pub(super) fn cached<B: Ops + ?Sized>(
 }
 
 /// Returns the bias of the products: minus infinity where a query does not reach, plus the bias of the call.
-fn bias<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    q: &B::Tensor,
+fn bias(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    q: &TracedTensor,
     e: Extents,
-    before: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+    before: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let own = on.unsqueeze(&on.add(before, &counted(on, &[e.new], 1)?)?, &[1, 3])?;
     let place = counted(on, &[e.total], 1)?;
     let mut reached = if call.flag("causal", true)? {

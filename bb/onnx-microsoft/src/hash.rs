@@ -1,8 +1,10 @@
 //! `MurmurHash3`: hashes of elements, which map features to columns.
 
 use super::only;
-use bb_core::ext::{HostKernel, Ops};
+use bb_core::ext::HostKernel;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::op::{Param, take};
@@ -68,7 +70,7 @@ fn murmur_hash3_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MurmurHash3`: of each element, as an unsigned number if `positive`.
-pub(crate) fn murmur_hash3<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn murmur_hash3(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     use DataType::{F32, F64, I32, I64, String, U32, U64};
     only(call, &["positive", "seed"])?;
     let x = call.input(0)?;

@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, counted, math};
+use bb_core::ext::{counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_onnx::shared::operators;
 
@@ -14,7 +16,7 @@ operators! {
 }
 
 /// `Inverse`, of the last two dimensions; of a matrix that has none the elements are not finite.
-pub(crate) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn inverse(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let x = call.input(0)?;
     let [.., rows, columns] = *x.shape() else {
@@ -42,14 +44,14 @@ pub(crate) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 
 /// Brings the row with the greatest element of a column, among those from `column` on, to that place, and takes multiples
 /// of it from the others, so that the column becomes a column of the unit matrix.
-fn reduced<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    places: &B::Tensor,
+fn reduced(
+    on: &Tracer,
+    x: &TracedTensor,
+    places: &TracedTensor,
     column: i64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let (zero, at) = (on.scalar_like(x, 0.0)?, on.host(&[], &[column])?);
-    let of_column = |x: &B::Tensor| on.slice(x, &[column], &[column + 1], &[-1], &[]);
+    let of_column = |x: &TracedTensor| on.slice(x, &[column], &[column + 1], &[-1], &[]);
     let none = on.scalar_like(x, -1.0)?;
     let sizes = on.r#where(&on.less(places, &at)?, &none, &on.abs(&of_column(x)?)?)?;
     let greatest = on.reduce_max(&sizes, &[-2], true)?;

@@ -44,10 +44,11 @@ mod words;
 
 pub use table::{linked, lookup};
 
-use bb_core::ext::Ops;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_onnx::shared::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 
 /// Returns `x` plus the bias, if it is given.
-fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
+fn plus(on: &Tracer, x: &TracedTensor, bias: Option<&TracedTensor>) -> Result<TracedTensor, TraceStop> {
     bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
 }

@@ -2,8 +2,10 @@
 
 use super::{only, only_int};
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, product};
+use bb_core::ext::product;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::{Attributes, linear_attention, operators};
@@ -45,7 +47,7 @@ fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
-pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
     // ONNX Runtime has kernels for other values on GPUs only.
     let defaults = [
@@ -76,12 +78,12 @@ pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
         let problem = format!("has rank {}, expected at least 3", x.rank());
         return Err(call.wrong(NodePart::Operand(0), problem).into());
     };
-    let second = |x: &B::Tensor| {
+    let second = |x: &TracedTensor| {
         let length = on.extent(x, 1);
         let flat = on.reshape_to(x, &[on.extent(x, 0), length, product(channels)])?;
         on.transpose(&flat, &[0, 2, 1])
     };
-    let last = |y: &B::Tensor| {
+    let last = |y: &TracedTensor| {
         let shape = [&[on.extent(y, 0), on.extent(y, 2)], channels].concat();
         on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
     };
@@ -113,7 +115,7 @@ fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LinearAttention` of ONNX Runtime, without a window of states.
-pub(crate) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn linear_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
     only(call, &names)?;
     linear_attention::stepped(on, call, window(call)?, linear_attention::Unread::Ignored)

@@ -10,8 +10,10 @@ use super::attention::{appended, cut, heads, join_heads, number, split_heads};
 use super::{none_from, only, plus};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{self, grouped_keys};
-use bb_core::ext::{AttentionOptions, Ops, counted, math};
+use bb_core::ext::{AttentionOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -35,13 +37,13 @@ struct Places {
 }
 
 /// Returns the positions that each sequence sees, `[batch, heads, total, size]`.
-fn seen<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    cache: &B::Tensor,
+fn seen(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    cache: &TracedTensor,
     places: &Places,
     total: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let own = on.slice(cache, &[0], &[total as i64], &[2], &[])?;
     let width = number(on, call, places.beam_width)?.unwrap_or(1);
     let Some(table) = call.optional(places.indirection).filter(|_| width > 1) else {
@@ -77,13 +79,13 @@ fn seen<B: Ops + ?Sized>(
 }
 
 /// Returns the bias of the products: the filter value where the mask is 0, plus the bias of the call.
-fn bias<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    q: &B::Tensor,
+fn bias(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    q: &TracedTensor,
     places: &Places,
     total: usize,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     let filter = call.float_or("mask_filter_value", -10000.0)?;
     let mut bias = match call.optional(places.mask) {
         None => None,
@@ -168,7 +170,7 @@ fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DecoderMaskedMultiHeadAttention`.
-pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     const PLACES: Places = Places { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "output_qk"])?;
     none_from(call, 11)?;
@@ -182,7 +184,7 @@ pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         (Some(k), Some(v)) => [query.clone(), k.clone(), v.clone()],
         (None, None) if width.is_multiple_of(3) => {
             let parts = on.split(query, -1, &[width / 3; 3])?;
-            <[B::Tensor; 3]>::try_from(parts.into_iter().collect::<Vec<_>>())
+            <[TracedTensor; 3]>::try_from(parts.into_iter().collect::<Vec<_>>())
                 .map_err(|_| Error::excluded("three parts of three"))?
         }
         _ => {
@@ -191,7 +193,7 @@ pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         }
     };
     let own = q.shape().last().copied().unwrap_or(0);
-    let with_bias = |x: &B::Tensor, part: usize| -> Result<B::Tensor, B::Error> {
+    let with_bias = |x: &TracedTensor, part: usize| -> Result<TracedTensor, TraceStop> {
         let Some(bias) = call.optional(10) else { return split_heads(on, call, x, count) };
         let size = x.shape().last().copied().unwrap_or(0);
         let from = (part * own) as i64;
@@ -261,7 +263,7 @@ fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DecoderMaskedSelfAttention`: the projections are one product.
-pub(crate) fn self_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn self_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     const PLACES: Places = Places { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "do_rotary"])?;
     none_from(call, 9)?;
@@ -270,7 +272,7 @@ pub(crate) fn self_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         return Err(call.wrong("do_rotary", "is not served: nothing tells the angles").into());
     }
     let dtype = call.input(0)?.dtype();
-    let wide = |index: usize| -> Result<B::Tensor, B::Error> {
+    let wide = |index: usize| -> Result<TracedTensor, TraceStop> {
         let x = call.input(index)?;
         if math::is_half(x.dtype()) { math::to(on, x, DataType::F32) } else { Ok(x.clone()) }
     };

@@ -14,8 +14,10 @@ use super::fused::{CONV, by_list};
 use super::nchwc_block::block;
 use super::{no_results_from, only, plus};
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops};
+use bb_core::ext::Extent;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::Extent as _;
@@ -37,7 +39,7 @@ operators! {
 }
 
 /// Returns the extents of an operand, which must be four.
-fn extents<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor) -> Result<[Extent; 4], Error> {
+fn extents(on: &Tracer, call: &Call<'_, TracedTensor>, x: &TracedTensor) -> Result<[Extent; 4], Error> {
     <[Extent; 4]>::try_from(on.extents(x).into_vec()).map_err(|extents| {
         let problem = format!("of rank {} came, expected 4", extents.len());
         call.wrong(NodePart::other("an operand"), problem)
@@ -57,44 +59,40 @@ fn blocks<T>(call: &Call<'_, T>, channels: &Extent, block: usize) -> Result<Exte
 }
 
 /// Puts channels that are in blocks in order.
-fn in_order<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn in_order(on: &Tracer, call: &Call<'_, TracedTensor>, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let (block, [n, c, h, w]) = (block(call)?, extents(on, call, x)?);
     let shape = [n.clone(), blocks(call, &c, block)?, h.clone(), w.clone(), block.into()];
     moved(on, x, shape, &[0, 1, 4, 2, 3], [n, c, h, w])
 }
 
 /// Makes blocks of channels that are in order.
-fn in_blocks<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn in_blocks(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let (block, [n, c, h, w]) = (block(call)?, extents(on, call, x)?);
     let shape = [n.clone(), blocks(call, &c, block)?, block.into(), h.clone(), w.clone()];
     moved(on, x, shape, &[0, 1, 3, 4, 2], [n, c, h, w])
 }
 
 /// Moves the dimensions of `x` in the extents `from`, and gives the result the extents `to`.
-fn moved<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn moved(
+    on: &Tracer,
+    x: &TracedTensor,
     from: [Extent; 5],
     order: &[i64],
     to: [Extent; 4],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     on.reshape_to(&on.transpose(&on.reshape_to(x, &from)?, order)?, &to)
 }
 
 /// Applies `f` to operand 0 with the channels in order.
-fn ordered<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> OpResult<B> {
+fn ordered(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> OpResult {
     let y = f(&in_order(on, call, call.input(0)?)?)?;
     Ok(one(in_blocks(on, call, &y)?))
 }
@@ -112,7 +110,7 @@ fn reorder_input_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ReorderInput`: converts channels to blocks; the last block is padded with zeros.
-pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn reorder_input(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["channels_last"])?;
     let x = call.input(0)?;
     let last = call.flag("channels_last", false)?;
@@ -141,7 +139,7 @@ fn reorder_output_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ReorderOutput`: puts the channels in order, without those that fill up the last block.
-pub(crate) fn reorder_output<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn reorder_output(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["channels", "channels_last"])?;
     let x = in_order(on, call, call.input(0)?)?;
     let (channels, block) = (call.int_or("channels", 0)?, block(call)?);
@@ -156,11 +154,7 @@ pub(crate) fn reorder_output<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// Puts filters in ONNX's order. `has_blocks` says whether the channels of each are in blocks, too.
-fn filters<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    has_blocks: bool,
-) -> Result<B::Tensor, B::Error> {
+fn filters(on: &Tracer, call: &Call<'_, TracedTensor>, has_blocks: bool) -> Result<TracedTensor, TraceStop> {
     let (w, block) = (call.input(1)?, block(call)?);
     let &[o, i, height, width] = w.shape() else {
         return Err(call.wrong(NodePart::Operand(1), format!("has rank {}, expected 4", w.rank())).into());
@@ -183,7 +177,7 @@ fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Conv`: a convolution, an addition, and a function of the sum.
-pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let (x, w, block) = (call.input(0)?, call.input(1)?, block(call)?);
     let [_, channels, ..] = extents(on, call, x)?;
@@ -202,7 +196,7 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `MaxPool`.
-pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"])?;
     no_results_from(call, 1)?;
     ordered(on, call, |x| window::plain_max_pool(on, call, x))
@@ -213,7 +207,7 @@ fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `AveragePool`.
-pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &["auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"],
@@ -222,7 +216,7 @@ pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 }
 
 /// `GlobalMaxPool`.
-pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     ordered(on, call, |x| on.reduce_max(x, &[2, 3], true))
 }
@@ -232,7 +226,7 @@ fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GlobalAveragePool`.
-pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     ordered(on, call, |x| on.reduce_mean(x, &[2, 3], true))
 }
@@ -247,7 +241,7 @@ fn upsample_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Upsample`: repeats elements, or draws straight lines between them.
-pub(crate) fn upsample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn upsample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["coordinate_transformation_mode", "mode", "scales"])?;
     let scales = call.ints("scales")?.unwrap_or(&[1; 4]);
     if scales.len() != 4 || scales.first_chunk() != Some(&[1, 1]) || scales.iter().any(|&n| n < 1) {

@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{HostKernel, Ops};
+use bb_core::ext::HostKernel;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -149,7 +151,7 @@ fn ngram_hash_mapping_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `NGramHashMapping`: the hashes, and the tokens that the next call needs.
-pub(crate) fn ngram_hash_mapping<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn ngram_hash_mapping(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["max_ngram_size", "n_head_per_ngram", "pad_id", "reset_on_eos"])?;
     let number = |name: &str, least: i64| -> Result<i64, Error> {
         let value = call.int(name)?;
@@ -185,7 +187,7 @@ pub(crate) fn ngram_hash_mapping<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
         return Err(call.wrong(NodePart::Operand(1), problem).into());
     }
     call.input(2)?;
-    let operands: Vec<Option<&B::Tensor>> = (0..7).map(|at| call.optional(at)).collect();
+    let operands: Vec<Option<&TracedTensor>> = (0..7).map(|at| call.optional(at)).collect();
     let reset = call.flag("reset_on_eos", false)?;
     let params =
         [Param::Int(size), Param::Int(heads), Param::Int(call.int("pad_id")?), Param::Int(reset.into())];

@@ -1,8 +1,10 @@
 //! Normalisation and GELU, some fused with the operations before them.
 
 use super::{alike, only, plus};
-use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
+use bb_core::ext::{LayerNormalizationOptions, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, NodePart, Tensor};
 use bb_ir::graph::{Dim, ValueType};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -26,25 +28,25 @@ operators! {
 }
 
 /// `Gelu`.
-pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.gelu(call.input(0)?, false)?))
 }
 
 /// `BiasGelu`: of a sum.
-pub(super) fn bias_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn bias_gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.gelu(&on.add(call.input(0)?, call.input(1)?)?, false)?))
 }
 
 /// `FastGelu`: the approximation by `tanh`, of a sum if there is a bias.
-pub(super) fn fast_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn fast_gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.gelu(&plus(on, call.input(0)?, call.optional(1))?, true)?))
 }
 
 /// `QuickGelu`: `x * sigmoid(alpha * x)`.
-pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn quick_gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha"])?;
     let alpha = call.float_or("alpha", f64::from(1.702f32))?;
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, |x| on.swish(x, alpha))?))
@@ -55,7 +57,7 @@ fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LayerNormalization`.
-pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis", "epsilon", "stash_type"])?;
     n::layer_normalization(on, call)
 }
@@ -72,10 +74,7 @@ fn simplified_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SimplifiedLayerNormalization`: by the root of the mean square, whose inverse is the second result.
-pub(super) fn simplified_layer_normalization<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
+pub(super) fn simplified_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis", "epsilon", "stash_type"])?;
     let x = call.input(0)?;
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -85,12 +84,7 @@ pub(super) fn simplified_layer_normalization<B: Ops + ?Sized>(
 }
 
 /// One over the root of the mean square over the dimensions from `axis` on, in `f32`.
-fn inverse_root<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    axis: i64,
-    epsilon: f64,
-) -> Result<B::Tensor, B::Error> {
+fn inverse_root(on: &Tracer, x: &TracedTensor, axis: i64, epsilon: f64) -> Result<TracedTensor, TraceStop> {
     let axes = bb_core::ext::normalize::axes_from(x, axis)?;
     let x = if x.dtype() == DataType::F64 { x.clone() } else { math::to(on, x, DataType::F32)? };
     let mean = on.reduce_mean(&on.mul(&x, &x)?, &axes, true)?;
@@ -109,7 +103,7 @@ fn skip_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SkipLayerNormalization`: of a sum, which is the fourth result.
-pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn skip_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     alike(call, 2)?;
@@ -126,16 +120,13 @@ pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
 }
 
 /// `SkipSimplifiedLayerNormalization`: likewise, by the root of the mean square.
-pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
+pub(super) fn skip_simplified_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     alike(call, 2)?;
     let results =
         on.skip_rms_norm(call.input(0)?, call.input(1)?, call.input(2)?, call.optional(3), epsilon)?;
-    let [y, sum] = <[B::Tensor; 2]>::try_from(results).map_err(|results| Error::Results {
+    let [y, sum] = <[TracedTensor; 2]>::try_from(results).map_err(|results| Error::Results {
         op: "skip_rms_norm".to_owned(),
         expected: 2,
         got: results.len(),
@@ -163,37 +154,34 @@ fn embed_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
-pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon", "mask_index_type"])?;
-    let rows = |index: usize, ids: &B::Tensor| on.gather(call.input(index)?, ids, 0);
+    let rows = |index: usize, ids: &TracedTensor| on.gather(call.input(index)?, ids, 0);
     let scales = (call.input(5)?, call.input(6)?);
     embedded(on, call, rows, scales, call.optional(8), call.input(2)?.dtype())
 }
 
 /// `QEmbedLayerNormalization`: likewise, of quantised tables.
-pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
+pub(super) fn q_embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     // The scale and the zero point of the operand.
-    let numbers = |index: usize, x: &B::Tensor| {
+    let numbers = |index: usize, x: &TracedTensor| {
         bb_core::ext::quant::numbers(on, x, call.input(index + 6)?, call.optional(index + 11))
     };
-    let rows = |index: usize, ids: &B::Tensor| numbers(index, &on.gather(call.input(index)?, ids, 0)?);
+    let rows = |index: usize, ids: &TracedTensor| numbers(index, &on.gather(call.input(index)?, ids, 0)?);
     let (gamma, beta) = (numbers(5, call.input(5)?)?, numbers(6, call.input(6)?)?);
     embedded(on, call, rows, (&gamma, &beta), None, DataType::F32)
 }
 
 /// Normalises the sum of the rows that `rows` takes from the tables, which are the operands 2 to 4.
-fn embedded<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    rows: impl Fn(usize, &B::Tensor) -> Result<B::Tensor, B::Error>,
-    (gamma, beta): (&B::Tensor, &B::Tensor),
-    positions: Option<&B::Tensor>,
+fn embedded(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    rows: impl Fn(usize, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+    (gamma, beta): (&TracedTensor, &TracedTensor),
+    positions: Option<&TracedTensor>,
     dtype: DataType,
-) -> OpResult<B> {
+) -> OpResult {
     let words = call.input(0)?;
     let &[batch, length] = words.shape() else {
         return Err(call
@@ -218,6 +206,6 @@ fn embedded<B: Ops + ?Sized>(
         Some(mask) => on.reduce_sum(mask, &[1], false)?,
         None => on.zeros(&[batch], words.dtype())?,
     };
-    let results: OpOutputs<B::Tensor> = smallvec![Some(y), Some(lengths), Some(on.identity(&sum)?)];
+    let results: OpOutputs<TracedTensor> = smallvec![Some(y), Some(lengths), Some(on.identity(&sum)?)];
     Ok(results)
 }

@@ -2,8 +2,9 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
@@ -31,10 +32,7 @@ fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConvTransposeWithDynamicPads`: `ConvTranspose`, whose paddings are operand 2.
-pub(crate) fn conv_transpose_with_dynamic_pads<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
+pub(crate) fn conv_transpose_with_dynamic_pads(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"])?;
     let pads = call.optional(2).map(|pads| on.ints(pads)).transpose()?;
     Ok(one(window::plain_conv_transpose(on, call, pads, call.optional(3))?))
@@ -54,7 +52,7 @@ fn expand_dims_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ExpandDims`: a new dimension of one element.
-pub(crate) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn expand_dims(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     match on.ints(call.input(1)?)?.as_slice() {
         &[axis] => Ok(one(on.unsqueeze(call.input(0)?, &[axis])?)),
@@ -67,7 +65,7 @@ fn gather_nd_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GatherND`.
-pub(crate) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gather_nd(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     shape::gather_nd(on, call)
 }
@@ -77,7 +75,7 @@ fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GridSample`.
-pub(crate) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn grid_sample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["align_corners", "mode", "padding_mode"])?;
     grid::grid_sample(on, call)
 }
@@ -87,7 +85,7 @@ fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Pad`: the paddings may be a row of a matrix.
-pub(crate) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["mode"])?;
     shape::pad(on, call)
 }
@@ -97,7 +95,7 @@ fn range_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Range`: by steps of 1 unless they are given.
-pub(crate) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn range(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let (first, last) = (call.input(0)?, call.input(1)?);
     match call.optional(2) {
@@ -107,7 +105,7 @@ pub(crate) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// `Trilu`.
-pub(crate) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn trilu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["upper"])?;
     shape::trilu(on, call)
 }

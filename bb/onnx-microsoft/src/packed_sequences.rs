@@ -3,9 +3,10 @@
 use super::{no_results_from, none_from, only};
 use bb_core::Tensor;
 use bb_core::error::NodePart;
-use bb_core::ext::Ops;
 use bb_core::ext::recurrent::MOST_STEPS;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::linear_attention::convolved;
 use bb_onnx::shared::operators;
@@ -18,12 +19,12 @@ operators! {
 }
 
 /// Reads where sequences begin and end among `total` tokens.
-fn sequences<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn sequences(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
     total: usize,
-) -> Result<Vec<(usize, usize)>, B::Error> {
+) -> Result<Vec<(usize, usize)>, TraceStop> {
     let ends = on.ints(call.input(index)?)?;
     let pairs = ends.windows(2).map(|pair| match *pair {
         [start, end] => {
@@ -50,7 +51,7 @@ fn varlen_causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `VarlenCausalConvWithState`: each sequence is convolved with its past state.
-pub(crate) fn varlen_causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn varlen_causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["activation", "delta_offset", "dilation", "group_size", "state_update_capacity"])?;
     none_from(call, 6)?;
     let dilation = call.int_or("dilation", 1)?;
@@ -83,7 +84,8 @@ pub(crate) fn varlen_causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
         let problem = format!("has the shape {:?}, expected {} states", past.shape(), sequences.len());
         return Err(call.wrong(NodePart::Operand(4), problem).into());
     }
-    let part = |x: &B::Tensor, from: usize, to: usize| on.slice(x, &[from as i64], &[to as i64], &[0], &[]);
+    let part =
+        |x: &TracedTensor, from: usize, to: usize| on.slice(x, &[from as i64], &[to as i64], &[0], &[]);
     let (mut outputs, mut states, mut updates) = (Vec::new(), Vec::new(), Vec::new());
     for (at, &(start, end)) in sequences.iter().enumerate() {
         let own = part(x, start, end)?;
@@ -101,7 +103,7 @@ pub(crate) fn varlen_causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
     if outputs.is_empty() {
         return Err(call.wrong(NodePart::Operand(2), "has no sequence").into());
     }
-    let joined = |parts: &[B::Tensor]| on.concat(&parts.iter().collect::<Vec<_>>(), 0);
+    let joined = |parts: &[TracedTensor]| on.concat(&parts.iter().collect::<Vec<_>>(), 0);
     let update = if updates.is_empty() { None } else { Some(joined(&updates)?) };
     Ok(smallvec![Some(joined(&outputs)?), Some(joined(&states)?), update])
 }

@@ -6,8 +6,10 @@ use bb_core::DataType;
 use bb_core::Tensor;
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{Sequences, sequences};
-use bb_core::ext::{Extent, Ops, RaggedAttentionOptions, RotateOptions, ScatterReduction, math};
+use bb_core::ext::{Extent, RaggedAttentionOptions, RotateOptions, ScatterReduction, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
 use smallvec::smallvec;
@@ -57,7 +59,7 @@ fn paged_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `PagedAttention`. With scales, new keys and values are used as they are given; ONNX Runtime's `k_quant_type` of `PER_TOKEN`, which
 /// would round them, is refused.
-pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let known = [
         "num_heads",
         "kv_num_heads",
@@ -122,21 +124,21 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         on.ragged_attention(&q, &k, &v, past_k, past_v, starts, pasts, table, k_scale, v_scale, options)?;
     let width = on.extent(&y, 1).times(&on.extent(&y, 2));
     let y = on.reshape_to(&y, &[on.extent(&y, 0), width])?;
-    let written = |cache: &B::Tensor, new: &B::Tensor| match &numbers {
+    let written = |cache: &TracedTensor, new: &TracedTensor| match &numbers {
         Some(of) if writes => Ok(Some(written(on, cache, new, table, of)?)),
-        _ => Ok::<_, B::Error>(None),
+        _ => Ok::<_, TraceStop>(None),
     };
     Ok(smallvec![Some(y), written(past_k, &k)?, written(past_v, &v)?])
 }
 
 /// Queries, keys and values of the new tokens by heads, `[tokens, heads, size]`; they may come as one tensor.
-fn projections<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn projections(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     heads: usize,
     shared: usize,
-) -> Result<[B::Tensor; 3], B::Error> {
-    let split = |at: usize, x: &B::Tensor, heads: usize| {
+) -> Result<[TracedTensor; 3], TraceStop> {
+    let split = |at: usize, x: &TracedTensor, heads: usize| {
         let (tokens, width) = (on.extent(x, 0), on.extent(x, 1));
         let heads = Extent::from(heads);
         let size = width.floor_div(&heads);
@@ -157,14 +159,14 @@ fn projections<B: Ops + ?Sized>(
 }
 
 /// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
-fn rotated<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    of: &Sequences<B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+fn rotated(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    of: &Sequences<TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let [cos, sin] = ANGLES.map(|at| call.input(at));
-    let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &of.places, 0)?, &[1]);
+    let chosen = |table: &TracedTensor| on.unsqueeze(&on.gather(table, &of.places, 0)?, &[1]);
     let (cos, sin) = (chosen(cos?)?, chosen(sin?)?);
     let turning = cos.shape().last().map_or(0, |&half| 2 * half);
     let size = x.shape().last().copied().unwrap_or(0);
@@ -173,13 +175,13 @@ fn rotated<B: Ops + ?Sized>(
 }
 
 /// Puts new keys or values, `[tokens, heads, size]`, into the blocks of their sequences.
-fn written<B: Ops + ?Sized>(
-    on: &B,
-    cache: &B::Tensor,
-    new: &B::Tensor,
-    table: &B::Tensor,
-    of: &Sequences<B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+fn written(
+    on: &Tracer,
+    cache: &TracedTensor,
+    new: &TracedTensor,
+    table: &TracedTensor,
+    of: &Sequences<TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let extents = on.extents(cache);
     let (size, all) = (on.extent(cache, 1), on.extent(cache, 0).times(&on.extent(cache, 1)));
     let rows: Vec<Extent> = std::iter::once(all).chain(extents.iter().skip(2).cloned()).collect();

@@ -3,8 +3,10 @@
 use super::channels_last::{last_or_second, second};
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math, quant, types};
+use bb_core::ext::{math, quant, types};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
@@ -37,19 +39,19 @@ operators! {
 }
 
 /// Dequantises operand `index` by the scale and zero point after it, which have one element.
-fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
+fn numbers(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<TracedTensor, TraceStop> {
     let scale = on.reshape(call.input(index + 1)?, &[])?;
     let zero = call.optional(index + 2).map(|zero| on.reshape(zero, &[])).transpose()?;
     on.dequantize_linear(call.input(index)?, &scale, zero.as_ref(), DataType::F32)
 }
 
 /// The zero point at `index`, of the type `dtype`.
-fn zero_point<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn zero_point(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     match call.optional(index) {
         Some(zero) if zero.dtype() != dtype => {
             let problem = format!("has elements of {}, expected those of the result, {dtype}", zero.dtype());
@@ -61,13 +63,13 @@ fn zero_point<B: Ops + ?Sized>(
 }
 
 /// Quantises to the scale and zero point at `index`, of the type `dtype`.
-fn quantized<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    y: &B::Tensor,
+fn quantized(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    y: &TracedTensor,
     index: usize,
     dtype: DataType,
-) -> OpResult<B> {
+) -> OpResult {
     let zero = zero_point(on, call, index + 1, dtype)?;
     Ok(one(quant::quantized(on, y, call.input(index)?, &zero)?))
 }
@@ -77,13 +79,13 @@ fn quantized<B: Ops + ?Sized>(
 ///
 /// Eight bits have only 256 different values, so `f` is computed once for each of them, and the results are looked
 /// up.
-fn mapped<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn mapped(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     [index, to]: [usize; 2],
     dtype: DataType,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let x = call.input(index)?;
     let (scale, zero) = (call.input(index + 1)?, call.optional(index + 2));
     let y_zero = zero_point(on, call, to + 1, dtype)?;
@@ -100,40 +102,40 @@ fn mapped<B: Ops + ?Sized>(
 }
 
 /// The product of integer matrices, less their zero points: one number each, or one for each column of the right one.
-pub(super) fn product<B: Ops + ?Sized>(
-    on: &B,
-    [a, b]: [&B::Tensor; 2],
-    [a_zero, b_zero]: [Option<&B::Tensor>; 2],
-) -> Result<B::Tensor, B::Error> {
-    let single = |zero: &B::Tensor| zero.shape().iter().all(|&extent| extent == 1);
+pub(super) fn product(
+    on: &Tracer,
+    [a, b]: [&TracedTensor; 2],
+    [a_zero, b_zero]: [Option<&TracedTensor>; 2],
+) -> Result<TracedTensor, TraceStop> {
+    let single = |zero: &TracedTensor| zero.shape().iter().all(|&extent| extent == 1);
     if a_zero.is_some_and(|zero| !single(zero)) {
         return on.matmul(&quant::less_one(on, a, a_zero)?, &quant::less_one(on, b, b_zero)?);
     }
     for x in [Some(a), Some(b), a_zero, b_zero].into_iter().flatten() {
-        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+        types::take::<Tracer>("dequantize", x, quant::NUMBERS)?;
     }
     on.matmul_integer(a, b, a_zero, b_zero)
 }
 
 /// A product of integers, scaled, and a bias added.
-pub(super) fn scaled<B: Ops + ?Sized>(
-    on: &B,
-    product: &B::Tensor,
-    scale: &B::Tensor,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn scaled(
+    on: &Tracer,
+    product: &TracedTensor,
+    scale: &TracedTensor,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let product = on.mul(&math::to(on, product, scale.dtype())?, scale)?;
     super::plus(on, &product, bias)
 }
 
 /// Calls an operation on two quantised tensors with its eight operands.
-fn of_two<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    f: impl FnOnce([&B::Tensor; 8]) -> Result<B::Tensor, B::Error>,
-) -> OpResult<B> {
+fn of_two(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    f: impl FnOnce([&TracedTensor; 8]) -> Result<TracedTensor, TraceStop>,
+) -> OpResult {
     let (a, b) = (call.input(0)?, call.input(3)?);
-    let zero = |index: usize, like: &B::Tensor| match call.optional(index) {
+    let zero = |index: usize, like: &TracedTensor| match call.optional(index) {
         Some(zero) => Ok(zero.clone()),
         None => on.zeros(&[], like.dtype()),
     };
@@ -148,32 +150,32 @@ fn element_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearAdd`.
-pub(crate) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn qlinear_add(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_add(a, sa, za, b, sb, zb, sy, zy))
 }
 
 /// `QLinearMul`.
-pub(crate) fn qlinear_mul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn qlinear_mul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_mul(a, sa, za, b, sb, zb, sy, zy))
 }
 
 /// `QLinearSigmoid`.
-pub(crate) fn sigmoid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn sigmoid(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.sigmoid(x))?))
 }
 
 /// `QLinearLeakyRelu`.
-pub(crate) fn leaky_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn leaky_relu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha"])?;
     let alpha = call.float_or("alpha", 0.01)?;
     Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.leaky_relu(x, alpha))?))
 }
 
 /// `QLinearSoftmax`; before the Softmax of opset 13, over all dimensions from the axis on.
-pub(crate) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis", "opset"])?;
     let x = numbers(on, call, 0)?;
     let axis = call.int_or("axis", -1)?;
@@ -187,12 +189,12 @@ pub(crate) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// Applies `f` to `x` with the channels second.
-fn channels_second<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+fn channels_second(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     if !call.flag("channels_last", false)? || x.rank() < 3 {
         return f(x);
     }
@@ -200,11 +202,11 @@ fn channels_second<B: Ops + ?Sized>(
 }
 
 /// Applies `pool` to the numbers of operand 0, the channels second.
-fn pooled<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    pool: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> OpResult<B> {
+fn pooled(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    pool: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> OpResult {
     let y = channels_second(on, call, &numbers(on, call, 0)?, pool)?;
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
@@ -214,7 +216,7 @@ fn average_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearAveragePool`.
-pub(crate) fn qlinear_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn qlinear_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &["ceil_mode", "pads", "auto_pad", "strides", "kernel_shape", "channels_last", "count_include_pad"],
@@ -227,7 +229,7 @@ fn global_average_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearGlobalAveragePool`.
-pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["channels_last"])?;
     pooled(on, call, |x| window::over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true)))
 }
@@ -243,7 +245,7 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearConcat`: each operand comes with a scale and a zero point.
-pub(crate) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     if call.len() < 5 || !(call.len() - 2).is_multiple_of(3) {
         let problem = format!("are {}, expected 2 and three for each tensor", call.len());
@@ -261,10 +263,10 @@ fn scaled_product_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DynamicQuantizeMatMul`: a product with a quantised matrix, the other quantised by its own range.
-pub(crate) fn dynamic_quantize_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn dynamic_quantize_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     for x in [Some(call.input(1)?), call.optional(3)].into_iter().flatten() {
-        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+        types::take::<Tracer>("dequantize", x, quant::NUMBERS)?;
     }
     let (x, b, scale) = (call.input(0)?, call.input(1)?, call.input(2)?);
     Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))
@@ -275,7 +277,7 @@ fn lstm_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DynamicQuantizeLSTM`: the operands of the weights' products are quantised by their own range.
-pub(crate) fn dynamic_quantize_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn dynamic_quantize_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -301,7 +303,7 @@ fn matmul_integer16_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MatMulInteger16`: a product of integers of 16 bits, whose sums have 32.
-pub(crate) fn matmul_integer16<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn matmul_integer16(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let (a, b) = (call.input(0)?, call.input(1)?);
     for (index, x) in [(0, a), (1, b)] {
@@ -316,7 +318,7 @@ pub(crate) fn matmul_integer16<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `MatMulIntegerToFloat`.
-pub(crate) fn matmul_integer_to_float<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn matmul_integer_to_float(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let zeros = [call.optional(4), call.optional(5)];
     let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
@@ -329,7 +331,7 @@ fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QuantizeLinear`; without an axis, by one scale.
-pub(crate) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     onnx_quant::quantize(on, call)
 }
@@ -340,7 +342,7 @@ fn dequantize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DequantizeLinear`; without an axis, by one scale.
-pub(crate) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn dequantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     onnx_quant::dequantize(on, call)
 }
@@ -356,9 +358,9 @@ fn q_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QGemm`: the result is quantised, or floats if it has no scale.
-pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn q_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "alpha"])?;
-    let side = |index: usize, transposed: bool| -> Result<B::Tensor, B::Error> {
+    let side = |index: usize, transposed: bool| -> Result<TracedTensor, TraceStop> {
         let x = call.input(index)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
@@ -386,7 +388,7 @@ fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearConv`, whose channels may be last.
-pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     let x = call.input(0)?;
     Ok(one(channels_second(on, call, x, |x| onnx_quant::plain_qlinear_conv(on, call, x))?))
@@ -398,7 +400,7 @@ fn where_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearWhere`.
-pub(crate) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn select(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let y = on.r#where(call.input(0)?, &numbers(on, call, 1)?, &numbers(on, call, 4)?)?;
     quantized(on, call, &y, 7, call.input(1)?.dtype())
@@ -415,7 +417,7 @@ fn reduce_mean_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearReduceMean`.
-pub(crate) fn reduce_mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn reduce_mean(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axes", "keepdims"])?;
     let axes = call.ints("axes")?.unwrap_or_default();
     let y = on.reduce_mean(&numbers(on, call, 0)?, axes, call.flag("keepdims", true)?)?;

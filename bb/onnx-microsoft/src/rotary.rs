@@ -3,8 +3,9 @@
 use super::attention::{rotated, to_rotate};
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_onnx::shared::operators;
 
@@ -38,7 +39,7 @@ fn positions<T>(call: &Call<'_, T>, pairs: usize) -> Result<Vec<usize>, Error> {
 }
 
 /// `MRotaryEmbedding`.
-pub(crate) fn mrotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn mrotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -63,7 +64,7 @@ pub(crate) fn mrotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     let of = positions(call, pairs)?;
     let by_heads = to_rotate(on, call, cos)?;
     // Rows of the table for each of the three positions; of each column, the row of its position.
-    let chosen = |table: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let chosen = |table: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let rows = on.gather(table, ids, 0)?;
         let part = |at: i64| on.squeeze(&on.slice(&rows, &[at], &[at + 1], &[0], &[])?, &[0]);
         let mut y = part(0)?;

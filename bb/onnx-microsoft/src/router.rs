@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops, TopKOptions, math};
+use bb_core::ext::{Extent, TopKOptions, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_onnx::shared::operators;
@@ -24,12 +26,7 @@ fn count<T>(call: &Call<'_, T>, name: &str, value: i64, most: usize) -> Result<u
 }
 
 /// Returns for each of the `count` places of the last dimension whether it is among the `k` greatest.
-fn among_greatest<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    count: usize,
-    k: usize,
-) -> Result<B::Tensor, B::Error> {
+fn among_greatest(on: &Tracer, x: &TracedTensor, count: usize, k: usize) -> Result<TracedTensor, TraceStop> {
     let mut found = on.top_k(x, k as i64, TopKOptions::default())?.into_iter();
     let (Some(_), Some(places)) = (found.next(), found.next()) else {
         return Err(Error::Results { op: "top_k".to_owned(), expected: 2, got: found.len() }.into());
@@ -51,7 +48,7 @@ fn moe_group_router_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MoEGroupRouter`.
-pub(crate) fn moe_group_router<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn moe_group_router(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["group_topk", "n_group", "router_sentinel", "top_k", "topk_group"])?;
     let (x, bias) = (call.input(0)?, math::to(on, call.input(1)?, DataType::F32)?);
     let &[experts] = bias.shape() else {

@@ -7,8 +7,10 @@ use super::group_query::{Extents, cached, count, group_query_attention_types, pr
 use super::{none_from, only};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::excluding;
-use bb_core::ext::{AttentionOptions, Ops, counted, math};
+use bb_core::ext::{AttentionOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{TensorData, memory};
@@ -36,7 +38,7 @@ fn sparse_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SparseAttention`.
-pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn sparse_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &["num_heads", "kv_num_heads", "sparse_block_size", "scale", "do_rotary", "rotary_interleaved"],
@@ -62,7 +64,7 @@ pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     };
     let (q, k) = if call.flag("do_rotary", false)? {
         let tables = [call.input(9)?, call.input(10)?];
-        let turned = |x: &B::Tensor| rotated(on, call, tables, None, x, &before, size);
+        let turned = |x: &TracedTensor| rotated(on, call, tables, None, x, &before, size);
         (turned(&q)?, turned(&k)?)
     } else {
         (q, k)
@@ -71,7 +73,7 @@ pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let v = cached(on, call, TOTAL, old_v, &v, e, &before)?;
     let reached = reached(on, call, e, heads, &before)?;
     let bias = excluding(on, &reached, None, &q)?;
-    let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
+    let within = |x: &TracedTensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let options = AttentionOptions { scale, excludes: true, ..Default::default() };
     let y = on.attention(&q, &within(&k)?, &within(&v)?, Some(&bias), options)?;
@@ -79,13 +81,13 @@ pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// For each sequence, head, new position and position of the cache, whether the one attends to the other.
-fn reached<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn reached(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     e: Extents,
     heads: usize,
-    before: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+    before: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let size = call.int("sparse_block_size")?;
     let block = usize::try_from(size).ok().filter(|&size| size > 0);
     let block = block
@@ -106,13 +108,13 @@ fn reached<B: Ops + ?Sized>(
 }
 
 /// Returns how many layouts there are, and for each layout, row of blocks and position whether the row has the position's block.
-fn layouts<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn layouts(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     blocks: usize,
     block: usize,
     total: usize,
-) -> Result<(usize, B::Tensor), B::Error> {
+) -> Result<(usize, TracedTensor), TraceStop> {
     let (starts, columns) = (call.input(STARTS)?, call.input(COLUMNS)?);
     let (&[layouts, ends], &[same, entries]) = (starts.shape(), columns.shape()) else {
         return Err(call.wrong(NodePart::Operand(STARTS), "or the columns have another rank than 2").into());

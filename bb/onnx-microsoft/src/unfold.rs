@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::Tensor;
-use bb_core::ext::{Extent, Ops};
+use bb_core::ext::Extent;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -17,7 +19,7 @@ operators! {
 }
 
 /// `SampleOp`: a copy.
-pub(crate) fn sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn sample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.identity(call.input(0)?)?))
 }
@@ -39,7 +41,7 @@ fn unfold_tensor_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `UnfoldTensor`: `size` elements of an axis at every `step`, along a new last dimension.
-pub(crate) fn unfold<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn unfold(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["dim", "size", "step"])?;
     let x = call.input(0)?;
     let axis = Axis::new(call.int_or("dim", -1)?, x.rank()).map_err(bb_core::Error::from)?.get();

@@ -2,8 +2,10 @@
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{ConvOptions, Extent, Ops, math};
+use bb_core::ext::{ConvOptions, Extent, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
@@ -22,7 +24,7 @@ fn word_conv_embedding_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `WordConvEmbedding`: letters `[words, length]`, where 0 ends a word, to `[words, filters]`: the maximum of each filter's
 /// results in the word. A word without letters has zeros.
-pub(crate) fn word_conv_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn word_conv_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["char_embedding_size", "conv_window_size", "embedding_size"])?;
     let (letters, w, table) = (call.input(0)?, call.input(1)?, call.input(3)?);
     let (&[filters, 1, window, size], 2, 2) = (w.shape(), letters.rank(), table.rank()) else {

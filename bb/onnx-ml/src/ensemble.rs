@@ -3,8 +3,10 @@
 use super::forest::{Forest, Mode, Places, Tables, doubles, list};
 use super::linear::rows;
 use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
-use bb_core::ext::{Ops, TreeEnsembleOptions, math};
+use bb_core::ext::{TreeEnsembleOptions, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -89,18 +91,13 @@ impl Aggregate {
 type Votes = Vec<(usize, usize, f64)>;
 
 /// Makes numbers in the type of the features.
-fn numbers<B: Ops + ?Sized>(
-    on: &B,
-    shape: &[usize],
-    list: &[f64],
-    dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+fn numbers(on: &Tracer, shape: &[usize], list: &[f64], dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let data = TensorData::new(shape, list).map_err(Error::from)?;
     on.constant(&cast(&data, dtype, Rounding::default()).map_err(Error::from)?)
 }
 
 /// Makes the sets that nodes test, filled up with NaN, which equals nothing.
-fn members<B: Ops + ?Sized>(on: &B, forest: &Forest, dtype: DataType) -> Result<B::Tensor, B::Error> {
+fn members(on: &Tracer, forest: &Forest, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let testing = forest.nodes.iter().filter(|node| node.mode == Mode::Member);
     let sets: Vec<&[f64]> = testing.map(|node| node.members.as_slice()).collect();
     let width = sets.iter().map(|set| set.len()).max().unwrap_or(0);
@@ -109,7 +106,7 @@ fn members<B: Ops + ?Sized>(on: &B, forest: &Forest, dtype: DataType) -> Result<
         let shape = [sets.len(), width].as_slice().into();
         let (dtype, limit) = (DataType::F64, MOST_WEIGHTS * size_of::<f64>());
         let error = bb_ir::Error::TooLarge { dtype, shape, limit, name: None };
-        return bb_core::ext::fail::<B, _>(error);
+        return bb_core::ext::fail::<Tracer, _>(error);
     }
     let padded: Vec<f64> = sets
         .iter()
@@ -119,12 +116,12 @@ fn members<B: Ops + ?Sized>(on: &B, forest: &Forest, dtype: DataType) -> Result<
 }
 
 /// Reads the features, and refuses nodes that read others.
-fn features<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn features(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     forest: &Forest,
     double: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let x = rows(on, call)?;
     let x = if double { math::to(on, &x, DataType::F64)? } else { x };
     let count = usize::try_from(on.extent(&x, 1).number()).unwrap_or(0);
@@ -138,13 +135,13 @@ fn features<B: Ops + ?Sized>(
 }
 
 /// The scores of rows of features: the weights of the leaves for `targets` targets, aggregated: `[n, targets]`.
-fn aggregated<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn aggregated(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     forest: &Forest,
-    x: &B::Tensor,
+    x: &TracedTensor,
     (votes, targets, how): (&Votes, usize, Aggregate),
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let size = bb_ir::element_count(&[forest.leaves, targets]).filter(|&n| n <= MOST_WEIGHTS);
     let size = size.ok_or_else(|| {
         call.wrong(
@@ -170,13 +167,13 @@ fn aggregated<B: Ops + ?Sized>(
 }
 
 /// Walks the rows of `x` down the trees, and aggregates the weights of the leaves.
-fn walked<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn walked(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     forest: &Forest,
-    (x, weights): (&B::Tensor, &B::Tensor),
+    (x, weights): (&TracedTensor, &TracedTensor),
     how: Aggregate,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let Tables { nodes, thresholds, roots } = forest.tables(call)?;
     let inner = thresholds.len();
     let nodes = on.host(&[inner, 4], &nodes)?;
@@ -235,13 +232,13 @@ fn votes<T>(
 }
 
 /// Adds base values, one for each column.
-fn with_base<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    scores: &B::Tensor,
+fn with_base(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    scores: &TracedTensor,
     base: &[f64],
     columns: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     if base.is_empty() {
         return Ok(scores.clone());
     }
@@ -266,7 +263,7 @@ fn regressor_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `TreeEnsembleRegressor`.
-pub(crate) fn tree_ensemble_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn tree_ensemble_regressor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (forest, places, split) = Forest::by_name(call)?;
     let (votes, weighty) = votes(call, &forest, &places, "target")?;
     let (targets, transform) = (targets(call)?, Transform::named(call)?);
@@ -282,7 +279,7 @@ fn classifier_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `TreeEnsembleClassifier`: with two classes, leaves may have weights for only one, and the other score follows from that class's score.
-pub(crate) fn tree_ensemble_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn tree_ensemble_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let labels = Labels::of(call, "classlabels_int64s", "classlabels_strings")?;
     let transform = Transform::named(call)?;
     let (forest, places, split) = Forest::by_name(call)?;
@@ -326,7 +323,7 @@ fn tree_ensemble_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `TreeEnsemble`.
-pub(crate) fn tree_ensemble<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn tree_ensemble(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let missing = || call.wrong("leaf_weights", "is missing; the operator needs it");
     let weights = call.tensor_attribute("leaf_weights")?.ok_or_else(missing)?;
     let (weights, double) = doubles(weights)?;

@@ -3,8 +3,10 @@
 use super::linear::numbers;
 use super::wide;
 use bb_core::error::NodePart;
-use bb_core::ext::{Border, HostKernel, Ops, math};
+use bb_core::ext::{Border, HostKernel, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
@@ -25,12 +27,12 @@ operators! {
 }
 
 /// Reads the numbers of an attribute: one for all features, or one for each.
-fn listed<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn listed(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     name: &str,
     dtype: DataType,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     Ok(match call.floats(name)? {
         None | Some([]) => None,
         Some([only]) => Some(numbers(on, &[], &[*only], dtype)?),
@@ -46,7 +48,7 @@ fn listed<B: Ops + ?Sized>(
 }
 
 /// `Scaler`: `(x - offset) * scale`.
-pub(crate) fn scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn scaler(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let dtype = wide(x.dtype());
     let mut y = math::to(on, x, dtype)?;
@@ -60,7 +62,7 @@ pub(crate) fn scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// `Normalizer`: divides rows by their greatest size, their sum of sizes, or their length.
-pub(crate) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn normalizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let x = math::to(on, x, wide(x.dtype()))?;
     let axes = [x.rank() as i64 - 1];
@@ -79,7 +81,7 @@ pub(crate) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `Binarizer`: 1 above a threshold, 0 elsewhere.
-pub(crate) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn binarizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     // A threshold between integers also separates integers; `f64` holds it and 32-bit integers exactly.
     let value = math::to(on, x, if x.dtype() == DataType::F32 { DataType::F32 } else { DataType::F64 })?;
@@ -100,7 +102,7 @@ fn array_feature_extractor_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ArrayFeatureExtractor`: columns by number.
-pub(crate) fn array_feature_extractor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn array_feature_extractor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, columns) = (call.input(0)?, call.input(1)?);
     let count: usize = columns.shape().iter().product();
     let x = if x.rank() == 1 { on.unsqueeze(x, &[0])? } else { x.clone() };
@@ -108,7 +110,7 @@ pub(crate) fn array_feature_extractor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
 }
 
 /// `Imputer`: replaces values that mean "missing".
-pub(crate) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn imputer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if x.dtype().is_float() {
         let values = listed(on, call, "imputed_value_floats", x.dtype())?;
@@ -144,7 +146,7 @@ fn feature_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `FeatureVectorizer`: joins columns, each operand cut or filled up with zeros to its number of them.
-pub(crate) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn feature_vectorizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let widths = call.ints("inputdimensions")?.unwrap_or_default();
     if widths.len() != call.len() || call.is_empty() {
         let problem = format!("has {} numbers for {} operands", widths.len(), call.len());
@@ -181,7 +183,7 @@ fn one_hot_encoder_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `OneHotEncoder`: adds a dimension with a 1 at the category.
-pub(crate) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn one_hot_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (x, categories) = if x.dtype() == DataType::String {
         let list = call.texts("cats_strings")?.unwrap_or_default();

@@ -1,8 +1,10 @@
 //! Labels to other labels, by looking them up.
 
 use bb_core::error::NodePart;
-use bb_core::ext::{HostKernel, Ops};
+use bb_core::ext::HostKernel;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -49,7 +51,7 @@ fn default_string<'a, T>(call: &Call<'a, T>) -> Result<&'a [u8], Error> {
 }
 
 /// Looks elements up.
-fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Lookup) -> OpResult<B> {
+fn looked_up(on: &Tracer, call: &Call<'_, TracedTensor>, lookup: &Lookup) -> OpResult {
     let x = call.input(0)?;
     let (keys, values) = (&lookup.keys, &lookup.values);
     if x.dtype() != keys.dtype() {
@@ -66,7 +68,7 @@ fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Looku
 }
 
 /// `LabelEncoder` from opset 2 on: by keys.
-pub(crate) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn label_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let tensor = |name| call.tensor_attribute(name);
     let keys = if let Some(keys) = tensor("keys_tensor")? {
         keys.clone()
@@ -141,25 +143,20 @@ fn label_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LabelEncoder` of opset 1: strings to their positions in a list, and back.
-pub(crate) fn label_encoder_by_position<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn label_encoder_by_position(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let list = call.texts("classes_strings")?.unwrap_or_default();
     let positions: Vec<i64> = (0..list.len() as i64).collect();
     both_ways(on, call, list, &positions)
 }
 
 /// `CategoryMapper`: strings to numbers, and back.
-pub(crate) fn category_mapper<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn category_mapper(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let list = call.texts("cats_strings")?.unwrap_or_default();
     both_ways(on, call, list, call.ints("cats_int64s")?.unwrap_or_default())
 }
 
 /// Maps strings to integers or integers to strings, whichever comes.
-fn both_ways<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    texts: &[Vec<u8>],
-    numbers: &[i64],
-) -> OpResult<B> {
+fn both_ways(on: &Tracer, call: &Call<'_, TracedTensor>, texts: &[Vec<u8>], numbers: &[i64]) -> OpResult {
     let lookup = if call.input(0)?.dtype() == DataType::String {
         let keys = TensorData::strings(&[texts.len()], texts).map_err(Error::from)?;
         Lookup { keys, values: elements(numbers, call.int_or("default_int64", -1)?)? }

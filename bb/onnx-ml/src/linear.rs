@@ -3,8 +3,10 @@
 use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
 use super::wide;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -20,18 +22,18 @@ operators! {
 }
 
 /// Makes a host tensor of attribute numbers in the type that scores are computed in.
-pub(crate) fn numbers<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn numbers(
+    on: &Tracer,
     shape: &[usize],
     elements: &[f32],
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let narrow = TensorData::new(shape, elements).map_err(bb_core::Error::from)?;
     on.constant(&cast(&narrow, dtype, Rounding::default()).map_err(bb_core::Error::from)?)
 }
 
 /// Rows of features: a vector is one row.
-pub(crate) fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+pub(crate) fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let x = call.input(0)?;
     let x = math::to(on, x, wide(x.dtype()))?;
     match x.rank() {
@@ -44,11 +46,11 @@ pub(crate) fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Resul
 }
 
 /// Returns the products of rows of features with rows of coefficients, plus the intercepts, and the number of rows of coefficients.
-fn products<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn products(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     rows_of_coefficients: Option<usize>,
-) -> Result<(B::Tensor, usize), B::Error> {
+) -> Result<(TracedTensor, usize), TraceStop> {
     let x = rows(on, call)?;
     let coefficients = call.floats("coefficients")?.unwrap_or_default();
     let intercepts = call.floats("intercepts")?.unwrap_or_default();
@@ -81,7 +83,7 @@ fn linear_regressor_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LinearRegressor`.
-pub(crate) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn linear_regressor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let targets = call.int_or("targets", 1)?;
     let count = usize::try_from(targets).ok().filter(|&n| n > 0);
     let count =
@@ -96,7 +98,7 @@ fn linear_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LinearClassifier`: with two classes, coefficients may give only the score of the second.
-pub(crate) fn linear_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn linear_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;
     let (scores, count) = products(on, call, None)?;

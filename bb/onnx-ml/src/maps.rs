@@ -1,8 +1,10 @@
 //! Maps from labels to numbers: taken apart while a plan is made, since their keys are known then.
 
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math, types};
-use bb_core::operator::{Call, OnnxValue, OpOutputs, one};
+use bb_core::ext::{math, types};
+use bb_core::operator::{Call, ItemResult, OnnxValue, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Backend, DataType, Error, Tensor};
 use bb_ir::graph::{Dim, ValueType};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -17,8 +19,7 @@ operators! {
     }
 }
 
-type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
-type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
+type ItemCall<'a> = Call<'a, OnnxValue<TracedTensor>>;
 
 /// A key of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,9 +57,9 @@ fn zip_map_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ZipMap`: for each row, a map from the labels to its numbers.
-pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(crate) fn zip_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let x = call.tensor(0)?;
-    types::take::<B>("ZipMap", x, &[DataType::F32])?;
+    types::take::<Tracer>("ZipMap", x, &[DataType::F32])?;
     let labels = match (call.texts("classlabels_strings")?, call.ints("classlabels_int64s")?) {
         (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
             return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());
@@ -76,7 +77,7 @@ pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<
         let problem = format!("are {} for {columns} columns", labels.len());
         return Err(call.wrong("classlabels_*", problem).into());
     }
-    let row = |i: i64| -> Result<OnnxValue<B::Tensor>, B::Error> {
+    let row = |i: i64| -> Result<OnnxValue<TracedTensor>, TraceStop> {
         let values = on.squeeze(&on.slice(&x, &[i], &[i + 1], &[0], &[])?, &[0])?;
         Ok(OnnxValue::Map { keys: labels.clone(), values })
     };
@@ -84,11 +85,7 @@ pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<
 }
 
 /// The values of a map in another order: `places` has the position of each, `None` for a missing value.
-fn arranged<B: Ops + ?Sized>(
-    on: &B,
-    values: &B::Tensor,
-    places: &[Option<usize>],
-) -> Result<B::Tensor, B::Error> {
+fn arranged(on: &Tracer, values: &TracedTensor, places: &[Option<usize>]) -> Result<TracedTensor, TraceStop> {
     let dtype = values.dtype();
     let nothing = TensorData::zeros(dtype, &[1], usize::MAX).map_err(Error::from)?;
     let all = on.concat(&[values, &on.constant(&nothing)?], 0)?;
@@ -108,7 +105,7 @@ fn dict_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map lacks; a vector, as in ONNX's text;
 /// ONNX Runtime makes a row.
-pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(crate) fn dict_vectorizer(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let (keys, values) = map(call)?;
     let words: Vec<Key> = match (call.texts("string_vocabulary")?, call.ints("int64_vocabulary")?) {
         (Some(_), Some(_)) => {
@@ -138,7 +135,7 @@ fn cast_map_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CastMap`: a row of the values by ascending keys; of a sparse map, at the positions that the keys are.
-pub(crate) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(crate) fn cast_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     /// The most elements that a sparse map becomes.
     const MOST: i64 = 1 << 28;
     let (keys, values) = map(call)?;

@@ -1,7 +1,9 @@
 //! Final steps of a model's scores: transforms, and the label of the best score.
 
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::Call;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
@@ -46,7 +48,7 @@ impl Transform {
     }
 
     /// Transforms scores, the classes or targets of one row being the last dimension.
-    pub(crate) fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub(crate) fn apply(self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self {
             Transform::None => on.identity(x),
             Transform::Softmax => on.softmax(x, -1),
@@ -58,7 +60,7 @@ impl Transform {
 }
 
 /// The softmax that ignores scores of 0.
-fn softmax_zero<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn softmax_zero(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let number = |value| on.scalar_like(x, value);
     let most = on.reduce_max(x, &[-1], true)?;
     let weights = on.exp(&on.sub(x, &most)?)?;
@@ -74,7 +76,7 @@ fn softmax_zero<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::
 /// Near a half its terms cancel, hence `f64`.
 ///
 /// Source: Winitzki: A handy approximation for the error function and its inverse (2008).
-fn probit<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn probit(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     const A: f64 = 0.147;
     math::widened(on, x, DataType::F64, |x| {
         let number = |value| on.scalar_like(x, value);
@@ -136,29 +138,29 @@ impl Labels {
     }
 
     /// The labels of classes by number, one beyond the last being no class.
-    pub(crate) fn gather<B: Ops + ?Sized>(&self, on: &B, classes: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub(crate) fn gather(&self, on: &Tracer, classes: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         on.gather(&on.constant(&self.table()?)?, classes, 0)
     }
 
     /// The label of the first class of the greatest score.
-    pub(crate) fn best<B: Ops + ?Sized>(&self, on: &B, scores: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub(crate) fn best(&self, on: &Tracer, scores: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let best = on.arg_max(scores, -1, false)?;
         self.gather(on, &on.squeeze(&best, &[-1])?)
     }
 
     /// The label of the only class where `holds`, which has the scores' shape, and of none elsewhere.
-    pub(crate) fn only<B: Ops + ?Sized>(&self, on: &B, holds: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub(crate) fn only(&self, on: &Tracer, holds: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let class = on.sub(&on.host(&[], &[1i64])?, &math::to(on, holds, DataType::I64)?)?;
         self.gather(on, &on.squeeze(&class, &[-1])?)
     }
 }
 
 /// Two columns of one: of the other class, and of the positive one.
-pub(crate) fn pair<B: Ops + ?Sized>(
-    on: &B,
-    other: &B::Tensor,
-    positive: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(crate) fn pair(
+    on: &Tracer,
+    other: &TracedTensor,
+    positive: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     on.concat(&[other, positive], positive.rank() as i64 - 1)
 }
 

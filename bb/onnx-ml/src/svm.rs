@@ -3,8 +3,10 @@
 use super::linear::{numbers, rows};
 use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -61,12 +63,7 @@ impl Comparison {
     }
 
     /// Compares rows `x: [n, f]` with `vectors: [m, f]`, to `[n, m]`.
-    fn apply<B: Ops + ?Sized>(
-        self,
-        on: &B,
-        x: &B::Tensor,
-        vectors: &B::Tensor,
-    ) -> Result<B::Tensor, B::Error> {
+    fn apply(self, on: &Tracer, x: &TracedTensor, vectors: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         if let Kernel::Rbf = self.kernel {
             let distance = on.squared_distances(x, vectors)?;
             return on.exp(&on.mul(&distance, &on.scalar_like(x, -self.gamma)?)?);
@@ -89,13 +86,13 @@ impl Comparison {
 }
 
 /// Makes `count` rows of the numbers of an attribute.
-fn matrix<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn matrix(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     name: &str,
     count: usize,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let list = call.floats(name)?.unwrap_or_default();
     match list.len().checked_div(count) {
         Some(width) if width * count == list.len() => numbers(on, &[count, width], list, dtype),
@@ -115,7 +112,7 @@ fn svm_regressor_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SVMRegressor`.
-pub(crate) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn svm_regressor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = rows(on, call)?;
     let transform = Transform::named(call)?;
     let supports = call.int_or("n_supports", 0)?;
@@ -158,7 +155,7 @@ fn pair_count(of: usize) -> Dim {
 }
 
 /// `SVMClassifier`: votes between pairs of classes, or one linear function for each class.
-pub(crate) fn svm_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn svm_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = rows(on, call)?;
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;
@@ -192,7 +189,7 @@ pub(crate) fn svm_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let margins = margins(on, call, &kernels, &sizes)?;
     let winner = on.arg_max(&votes(on, &margins, sizes.len())?, -1, false)?;
     let label = labels.gather(on, &on.squeeze(&winner, &[-1])?)?;
-    let refs: Vec<&B::Tensor> = margins.iter().collect();
+    let refs: Vec<&TracedTensor> = margins.iter().collect();
     let scores = if !call.floats("prob_a")?.unwrap_or_default().is_empty() {
         probabilities(on, call, &margins, sizes.len())?
     } else if let [margin] = refs.as_slice() {
@@ -210,12 +207,12 @@ fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// For each pair of classes, by how much the first wins: `[n, 1]` each.
-fn margins<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    kernels: &B::Tensor,
+fn margins(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    kernels: &TracedTensor,
     sizes: &[usize],
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let coefficients = call.floats("coefficients")?.unwrap_or_default();
     let total: usize = sizes.iter().sum();
     let starts: Vec<usize> = sizes
@@ -225,7 +222,7 @@ fn margins<B: Ops + ?Sized>(
             Some(*start - n)
         })
         .collect();
-    let part = |row: usize, class: usize| -> Result<B::Tensor, B::Error> {
+    let part = |row: usize, class: usize| -> Result<TracedTensor, TraceStop> {
         let (start, size) = (starts.get(class).copied().unwrap_or(0), sizes.get(class).copied().unwrap_or(0));
         let from = row * total + start;
         let weights = coefficients.get(from..from + size).ok_or_else(|| {
@@ -243,8 +240,8 @@ fn margins<B: Ops + ?Sized>(
 }
 
 /// How many pairs each class wins: `[n, classes]`.
-fn votes<B: Ops + ?Sized>(on: &B, margins: &[B::Tensor], classes: usize) -> Result<B::Tensor, B::Error> {
-    let mut columns: Vec<Option<B::Tensor>> = vec![None; classes];
+fn votes(on: &Tracer, margins: &[TracedTensor], classes: usize) -> Result<TracedTensor, TraceStop> {
+    let mut columns: Vec<Option<TracedTensor>> = vec![None; classes];
     for (margin, (i, j)) in margins.iter().zip(pairs(classes)) {
         let won = on.greater(margin, &on.scalar_like(margin, 0.0)?)?;
         for (class, votes) in
@@ -265,13 +262,13 @@ fn votes<B: Ops + ?Sized>(on: &B, margins: &[B::Tensor], classes: usize) -> Resu
 ///
 /// Source: Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling (2004), as LIBSVM
 /// iterates it; a row that has converged stays as it is.
-fn probabilities<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    margins: &[B::Tensor],
+fn probabilities(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    margins: &[TracedTensor],
     classes: usize,
-) -> Result<B::Tensor, B::Error> {
-    let slopes = |name| -> Result<Vec<f64>, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
+    let slopes = |name| -> Result<Vec<f64>, TraceStop> {
         let list = call.floats(name)?.unwrap_or_default();
         if list.len() != margins.len() {
             let problem = format!("has {} numbers for {} pairs", list.len(), margins.len());
@@ -280,9 +277,9 @@ fn probabilities<B: Ops + ?Sized>(
         Ok(list.iter().copied().map(f64::from).collect())
     };
     let (a, b) = (slopes("prob_a")?, slopes("prob_b")?);
-    let refs: Vec<&B::Tensor> = margins.iter().collect();
+    let refs: Vec<&TracedTensor> = margins.iter().collect();
     let scores = on.concat(&refs, 1)?;
-    let parameters = |list: &[f64]| -> Result<B::Tensor, B::Error> {
+    let parameters = |list: &[f64]| -> Result<TracedTensor, TraceStop> {
         math::to(on, &on.host(&[list.len()], list)?, scores.dtype())
     };
     let value = on.add(&on.mul(&scores, &parameters(&a)?)?, &parameters(&b)?)?;

@@ -4,9 +4,10 @@
 //! whatever consists of operations that have derivatives is differentiated, and so is a gradient itself.
 
 use bb_core::Tensor;
-use bb_core::ext::Ops;
 use bb_core::gradient::differentiate;
 use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::inline;
@@ -131,7 +132,7 @@ fn gradient_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Gradient`.
-pub(crate) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gradient(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let Some(graph) = call.graph(DIFFERENTIATED)? else {
         let problem = "is no value of the graph that follows from `xs` and `zs` alone";
         return Err(call.wrong("y", problem).into());
@@ -143,7 +144,7 @@ pub(crate) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
         let mut outputs = inline(tracer, graph, traced, &|problem| call.wrong("y", problem))?.into_iter();
         outputs.next().ok_or_else(|| call.wrong("y", "is missing").into())
     })?;
-    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    let mut results: OpOutputs<TracedTensor> = OpOutputs::new();
     for (x, gradient) in inputs.iter().zip(gradients).take(count) {
         results.push(Some(match gradient {
             Some(gradient) => gradient,

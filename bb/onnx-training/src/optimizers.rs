@@ -2,8 +2,10 @@
 
 use bb_core::Error;
 use bb_core::error::NodePart;
-use bb_core::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions, Ops};
+use bb_core::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions};
 use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_onnx::shared::operators;
 
@@ -16,18 +18,18 @@ operators! {
 }
 
 /// One tensor to move, and what a rule knows of it.
-struct Moved<'a, B: Ops + ?Sized> {
-    x: &'a B::Tensor,
-    gradient: &'a B::Tensor,
+struct Moved<'a> {
+    x: &'a TracedTensor,
+    gradient: &'a TracedTensor,
     /// The averages or sums that the rule keeps, in order.
-    kept: Vec<&'a B::Tensor>,
-    rate: &'a B::Tensor,
-    count: &'a B::Tensor,
+    kept: Vec<&'a TracedTensor>,
+    rate: &'a TracedTensor,
+    count: &'a TracedTensor,
 }
 
-impl<B: Ops + ?Sized> Moved<'_, B> {
+impl Moved<'_> {
     /// Returns the state of the rule at `index`.
-    fn kept(&self, index: usize) -> Result<&B::Tensor, B::Error> {
+    fn kept(&self, index: usize) -> Result<&TracedTensor, TraceStop> {
         let got = self.kept.len();
         let missing = || bb_ir::Error::Arity { op: "optimizer", expected: "what the last update kept", got };
         Ok(*self.kept.get(index).ok_or_else(missing).map_err(Error::from)?)
@@ -36,11 +38,11 @@ impl<B: Ops + ?Sized> Moved<'_, B> {
 
 /// Applies `rule` to each tensor of a call whose operands are the rate, the count, all tensors, all gradients, and `kept`
 /// lists of what the rule keeps. A rule returns the moved tensor and what it keeps.
-fn optimize<B: Ops + ?Sized>(
-    call: &Call<'_, B::Tensor>,
+fn optimize(
+    call: &Call<'_, TracedTensor>,
     kept: usize,
-    rule: impl Fn(&Moved<'_, B>) -> Result<Vec<B::Tensor>, B::Error>,
-) -> OpResult<B> {
+    rule: impl Fn(&Moved<'_>) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> OpResult {
     let lists = 2 + kept;
     let tensors = call.len().saturating_sub(2);
     if tensors == 0 || !tensors.is_multiple_of(lists) {
@@ -48,14 +50,14 @@ fn optimize<B: Ops + ?Sized>(
         return Err(call.wrong(NodePart::other("the operands"), problem).into());
     }
     let count = tensors / lists;
-    let mut columns: Vec<Vec<B::Tensor>> = Vec::with_capacity(count);
+    let mut columns: Vec<Vec<TracedTensor>> = Vec::with_capacity(count);
     for at in 0..count {
         let operand = |list: usize| call.input(2 + list * count + at);
         let kept = (0..kept).map(|i| operand(2 + i)).collect::<Result<_, _>>()?;
         let (rate, updates) = (call.input(0)?, call.input(1)?);
         columns.push(rule(&Moved { x: operand(0)?, gradient: operand(1)?, kept, rate, count: updates })?);
     }
-    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    let mut results: OpOutputs<TracedTensor> = OpOutputs::new();
     for row in 0..=kept {
         results.extend(columns.iter().map(|column| column.get(row).cloned()));
     }
@@ -72,17 +74,17 @@ fn optimizer_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Adagrad`: steps shrink with the sum of squared gradients.
-pub(crate) fn adagrad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn adagrad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let options = AdagradOptions {
         decay: call.float_or("decay_factor", 0.0)?,
         epsilon: call.float_or("epsilon", 1e-6)?,
         penalty: call.float_or("norm_coefficient", 0.0)?,
     };
-    optimize::<B>(call, 1, |m| on.adagrad(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
+    optimize(call, 1, |m| on.adagrad(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
 }
 
 /// `Adam`: steps along an average of gradients, divided by the root of an average of their squares.
-pub(crate) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn adam(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let options = AdamOptions {
         decay: call.float_or("alpha", 0.9)?,
         decay_squares: call.float_or("beta", 0.999)?,
@@ -91,11 +93,11 @@ pub(crate) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
         penalty: call.float_or("norm_coefficient", 0.0)?,
         shrink: call.float_or("norm_coefficient_post", 0.0)?,
     };
-    optimize::<B>(call, 2, |m| on.adam(m.x, m.gradient, m.kept(0)?, m.kept(1)?, m.rate, m.count, options))
+    optimize(call, 2, |m| on.adam(m.x, m.gradient, m.kept(0)?, m.kept(1)?, m.rate, m.count, options))
 }
 
 /// `Momentum`, the standard one or Nesterov's.
-pub(crate) fn momentum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn momentum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let nesterov = match call.text_or("mode", "standard")? {
         "standard" => false,
         "nesterov" => true,
@@ -110,5 +112,5 @@ pub(crate) fn momentum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
         nesterov,
         penalty: call.float_or("norm_coefficient", 0.0)?,
     };
-    optimize::<B>(call, 1, |m| on.momentum(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
+    optimize(call, 1, |m| on.momentum(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
 }

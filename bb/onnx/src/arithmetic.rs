@@ -1,8 +1,9 @@
 //! Element-wise operators, comparisons, casts, constants, products.
 
 use super::rows::operators;
-use bb_core::ext::Ops;
 use bb_core::operator::{Call, OnnxValue, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Attribute;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -36,7 +37,7 @@ operators! {
 /// Declares operators that are one primitive of their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+); )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             Ok(one(on.$method($( call.input($index)? ),+)?))
         }
     )*};
@@ -62,10 +63,10 @@ direct! {
 }
 
 /// `Identity` of anything.
-pub(super) fn identity_of_items<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, OnnxValue<B::Tensor>>,
-) -> Result<OpOutputs<OnnxValue<B::Tensor>>, B::Error> {
+pub(super) fn identity_of_items(
+    on: &Tracer,
+    call: &Call<'_, OnnxValue<TracedTensor>>,
+) -> Result<OpOutputs<OnnxValue<TracedTensor>>, TraceStop> {
     Ok(one(match call.optional(0) {
         Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
         Some(other) => other.clone(),
@@ -76,7 +77,7 @@ pub(super) fn identity_of_items<B: Ops + ?Sized>(
 /// Declares two-operand operators as opsets below 7 have them, with the attributes `broadcast` and `axis`.
 macro_rules! legacy {
     ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             let b = legacy_operand(on, call)?;
             Ok(one(on.$method(call.input(0)?, &b)?))
         }
@@ -99,10 +100,7 @@ legacy! {
 /// Returns the second operand with its dimensions where `axis` puts them in the first operand's.
 ///
 /// Without `axis` they are the last ones, as in NumPy.
-pub(super) fn legacy_operand<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn legacy_operand(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     if !call.flag("broadcast", false)? || !call.has("axis") {
         return Ok(b.clone());
@@ -119,13 +117,13 @@ pub(super) fn legacy_operand<B: Ops + ?Sized>(
 }
 
 /// `Cast` from opset 6 on.
-pub(super) fn cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn cast(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;
     convert(on, call, to)
 }
 
 /// `Cast` of opset 1, whose `to` is a word.
-pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn cast_named(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let word = call.text("to")?.unwrap_or_default();
     let to = match word {
         "FLOAT" => DataType::F32,
@@ -151,11 +149,11 @@ fn cast_like_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CastLike`.
-pub(super) fn cast_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn cast_like(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     convert(on, call, call.input(1)?.dtype())
 }
 
-fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) -> OpResult<B> {
+fn convert(on: &Tracer, call: &Call<'_, TracedTensor>, to: DataType) -> OpResult {
     let word = call.text_or("round_mode", "up")?;
     let round = RoundMode::from_name(word).ok_or_else(|| {
         call.wrong("round_mode", format!("is `{word}`, expected `up`, `down` or `nearest`"))
@@ -164,7 +162,7 @@ fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) ->
 }
 
 /// `Constant`: exactly one attribute holds the value.
-pub(super) fn constant<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn constant(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let given = VALUES.iter().filter_map(|name| Some((*name, call.attribute(name)?)));
     let mut values = given.filter_map(|(name, value)| held(name, value));
     match (values.next(), values.next()) {

@@ -3,8 +3,10 @@
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{Reach, attend, excluding, reached};
-use bb_core::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
+use bb_core::ext::{AttentionOptions, Border, Extent, RotateOptions, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -18,12 +20,12 @@ operators! {
 }
 
 /// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
-fn heads<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
+fn heads(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
     name: &str,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let count = call.int_if_given(name)?;
     if x.rank() == 4 {
         return Ok(x.clone());
@@ -42,7 +44,7 @@ fn heads<B: Ops + ?Sized>(
 }
 
 /// Joins heads: `[b, h, s, d]` to `[b, s, h * d]`.
-fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn joined(on: &Tracer, y: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let y = on.transpose(y, &[0, 2, 1, 3])?;
     match on.extents(&y).as_slice() {
         [b, s, h, d] => on.reshape_to(&y, &[b.clone(), s.clone(), h.times(d)]),
@@ -106,7 +108,7 @@ fn attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Attention`.
-pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let q = heads(on, call, call.input(0)?, "q_num_heads")?;
     let (mut k, mut v) =
         (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
@@ -136,20 +138,20 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 }
 
 /// The bias that is added to the products.
-struct Mask<T> {
-    bias: Option<T>,
+struct Mask {
+    bias: Option<TracedTensor>,
     /// Whether minus infinity in the bias excludes a key, whatever its product is. Truth values exclude keys; an added number does
     /// not.
     excludes: bool,
 }
 
 /// Returns the mask, with minus infinity where keys are out of reach or padding.
-fn mask<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    q: &B::Tensor,
-    k: &B::Tensor,
-) -> Result<Mask<B::Tensor>, B::Error> {
+fn mask(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    q: &TracedTensor,
+    k: &TracedTensor,
+) -> Result<Mask, TraceStop> {
     let bound = |name| -> Result<Option<i64>, Error> { Ok(Some(call.int_or(name, -1)?).filter(|&w| w >= 0)) };
     let mut reach = Reach { left: bound("left_window_size")?, right: bound("right_window_size")? };
     if call.flag("is_causal", false)? {
@@ -193,7 +195,7 @@ fn mask<B: Ops + ?Sized>(
 }
 
 /// A mask for fewer keys than there are masks the others.
-fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn lengthened(on: &Tracer, mask: &TracedTensor, k: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     if mask.rank() == 0 {
         return Ok(mask.clone());
     }
@@ -210,11 +212,11 @@ fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Resul
 }
 
 /// `RotaryEmbedding`.
-pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn rotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let input = call.input(0)?;
     let x = heads(on, call, input, "num_heads")?;
     // The caches have no heads: [b, s, r / 2] gets a dimension for them.
-    let cache = |index| -> Result<B::Tensor, B::Error> {
+    let cache = |index| -> Result<TracedTensor, TraceStop> {
         let table = call.input(index)?;
         let chosen = match call.optional(3) {
             Some(ids) => on.gather(table, ids, 0)?,

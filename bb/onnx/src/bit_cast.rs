@@ -1,8 +1,9 @@
 //! `BitCast`: the same bits as another type.
 
 use super::rows::operators;
-use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 
@@ -18,7 +19,7 @@ fn bit_cast_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `BitCast`, between types with the same number of bits.
-pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn bit_cast(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;
     let from = x.dtype();

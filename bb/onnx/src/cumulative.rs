@@ -1,8 +1,10 @@
 //! Sums and products of all elements up to each.
 
 use super::rows::operators;
-use bb_core::ext::{Ops, cumulate};
+use bb_core::ext::cumulate;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 
 operators! {
     "" {
@@ -12,19 +14,19 @@ operators! {
 }
 
 /// `CumSum`.
-pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn cum_sum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (axis, [exclusive, reverse]) = (axis(on, call)?, flags(call)?);
     Ok(one(on.cum_sum(call.input(0)?, axis, exclusive, reverse)?))
 }
 
 /// `CumProd`.
-pub(super) fn cum_prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn cum_prod(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (axis, flags) = (axis(on, call)?, flags(call)?);
     Ok(one(cumulate::cumulative(on, call.input(0)?, axis, flags, 1.0, |a, b| on.mul(a, b))?))
 }
 
 /// Reads the axis, an input.
-fn axis<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<i64, B::Error> {
+fn axis(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<i64, TraceStop> {
     let axes = on.ints(call.input(1)?)?;
     match axes.as_slice() {
         &[axis] => Ok(axis),

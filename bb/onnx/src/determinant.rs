@@ -2,8 +2,10 @@
 
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, counted, math};
+use bb_core::ext::{counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -20,7 +22,7 @@ fn det_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Det`, of the last two dimensions.
-pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn det(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let [batch @ .., rows, columns] = x.shape() else {
         return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
@@ -45,11 +47,11 @@ pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 
 /// Returns the greatest element of the first column of `x: [..., order, order]`, with the sign change of swapping its row with
 /// the first one, `[..., 1, 1]`; and the remainder of the other rows after their first elements are eliminated.
-fn eliminated<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn eliminated(
+    on: &Tracer,
+    x: &TracedTensor,
     order: usize,
-) -> Result<(B::Tensor, B::Tensor), B::Error> {
+) -> Result<(TracedTensor, TracedTensor), TraceStop> {
     let (last, end) = ([-1], order as i64);
     let (zero, one) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 1.0)?);
     let rows = counted(on, &[order, 1], 1)?;
@@ -66,11 +68,11 @@ fn eliminated<B: Ops + ?Sized>(
     let signed = on.r#where(&on.equal(&greatest, &greatest)?, &signed, &greatest)?;
     // The first row takes the chosen one's place.
     let first = on.slice(x, &[0], &[1], &[-2], &[])?;
-    let below = |t: &B::Tensor| on.slice(t, &[1], &[end], &[-2], &[]);
+    let below = |t: &TracedTensor| on.slice(t, &[1], &[end], &[-2], &[]);
     let others = on.r#where(&below(&chosen)?, &first, &below(x)?)?;
     let divisor = on.r#where(&on.equal(&pivot, &zero)?, &one, &pivot)?;
     let factors = on.div(&on.slice(&others, &[0], &[1], &last, &[])?, &divisor)?;
-    let right = |t: &B::Tensor| on.slice(t, &[1], &[end], &last, &[]);
+    let right = |t: &TracedTensor| on.slice(t, &[1], &[end], &last, &[]);
     let rest = on.sub(&right(&others)?, &on.mul(&factors, &right(&row)?)?)?;
     Ok((signed, rest))
 }

@@ -8,8 +8,10 @@ use super::movement;
 use super::rows::operators;
 use super::served::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops, math};
+use bb_core::ext::{Extent, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -34,34 +36,34 @@ operators! {
 }
 
 /// `Affine`: `alpha * x + beta`.
-pub(super) fn affine<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn affine(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha", "beta"])?;
     let scaled = math::times(on, call.input(0)?, call.float_or("alpha", 1.0)?)?;
     Ok(one(math::plus(on, &scaled, call.float_or("beta", 0.0)?)?))
 }
 
 /// `Scale`.
-pub(super) fn scale<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn scale(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["scale"])?;
     Ok(one(math::times(on, call.input(0)?, call.float_or("scale", 1.0)?)?))
 }
 
 /// `ScaledTanh`: `alpha * tanh(beta * x)`.
-pub(super) fn scaled_tanh<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn scaled_tanh(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha", "beta"])?;
     let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
     Ok(one(math::times(on, &on.tanh(&math::times(on, call.input(0)?, beta)?)?, alpha)?))
 }
 
 /// `ParametricSoftplus`: `alpha * ln(exp(beta * x) + 1)`.
-pub(super) fn parametric_softplus<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn parametric_softplus(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha", "beta"])?;
     let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
     Ok(one(math::times(on, &on.softplus(&math::times(on, call.input(0)?, beta)?)?, alpha)?))
 }
 
 /// `ImageScaler`: multiplies all pixels by a factor and adds a bias to each channel.
-pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn image_scaler(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["bias", "scale"])?;
     let x = call.input(0)?;
     let y = math::times(on, x, call.float_or("scale", 1.0)?)?;
@@ -97,7 +99,7 @@ fn crop_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Crop`: without borders, or a part of the given size behind the borders at the left and the top.
-pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn crop(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["border", "scale"])?;
     let x = call.input(0)?;
     let extents = on.extents(x);
@@ -147,20 +149,20 @@ fn dynamic_slice_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DynamicSlice`: an early `Slice` whose bounds are operands.
-pub(super) fn dynamic_slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn dynamic_slice(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     movement::slice(on, call)
 }
 
 /// `MemcpyFromHost` and `MemcpyToHost`, which ONNX Runtime puts between devices.
-pub(super) fn copy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn copy(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.identity(call.input(0)?)?))
 }
 
 /// The extents that `GivenTensorFill` and `ConstantFill` fill: the attribute's, the operand's, or the ones that the operand
 /// holds as elements; then `extra_shape`.
-fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Extent>, B::Error> {
+fn filled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Extent>, TraceStop> {
     let mut shape = match call.optional(0) {
         Some(x) if call.flag("input_as_shape", false)? => on.extents_of(x)?,
         Some(x) => on.extents(x).into_vec(),
@@ -184,7 +186,7 @@ fn given_tensor_fill_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GivenTensorFill`: the elements are an attribute.
-pub(super) fn given_tensor_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn given_tensor_fill(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["extra_shape", "input_as_shape", "shape", "values"])?;
     let shape = filled(on, call)?;
     let values = call.floats("values")?.unwrap_or_default();
@@ -215,7 +217,7 @@ fn constant_fill_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConstantFill`: all elements are one number.
-pub(super) fn constant_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn constant_fill(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["dtype", "extra_shape", "input_as_shape", "shape", "value"])?;
     let shape = filled(on, call)?;
     let dtype = call.dtype("dtype")?.unwrap_or(DataType::F32);

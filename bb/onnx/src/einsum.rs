@@ -5,8 +5,10 @@
 
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops, math};
+use bb_core::ext::{Extent, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::infer::{Equation, Label};
@@ -18,8 +20,8 @@ operators! {
 }
 
 /// A tensor and the labels of its dimensions, which differ.
-struct Labelled<T> {
-    x: T,
+struct Labelled {
+    x: TracedTensor,
     labels: Vec<Label>,
 }
 
@@ -34,7 +36,7 @@ fn einsum_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Einsum`; halves are summed in `f32`, narrow integers in 32 bits.
-pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn einsum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let all = call.all()?;
     let ranks: Vec<usize> = all.iter().map(|x| x.rank()).collect();
     let equation = Equation::parse(call.text_or("equation", "")?, &ranks)
@@ -48,7 +50,7 @@ pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     };
     let labelled = |(x, labels)| Ok(Labelled { x: math::to(on, x, wide)?, labels });
     let operands: Vec<_> =
-        all.into_iter().zip(equation.operands).map(labelled).collect::<Result<_, B::Error>>()?;
+        all.into_iter().zip(equation.operands).map(labelled).collect::<Result<_, TraceStop>>()?;
     let output = equation.result;
     let mut operands = operands.into_iter().map(|o| diagonal(on, call, o)).collect::<Result<Vec<_>, _>>()?;
     let mut rest = operands.split_off(1).into_iter();
@@ -66,11 +68,7 @@ pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// Takes diagonals until no label occurs twice.
-fn diagonal<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    operand: Labelled<B::Tensor>,
-) -> Result<Labelled<B::Tensor>, B::Error> {
+fn diagonal(on: &Tracer, call: &Call<'_, TracedTensor>, operand: Labelled) -> Result<Labelled, TraceStop> {
     let Labelled { mut x, mut labels } = operand;
     while let Some((first, second)) = repeated(&labels) {
         let extent = |axis: usize| x.shape().get(axis).copied().unwrap_or(1);
@@ -99,11 +97,7 @@ fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
 }
 
 /// Sums over the dimensions whose labels are not kept.
-fn summed<B: Ops + ?Sized>(
-    on: &B,
-    operand: Labelled<B::Tensor>,
-    keep: impl Fn(&Label) -> bool,
-) -> Result<Labelled<B::Tensor>, B::Error> {
+fn summed(on: &Tracer, operand: Labelled, keep: impl Fn(&Label) -> bool) -> Result<Labelled, TraceStop> {
     let (kept, gone): (Vec<_>, Vec<_>) = operand.labels.iter().enumerate().partition(|(_, l)| keep(l));
     if gone.is_empty() {
         return Ok(operand);
@@ -114,11 +108,7 @@ fn summed<B: Ops + ?Sized>(
 }
 
 /// Transposes to the order of `labels`; labels that the tensor lacks become dimensions of extent 1.
-fn permuted<B: Ops + ?Sized>(
-    on: &B,
-    operand: &Labelled<B::Tensor>,
-    labels: &[Label],
-) -> Result<B::Tensor, B::Error> {
+fn permuted(on: &Tracer, operand: &Labelled, labels: &[Label]) -> Result<TracedTensor, TraceStop> {
     let perm: Vec<i64> = labels
         .iter()
         .filter_map(|label| operand.labels.iter().position(|l| l == label))
@@ -135,13 +125,13 @@ fn permuted<B: Ops + ?Sized>(
 }
 
 /// Multiplies two operands and sums over the labels that are not needed `later`.
-fn contract<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    a: Labelled<B::Tensor>,
-    b: Labelled<B::Tensor>,
+fn contract(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    a: Labelled,
+    b: Labelled,
     later: impl Fn(&Label) -> bool,
-) -> Result<Labelled<B::Tensor>, B::Error> {
+) -> Result<Labelled, TraceStop> {
     let a = summed(on, a, |label| later(label) || b.labels.contains(label))?;
     let b = summed(on, b, |label| later(label) || a.labels.contains(label))?;
     let a = broadcast(on, call, a, &b)?;
@@ -155,16 +145,13 @@ fn contract<B: Ops + ?Sized>(
         let x = on.mul(&permuted(on, &a, &labels)?, &permuted(on, &b, &labels)?)?;
         return Ok(Labelled { x, labels });
     }
-    let extents = |of: &Labelled<B::Tensor>, labels: &[Label]| -> Vec<Extent> {
+    let extents = |of: &Labelled, labels: &[Label]| -> Vec<Extent> {
         let all = on.extents(&of.x);
         let extent = |label| of.labels.iter().position(|l| l == label).and_then(|at| all.get(at));
         labels.iter().filter_map(extent).cloned().collect()
     };
     let (batches, rows, columns) = (extents(&a, &batch), extents(&a, &own_a), extents(&b, &own_b));
-    let matrix = |of: &Labelled<B::Tensor>,
-                  before: &[Label],
-                  after: &[Label]|
-     -> Result<B::Tensor, B::Error> {
+    let matrix = |of: &Labelled, before: &[Label], after: &[Label]| -> Result<TracedTensor, TraceStop> {
         let x = permuted(on, of, &[batch.as_slice(), before, after].concat())?;
         let size = |labels| {
             let extents = extents(of, labels);
@@ -183,12 +170,12 @@ fn contract<B: Ops + ?Sized>(
 }
 
 /// Enlarges dimensions of extent 1 to the extent of the other operand's dimension with the same label.
-fn broadcast<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    operand: Labelled<B::Tensor>,
-    other: &Labelled<B::Tensor>,
-) -> Result<Labelled<B::Tensor>, B::Error> {
+fn broadcast(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    operand: Labelled,
+    other: &Labelled,
+) -> Result<Labelled, TraceStop> {
     let (mut shape, wanted) = (on.extents(&operand.x), on.extents(&other.x));
     let mut grows = false;
     for (extent, label) in shape.iter_mut().zip(&operand.labels) {

@@ -4,8 +4,10 @@ use super::inline::inline;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::llm::split_scale;
-use bb_core::ext::{Ops, counted, math};
+use bb_core::ext::{counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::infer::rule::{NodeFacts, Types};
 
@@ -25,7 +27,7 @@ fn flex_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
-pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn flex_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
         return Err(call.wrong(NodePart::other("operands"), "of rank 4 are expected").into());
@@ -35,7 +37,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         let problem = format!("has {shared} heads, of which {heads} are no multiple");
         return Err(call.wrong(NodePart::Operand(1), problem).into());
     };
-    let repeated = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let repeated = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         if repeat == 1 {
             return Ok(x.clone());
         }
@@ -47,7 +49,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         false => 1.0 / (width as f64).sqrt(),
     };
     // Half of the factor on each side, as in the function that defines the operator in ONNX. Halves are computed in `f32`.
-    let scaled = |x: &B::Tensor, factor: f64| {
+    let scaled = |x: &TracedTensor, factor: f64| {
         let x = math::accumulated(on, x)?;
         on.mul(&x, &on.scalar_like(&x, factor)?)
     };
@@ -59,7 +61,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         (None, DataType::F64) => DataType::F64,
         (None, _) => DataType::F32,
     };
-    let changed = |x: B::Tensor, name: &str| -> Result<B::Tensor, B::Error> {
+    let changed = |x: TracedTensor, name: &str| -> Result<TracedTensor, TraceStop> {
         let Some(graph) = call.graph(name)? else { return Ok(x) };
         match inline(on, graph, &[x], &|problem| call.wrong(name, problem))?.as_slice() {
             [y] => math::to(on, y, wide),

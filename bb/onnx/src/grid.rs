@@ -3,8 +3,10 @@
 use super::rows::operators;
 use super::window::{conv_shape, filter_kernel, numbers};
 use bb_core::error::NodePart;
-use bb_core::ext::{DeformConvOptions, GridSampleOptions, Interpolation, Ops, SamplePadding, math};
+use bb_core::ext::{DeformConvOptions, GridSampleOptions, Interpolation, SamplePadding, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{NodeFacts, Types};
@@ -28,7 +30,7 @@ pub fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GridSample`: the modes had other names before opset 20.
-pub fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn grid_sample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let default = if call.opset() < 20 { "bilinear" } else { "linear" };
     let mode = call.word("mode", default, |op, text| match text {
         "bilinear" => Ok(Interpolation::Linear),
@@ -51,7 +53,7 @@ fn affine_grid_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `AffineGrid`: the positions of a grid, each turned by a matrix.
-pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn affine_grid(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let theta = call.input(0)?;
     let size = super::shape::sizes(on, call, 1)?;
     let (&[n, rows, columns], [_, _, dims @ ..]) = (theta.shape(), &size[..]) else {
@@ -100,7 +102,7 @@ fn deform_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DeformConv`: a convolution that reads the elements of each window at positions shifted by offsets.
-pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn deform_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let rank = x.rank().saturating_sub(2);
     let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);

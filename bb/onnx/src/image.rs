@@ -4,8 +4,10 @@ use super::rows::operators;
 use super::window::{Pooling, numbers};
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank;
-use bb_core::ext::{Border, Ops, math};
+use bb_core::ext::{Border, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
@@ -34,7 +36,7 @@ fn center_crop_pad_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CenterCropPad`: a negative padding crops.
-pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn center_crop_pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let wanted = super::shape::sizes(on, call, 1)?;
     let axes: Vec<usize> = match call.ints("axes")? {
@@ -84,7 +86,7 @@ fn col2im_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Col2Im`: each element of the image is the sum of the block elements that cover it, one axis at a time.
-pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn col2im(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
     let n = image.len();
@@ -143,7 +145,7 @@ fn max_unpool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MaxUnpool`: indices refer to the extents that the kernel gives; `output_shape` adds zeros after them.
-pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn max_unpool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;
     let n = kernel.len();

@@ -60,7 +60,7 @@ mod topics;
 mod window;
 
 pub use bb_core::operator::{
-    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, OPERATORS, OnnxValue,
-    OpOutputs, OpResult, Operator, TensorFunction,
+    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, ItemResult, OPERATORS,
+    OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
 };
 pub use topics::{lookup, operators};

@@ -3,8 +3,10 @@
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::MOST_STEPS;
-use bb_core::ext::{ConvOptions, Ops, math};
+use bb_core::ext::{ConvOptions, math};
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -27,14 +29,14 @@ fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `CausalConvWithState`: convolves each channel with its own filter, over the past state and the sequence.
-pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let c = convolved(on, call, PLACES, call.input(0)?, call.optional(3), 1)?;
     let state = c.state(on, c.steps)?;
     Ok(smallvec![Some(c.y), Some(state)])
 }
 
 /// Returns the last of the past states.
-pub fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
+pub fn latest(on: &Tracer, past: &TracedTensor, window: usize) -> Result<TracedTensor, TraceStop> {
     match window as i64 {
         0 => Ok(past.clone()),
         window => on.squeeze(&on.slice(past, &[window - 1], &[window], &[0], &[])?, &[0]),
@@ -42,12 +44,12 @@ pub fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Resul
 }
 
 /// The states behind the last `steps`; zeros where there were fewer steps than states.
-pub fn windowed<B: Ops + ?Sized>(
-    on: &B,
+pub fn windowed(
+    on: &Tracer,
     window: usize,
     steps: usize,
-    state: impl Fn(usize) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    state: impl Fn(usize) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let last = state(steps)?;
     if window == 0 {
         return Ok(last);
@@ -56,26 +58,26 @@ pub fn windowed<B: Ops + ?Sized>(
         Some(step @ 1..) => state(step),
         _ => on.zeros_like(&last, None),
     };
-    let slots: Vec<B::Tensor> =
-        (0..window).map(|at| on.unsqueeze(&slot(at)?, &[0])).collect::<Result<_, B::Error>>()?;
+    let slots: Vec<TracedTensor> =
+        (0..window).map(|at| on.unsqueeze(&slot(at)?, &[0])).collect::<Result<_, TraceStop>>()?;
     on.concat(&slots.iter().collect::<Vec<_>>(), 0)
 }
 
 /// A convolution over a past state and a sequence.
-pub struct Convolved<T> {
+pub struct Convolved {
     /// The result.
-    pub y: T,
+    pub y: TracedTensor,
     /// The past state, followed by the sequence.
-    all: T,
+    all: TracedTensor,
     /// The number of earlier elements that each step reads.
     before: usize,
     /// The number of steps of the sequence.
     pub steps: usize,
 }
 
-impl<T: Tensor> Convolved<T> {
+impl Convolved {
     /// Returns the state for the step after the first `steps` steps.
-    pub fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
+    pub fn state(&self, on: &Tracer, steps: usize) -> Result<TracedTensor, TraceStop> {
         on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
     }
 }
@@ -84,14 +86,14 @@ impl<T: Tensor> Convolved<T> {
 pub const PLACES: [usize; 2] = [2, 3];
 
 /// Convolves a sequence with its past state. `[bias, before_at]` are the positions of the bias and of the past state.
-pub fn convolved<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub fn convolved(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     [bias, before_at]: [usize; 2],
-    x: &B::Tensor,
-    past: Option<&B::Tensor>,
+    x: &TracedTensor,
+    past: Option<&TracedTensor>,
     dilation: i64,
-) -> Result<Convolved<B::Tensor>, B::Error> {
+) -> Result<Convolved, TraceStop> {
     let filters = call.input(1)?;
     let (&[batch, channels, steps], &[_, _, width]) = (x.shape(), filters.shape()) else {
         return Err(call
@@ -170,7 +172,7 @@ pub fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LinearAttention`.
-pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn linear_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     stepped(on, call, 0, Unread::Refused)
 }
 
@@ -184,12 +186,7 @@ pub enum Unread {
 }
 
 /// One step for each position, in `f32`.
-pub fn stepped<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    window: usize,
-    unread: Unread,
-) -> OpResult<B> {
+pub fn stepped(on: &Tracer, call: &Call<'_, TracedTensor>, window: usize, unread: Unread) -> OpResult {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },
@@ -232,7 +229,7 @@ pub fn stepped<B: Ops + ?Sized>(
     };
     let (keys, values) = (width(0, queries)?, width(2, heads)?);
     // Each step is `[1, batch, heads, …]`, rows of keys and columns of values.
-    let by_step = |index: usize, shape: [usize; 3]| -> Result<Vec<B::Tensor>, B::Error> {
+    let by_step = |index: usize, shape: [usize; 3]| -> Result<Vec<TracedTensor>, TraceStop> {
         let x = math::to(on, call.input(index)?, DataType::F32)?;
         let [a, b, c] = shape;
         let x = on.transpose(&on.reshape(&x, &[batch, steps, a, b, c])?, &[1, 0, 2, 3, 4])?;

@@ -2,8 +2,10 @@
 
 use super::rows::operators;
 use bb_core::ext::normalize::log_softmax_over;
-use bb_core::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, Reduction, math};
+use bb_core::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Reduction, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -17,7 +19,7 @@ operators! {
 }
 
 /// Reads the attribute `reduction`.
-fn reduction<B: Ops + ?Sized>(call: &Call<'_, B::Tensor>) -> Result<Reduction, Error> {
+fn reduction(call: &Call<'_, TracedTensor>) -> Result<Reduction, Error> {
     let name = call.text_or("reduction", "mean")?;
     Reduction::ALL
         .iter()
@@ -27,9 +29,9 @@ fn reduction<B: Ops + ?Sized>(call: &Call<'_, B::Tensor>) -> Result<Reduction, E
 }
 
 /// The loss of log-probabilities.
-fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn loss(on: &Tracer, call: &Call<'_, TracedTensor>, log: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let options = NegativeLogLikelihoodOptions {
-        reduction: reduction::<B>(call)?,
+        reduction: reduction(call)?,
         ignored: call.int_if_given("ignore_index")?,
     };
     on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
@@ -45,18 +47,16 @@ fn loss_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `NegativeLogLikelihoodLoss`.
-pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn negative_log_likelihood(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(loss(on, call, call.input(0)?)?))
 }
 
 /// `SoftmaxCrossEntropyLoss`, with the logarithms of the probabilities if requested.
-pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn softmax_cross_entropy(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if !call.wants(1) {
-        let options = CrossEntropyOptions {
-            reduction: reduction::<B>(call)?,
-            ignored: call.int_if_given("ignore_index")?,
-        };
+        let options =
+            CrossEntropyOptions { reduction: reduction(call)?, ignored: call.int_if_given("ignore_index")? };
         return Ok(one(on.cross_entropy(x, call.input(1)?, call.optional(2), options)?));
     }
     let wide = if x.dtype() == DataType::F64 { DataType::F64 } else { DataType::F32 };

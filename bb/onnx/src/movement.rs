@@ -1,8 +1,10 @@
 //! Operators that move elements and change none.
 
 use super::rows::operators;
-use bb_core::ext::{Extent, Ops};
+use bb_core::ext::Extent;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::infer::{self, Target};
@@ -21,7 +23,7 @@ operators! {
 }
 
 /// `Reshape`: 0 copies an extent unless `allowzero`; -1 is computed from the remaining elements.
-pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn reshape(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let to = call.extents(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
     let allow_zero = call.flag("allowzero", false)?;
@@ -45,23 +47,23 @@ pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `Transpose`: without `perm`, the dimensions are reversed.
-pub(super) fn transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn transpose(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.transpose(call.input(0)?, call.ints("perm")?.unwrap_or_default())?))
 }
 
 /// `Concat`: opset 1 has a default axis, 1.
-pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axis = if call.opset() < 4 { call.int_or("axis", 1)? } else { call.int("axis")? };
     Ok(one(on.concat(&call.all()?, axis)?))
 }
 
 /// `Gather`.
-pub(super) fn gather<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn gather(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gather(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
 /// `Slice`: attributes before opset 10, operands since.
-pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn slice(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let missing = |name| call.wrong(name, "is missing; the operator needs it");
     let starts = call.extents(on, "starts", 1)?.ok_or_else(|| missing("starts"))?;
     let ends = call.extents(on, "ends", 2)?.ok_or_else(|| missing("ends"))?;
@@ -71,7 +73,7 @@ pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// `Split`: sizes as an attribute, an operand, a number of parts, or by the number of results.
-pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn split(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 0)?;
     let sizes = match call.extents(on, "split", 1)? {
@@ -87,12 +89,12 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// Cuts an extent into equal parts; the last may be smaller.
-fn even_parts<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
+fn even_parts(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
     axis: i64,
-) -> Result<Vec<Extent>, B::Error> {
+) -> Result<Vec<Extent>, TraceStop> {
     let count = call.int_or("num_outputs", call.results() as i64)?;
     let parts = usize::try_from(count).ok().filter(|&n| n > 0 && n <= call.results().max(1));
     let parts = parts.ok_or_else(|| {
@@ -113,7 +115,7 @@ fn even_parts<B: Ops + ?Sized>(
 }
 
 /// `Squeeze`: axes as an attribute before opset 13, an operand since.
-pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn squeeze(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     match call.list(on, "axes", 1)? {
         // An empty operand squeezes nothing, whereas the primitive's empty list squeezes all, and so does an empty attribute, as in ONNX's
@@ -130,7 +132,7 @@ pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `Unsqueeze`: axes as an attribute before opset 13, an operand since.
-pub(super) fn unsqueeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn unsqueeze(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axes =
         call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;
     Ok(one(on.unsqueeze(call.input(0)?, &axes)?))

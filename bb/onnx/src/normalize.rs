@@ -4,8 +4,10 @@ use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
-use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
+use bb_core::ext::{LayerNormalizationOptions, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::{Dim, ValueType};
@@ -30,11 +32,11 @@ operators! {
 }
 
 /// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
-pub(super) fn channel_operand<B: Ops + ?Sized>(
-    on: &B,
-    v: &B::Tensor,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn channel_operand(
+    on: &Tracer,
+    v: &TracedTensor,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     per_channel(on, v, x.rank())
 }
 
@@ -45,12 +47,12 @@ fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
 }
 
 /// `Softmax` from opset 13 on.
-pub(super) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
 /// `Softmax` before opset 13: over all dimensions from `axis` on.
-pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn joint_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(match joint_axes(call, x)?.as_slice() {
         [axis] => on.softmax(x, *axis)?,
@@ -59,12 +61,12 @@ pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 }
 
 /// `LogSoftmax` from opset 13 on.
-pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.log_softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
 /// `LogSoftmax` before opset 13: over all dimensions from `axis` on.
-pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn joint_log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
 }
@@ -82,7 +84,7 @@ pub fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `LayerNormalization`, with the mean and the inverse deviation if requested.
-pub fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     let stash = stash(call)?;
@@ -107,22 +109,22 @@ fn stash<T>(call: &Call<'_, T>) -> Result<DataType, Error> {
 }
 
 /// Computes `f` in `f64` if `stash` says so. Every `f` computes in `f32` at least, which serves the narrower types.
-fn in_stash<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn in_stash(
+    on: &Tracer,
+    x: &TracedTensor,
     stash: DataType,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     if stash == DataType::F64 { math::widened(on, x, stash, f) } else { f(x) }
 }
 
 /// Converts an operand that is used with `x` to the type of `wide`, if that differs from the type of `x`.
-fn alike<B: Ops + ?Sized>(
-    on: &B,
-    operand: &B::Tensor,
-    x: &B::Tensor,
-    wide: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn alike(
+    on: &Tracer,
+    operand: &TracedTensor,
+    x: &TracedTensor,
+    wide: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
 }
 
@@ -132,7 +134,7 @@ fn rms_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `RMSNormalization`.
-pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn rms_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     let (x, scale) = (call.input(0)?, call.input(1)?);
     Ok(one(in_stash(on, x, stash(call)?, |wide| {
@@ -148,7 +150,7 @@ fn batch_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
-pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn batch_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (mean, variance) = (call.input(3)?, call.input(4)?);
     let (epsilon, momentum) = (call.float_or("epsilon", 1e-5)?, call.float_or("momentum", 0.9)?);
@@ -179,12 +181,12 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
     let now = on.squeeze(&now, &axes)?;
     let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
-    let moved = |old: &B::Tensor, new: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let moved = |old: &TracedTensor, new: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let share = on.mul(old, &on.scalar_like(old, momentum)?)?;
         let sum = on.add(&share, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)?;
         math::narrowed(on, sum, kept)
     };
-    let mut results: OpOutputs<B::Tensor> =
+    let mut results: OpOutputs<TracedTensor> =
         smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
     // Opsets below 14 also return the batch's own moments.
     let own = [math::narrowed(on, now, kept)?, math::narrowed(on, spread, kept)?];
@@ -193,14 +195,14 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `InstanceNormalization`: each channel of each entry by its own moments.
-pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn instance_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
     if x.rank() < 2 {
         let problem = format!("has rank {}, expected 2 or more: the batch and the channels first", x.rank());
         return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
-    let normalized = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let normalized = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let [scale, bias] = channel_operands(on, call, x)?;
         let options = LayerNormalizationOptions { axis: 2, epsilon };
         on.layer_normalization(x, &scale, Some(&bias), options)
@@ -213,11 +215,11 @@ pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
 }
 
 /// Operands 1 and 2, a number for each channel of `y`, with the dimensions of `y` from the channel on.
-fn channel_operands<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    y: &B::Tensor,
-) -> Result<[B::Tensor; 2], B::Error> {
+fn channel_operands(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    y: &TracedTensor,
+) -> Result<[TracedTensor; 2], TraceStop> {
     let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
     for (at, operand) in [(1, &scale), (2, &bias)] {
         if !on.broadcasts_to(operand, y) {
@@ -228,17 +230,17 @@ fn channel_operands<B: Ops + ?Sized>(
 }
 
 /// `y` scaled and shifted by one number for each channel, operands 1 and 2.
-fn scaled_and_shifted<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    y: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn scaled_and_shifted(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    y: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let [scale, bias] = channel_operands(on, call, y)?;
     on.add(&on.mul(y, &scale)?, &bias)
 }
 
 /// `GroupNormalization`: groups of channels by their own moments; before opset 21 also scaled by group.
-pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn group_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let groups = call.int("num_groups")?;
     let [n, c, rest @ ..] = x.shape() else {
@@ -263,17 +265,14 @@ pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `MeanVarianceNormalization`: by the moments over `axes`.
-pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
+pub(super) fn mean_variance_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
     // The operator's own epsilon, which no attribute sets.
     Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
 }
 
 /// `MeanVarianceNormalization` before opset 9, when it was experimental: each channel by itself, or all together.
-pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn mean_variance_by_channel(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     crate::served::only(call, &["across_channels", "normalize_variance"])?;
     let x = call.input(0)?;
     let together = call.flag("across_channels", false)?;
@@ -287,7 +286,7 @@ pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
 }
 
 /// `LpNormalization`: divides by the norm along `axis`; elements whose norm is 0 stay 0.
-pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn lp_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axis = [call.int_or("axis", -1)?];
     let p = call.int_or("p", 2)?;
     // Both sides of the quotient are scaled by the same factor, which keeps the norm in the range of the type.
@@ -302,7 +301,7 @@ pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `LRN`: divides by a power of the squares of neighbouring channels.
-pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn lrn(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let size = call.int("size")?;
     if !(1..1 << 31).contains(&size) {
@@ -319,7 +318,7 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 /// Sums each channel and its neighbours, `size` in all, fewer at the borders.
 ///
 /// Sums of 1, 2, 4, ... channels are computed from one another; the sums that add up to `size` are combined.
-fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Tensor, B::Error> {
+fn neighbours(on: &Tracer, x: &TracedTensor, size: i64) -> Result<TracedTensor, TraceStop> {
     let at = Axis::new(1, x.rank()).map_err(Error::from)?.get();
     let channels = x.shape().get(at).copied().unwrap_or(0) as i64;
     if x.shape().contains(&0) {
@@ -335,11 +334,11 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
         }
         on.full(&shape, 0.0, x.dtype())
     };
-    let part = |x: &B::Tensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[at as i64], &[]);
+    let part = |x: &TracedTensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[at as i64], &[]);
     let mut sums = on.concat(&[&zeros(before)?, x, &zeros(after)?], at as i64)?;
     let (mut many, mut extent) = (1, channels + size - 1);
     let mut covered = 0;
-    let mut total: Option<B::Tensor> = None;
+    let mut total: Option<TracedTensor> = None;
     loop {
         if size & many != 0 {
             let more = part(&sums, covered, covered + channels)?;
@@ -374,20 +373,20 @@ pub fn gemm_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Gemm`.
-pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_gemm(on, call)?))
 }
 
 /// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: a plain product is one
 /// operation, any other result is computed in `f32`.
-pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+pub fn plain_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     let dtype = call.input(0)?.dtype();
-    let wide = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let wide = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let alone = alpha == 1.0 && call.optional(2).is_none();
         if alone || x.dtype() != dtype { Ok(x.clone()) } else { math::accumulated(on, x) }
     };
-    let side = |index, transposed| -> Result<B::Tensor, B::Error> {
+    let side = |index, transposed| -> Result<TracedTensor, TraceStop> {
         let x = &wide(call.input(index)?)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
@@ -395,7 +394,8 @@ pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result
         }
         if transposed { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
-    let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
+    let scaled =
+        |x: TracedTensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
     if math::is_half(dtype)
         && let Some(other) =
             [1, 2].into_iter().find(|&i| call.optional(i).is_some_and(|x| x.dtype() != dtype))
@@ -426,7 +426,7 @@ pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result
 }
 
 /// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.
-pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn hardmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if call.opset() >= 13 {
         return Ok(one(first_maximum(on, x, call.int_or("axis", -1)?)?));
@@ -437,7 +437,7 @@ pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(on.reshape(&first_maximum(on, &flat, 1)?, x.shape())?))
 }
 
-fn first_maximum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+fn first_maximum(on: &Tracer, x: &TracedTensor, axis: i64) -> Result<TracedTensor, TraceStop> {
     let at = on.arg_max(x, axis, false)?;
     let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let extent = x.shape().get(axis).copied().unwrap_or(0);

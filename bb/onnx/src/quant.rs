@@ -3,8 +3,10 @@
 use super::rows::operators;
 use super::window;
 use bb_core::ext::quant::{bounds, less_zero};
-use bb_core::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, math};
+use bb_core::ext::{ConvOptions, QLinearConvOptions, QuantizeLinearOptions, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
@@ -22,12 +24,12 @@ operators! {
 }
 
 /// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
-fn along<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn along(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
@@ -40,7 +42,7 @@ pub fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
-pub fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let declared = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
@@ -70,7 +72,7 @@ fn dequantize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DequantizeLinear`: `(x - zero) * scale`.
-pub fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn dequantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
         Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
@@ -86,7 +88,7 @@ fn dynamic_quantize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
-pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn dynamic_quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(on.dynamic_quantize_linear(call.input(0)?)?.into_iter().map(Some).collect())
 }
 
@@ -100,7 +102,7 @@ fn matmul_integer_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MatMulInteger`.
-pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn matmul_integer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.matmul_integer(call.input(0)?, call.input(1)?, call.optional(2), call.optional(3))?))
 }
 
@@ -109,7 +111,7 @@ fn qlinear_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearMatMul`.
-pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn qlinear_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (a, b) = (call.input(0)?, call.input(3)?);
     let (a_zero, b_zero) = (call.input(2)?, call.input(5)?);
     // Products of 8-bit integers are exact in `i32`, products of 8-bit floats in `f32`.
@@ -120,7 +122,7 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         on.matmul(&a, &less_zero(on, b, Some(b_zero), false, DataType::F32)?)?
     };
     // A single element is for the whole operand, and adds no dimension to a product of vectors.
-    let whole = |v: &B::Tensor| match v.shape().iter().all(|&extent| extent == 1) {
+    let whole = |v: &TracedTensor| match v.shape().iter().all(|&extent| extent == 1) {
         true => on.reshape(v, &[]),
         false => on.identity(v),
     };
@@ -135,17 +137,17 @@ fn qlinear_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `QLinearConv`.
-pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn qlinear_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
 }
 
 /// Convolves a quantised operand that replaces the call's first one.
-pub fn plain_qlinear_conv<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    let per_filter = |v: &B::Tensor, trailing: usize| -> Result<B::Tensor, B::Error> {
+pub fn plain_qlinear_conv(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
+    let per_filter = |v: &TracedTensor, trailing: usize| -> Result<TracedTensor, TraceStop> {
         if v.rank() == 0 || v.shape() == [1] {
             return on.reshape(v, &[]);
         }

@@ -6,8 +6,10 @@
 use super::rows::operators;
 use super::shape::number;
 use bb_core::error::NodePart;
-use bb_core::ext::{HostKernel, Mersenne, Ops, RandomNormalOptions, RandomUniformOptions, math};
+use bb_core::ext::{HostKernel, Mersenne, RandomNormalOptions, RandomUniformOptions, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
@@ -52,7 +54,7 @@ fn random_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `RandomUniform`.
-pub(super) fn uniform<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn uniform(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     uniform_of(on, call, &extents(call)?, DataType::F32)
 }
 
@@ -62,17 +64,12 @@ fn like_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `RandomUniformLike`.
-pub(super) fn uniform_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn uniform_like(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     uniform_of(on, call, x.shape(), x.dtype())
 }
 
-fn uniform_of<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    shape: &[usize],
-    default: DataType,
-) -> OpResult<B> {
+fn uniform_of(on: &Tracer, call: &Call<'_, TracedTensor>, shape: &[usize], default: DataType) -> OpResult {
     let options = RandomUniformOptions {
         low: call.float_or("low", 0.0)?,
         high: call.float_or("high", 1.0)?,
@@ -83,22 +80,17 @@ fn uniform_of<B: Ops + ?Sized>(
 }
 
 /// `RandomNormal`.
-pub(super) fn normal<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn normal(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     normal_of(on, call, &extents(call)?, DataType::F32)
 }
 
 /// `RandomNormalLike`.
-pub(super) fn normal_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn normal_like(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     normal_of(on, call, x.shape(), x.dtype())
 }
 
-fn normal_of<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    shape: &[usize],
-    default: DataType,
-) -> OpResult<B> {
+fn normal_of(on: &Tracer, call: &Call<'_, TracedTensor>, shape: &[usize], default: DataType) -> OpResult {
     let options = RandomNormalOptions {
         mean: call.float_or("mean", 0.0)?,
         scale: call.float_or("scale", 1.0)?,
@@ -124,13 +116,13 @@ draws! {
 }
 
 /// Draws on the host, weighted by the elements of an operand.
-fn drawn<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn drawn(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     [fresh, seeded]: &'static [HostKernel; 2],
     dtype: DataType,
     columns: Option<usize>,
-) -> OpResult<B> {
+) -> OpResult {
     let x = call.input(0)?;
     let seed = seed(call)?;
     let mut shape = bb_ir::Shape::from_slice(x.shape());
@@ -159,7 +151,7 @@ fn given(
 }
 
 /// `Bernoulli`: 1 with the probability that the operand gives.
-pub(super) fn bernoulli<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn bernoulli(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let dtype = call.dtype("dtype")?.unwrap_or(call.input(0)?.dtype());
     drawn(on, call, &BERNOULLI, dtype, None)
 }
@@ -178,7 +170,7 @@ fn multinomial_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Multinomial`: numbers of classes, drawn by logarithms of their weights.
-pub(super) fn multinomial<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn multinomial(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let count = call.int_or("sample_size", 1)?;
     let columns = usize::try_from(count).ok().filter(|&n| n < 1 << 28);
     let columns = columns.ok_or_else(|| call.wrong("sample_size", format!("is {count}")))?;
@@ -223,7 +215,7 @@ fn dropout_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Dropout`: at inference the operand itself, and a mask that keeps all elements.
-pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn dropout(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if call.opset() >= 12 {
         let seed = seed(call)?;
@@ -253,12 +245,7 @@ pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `Dropout` in training.
-fn dropped<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    ratio: f64,
-    seed: Option<i64>,
-) -> OpResult<B> {
+fn dropped(on: &Tracer, call: &Call<'_, TracedTensor>, ratio: f64, seed: Option<i64>) -> OpResult {
     let x = call.input(0)?;
     let options = RandomUniformOptions { seed, dtype: DataType::F64, ..Default::default() };
     let draws = on.random_uniform(x.shape(), options)?;

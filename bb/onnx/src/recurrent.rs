@@ -6,8 +6,10 @@ use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
-use bb_core::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
+use bb_core::ext::{Extent, GruOptions, LstmOptions, RnnOptions, math};
 use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -77,22 +79,22 @@ pub fn recurrent_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `RNN`.
-pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn rnn(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Rnn, false)
 }
 
 /// `GRU`.
-pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn gru(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? }, false)
 }
 
 /// `LSTM`.
-pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, false)
 }
 
 /// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
-pub fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantized_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
 
@@ -108,32 +110,29 @@ struct Extents {
 }
 
 /// The parameters of a direction, without its state and inputs.
-struct Cells<T> {
+struct Cells {
     /// The recurrence weights, `[h, gates * h]`.
-    weights: Weights<T>,
+    weights: Weights,
     /// The bias of the projected input.
-    bias: Option<T>,
+    bias: Option<TracedTensor>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
-    late_bias: Option<T>,
+    late_bias: Option<TracedTensor>,
     /// The weights of the cell state in the input, output and forget gates, `[3 * h]`.
-    peepholes: Option<T>,
+    peepholes: Option<TracedTensor>,
 }
 
 /// The matrix of a projection.
 #[derive(Debug)]
-enum Weights<T> {
+enum Weights {
     /// Of the type that steps compute in, `[k, n]`.
-    Plain(T),
+    Plain(TracedTensor),
     /// Integers, their scale, and their zero point. The other operand is quantised by its range.
-    Quantized { matrix: T, scale: T, zero: T },
+    Quantized { matrix: TracedTensor, scale: TracedTensor, zero: TracedTensor },
 }
 
-impl<T: Tensor> Weights<T> {
+impl Weights {
     /// Multiplies `x`, `[m, k]`, with the matrix.
-    fn project<B>(&self, on: &B, x: &T) -> Result<T, B::Error>
-    where
-        B: Ops<Tensor = T> + ?Sized,
-    {
+    fn project(&self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self {
             Weights::Plain(matrix) => on.matmul(x, matrix),
             Weights::Quantized { matrix, scale, zero } => {
@@ -144,12 +143,7 @@ impl<T: Tensor> Weights<T> {
 }
 
 /// Runs a cell over time in each direction, halves in `f32`.
-fn recurrent<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    kind: Kind,
-    quantized: bool,
-) -> OpResult<B> {
+fn recurrent(on: &Tracer, call: &Call<'_, TracedTensor>, kind: Kind, quantized: bool) -> OpResult {
     let dtype = call.input(0)?.dtype();
     let order = Order::of(call)?;
     let backwards = order.backwards().ok_or_else(|| {
@@ -170,10 +164,10 @@ fn recurrent<B: Ops + ?Sized>(
         let start = operands.start(kind, &e, at, batch_first)?;
         runs.push(operands.run(kind, &x, &e, at, own, start, backwards)?);
     }
-    let narrow = |x: &B::Tensor, perm: &[i64]| -> Result<B::Tensor, B::Error> {
+    let narrow = |x: &TracedTensor, perm: &[i64]| -> Result<TracedTensor, TraceStop> {
         math::to(on, &if batch_first { on.transpose(x, perm)? } else { x.clone() }, dtype)
     };
-    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    let mut results: OpOutputs<TracedTensor> = OpOutputs::new();
     results.push(if call.wants(0) {
         Some(narrow(&joined(on, runs.iter().map(|r| &r.outputs), 1)?, &[2, 0, 1, 3])?)
     } else {
@@ -190,13 +184,13 @@ fn recurrent<B: Ops + ?Sized>(
 }
 
 /// Joins the results of the directions along a new dimension at `axis`.
-fn joined<'t, B: Ops + ?Sized>(
-    on: &B,
-    parts: impl Iterator<Item = &'t B::Tensor>,
+fn joined<'t>(
+    on: &Tracer,
+    parts: impl Iterator<Item = &'t TracedTensor>,
     axis: i64,
-) -> Result<B::Tensor, B::Error>
+) -> Result<TracedTensor, TraceStop>
 where
-    B::Tensor: 't,
+    TracedTensor: 't,
 {
     let parts = parts.map(|part| on.unsqueeze(part, &[axis])).collect::<Result<Vec<_>, _>>()?;
     match parts.as_slice() {
@@ -206,12 +200,12 @@ where
 }
 
 /// Returns the operand at `index`, if it is given, after checking its extents.
-fn shaped<'a, B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'a, B::Tensor>,
+fn shaped<'a>(
+    on: &Tracer,
+    call: &Call<'a, TracedTensor>,
     index: usize,
     expected: &[Extent],
-) -> Result<Option<&'a B::Tensor>, Error> {
+) -> Result<Option<&'a TracedTensor>, Error> {
     let Some(x) = call.optional(index) else { return Ok(None) };
     let got = on.extents(x);
     if got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| a.equals(b)) {
@@ -224,18 +218,18 @@ fn shaped<'a, B: Ops + ?Sized>(
 }
 
 /// The operands of a call, one direction at a time.
-struct Operands<'a, B: Ops + ?Sized> {
-    on: &'a B,
-    call: &'a Call<'a, B::Tensor>,
+struct Operands<'a> {
+    on: &'a Tracer,
+    call: &'a Call<'a, TracedTensor>,
     /// The element type that steps compute in.
     wide: DataType,
     /// Whether the weights are integers.
     quantized: bool,
 }
 
-impl<B: Ops + ?Sized> Operands<'_, B> {
+impl Operands<'_> {
     /// Reads the extents, and checks the extents of the weights against them.
-    fn extents(&self, kind: Kind, x: &B::Tensor, directions: usize) -> Result<Extents, Error> {
+    fn extents(&self, kind: Kind, x: &TracedTensor, directions: usize) -> Result<Extents, Error> {
         let call = self.call;
         let extents = self.on.extents(x);
         let [steps, batch, input] = extents.as_slice() else {
@@ -257,23 +251,23 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         Ok(Extents { steps: steps.clone(), batch: batch.clone(), input, hidden, gates, directions })
     }
 
-    fn wide(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    fn wide(&self, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         math::to(self.on, x, self.wide)
     }
 
     /// The part of an operand for the direction `at`, without the dimension that counts directions.
-    fn raw(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+    fn raw(&self, x: &TracedTensor, at: usize, axis: i64) -> Result<TracedTensor, TraceStop> {
         let at = at as i64;
         self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])
     }
 
     /// The same, of the type that steps compute in.
-    fn part(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+    fn part(&self, x: &TracedTensor, at: usize, axis: i64) -> Result<TracedTensor, TraceStop> {
         self.wide(&self.raw(x, at, axis)?)
     }
 
     /// The weights that operand `index` has for the direction `at`.
-    fn weights(&self, index: usize, at: usize) -> Result<Weights<B::Tensor>, B::Error> {
+    fn weights(&self, index: usize, at: usize) -> Result<Weights, TraceStop> {
         let (on, call) = (self.on, self.call);
         if !self.quantized {
             return Ok(Weights::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
@@ -285,7 +279,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     }
 
     /// Reads the parameters of a direction.
-    fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells<B::Tensor>, B::Error> {
+    fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells, TraceStop> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
         let (mut bias, mut late_bias) = (None, None);
         if let Some(both) = shaped(on, call, 3, &[e.directions, 2 * rows].map(Extent::from))? {
@@ -315,7 +309,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         e: &Extents,
         at: usize,
         batch_first: bool,
-    ) -> Result<State<B::Tensor>, B::Error> {
+    ) -> Result<State<TracedTensor>, TraceStop> {
         let (shape, axis) = if batch_first {
             ([e.batch.clone(), e.directions.into(), e.hidden.into()], 1)
         } else {
@@ -334,13 +328,13 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     fn run(
         &self,
         kind: Kind,
-        x: &B::Tensor,
+        x: &TracedTensor,
         e: &Extents,
         at: usize,
         activations: &[Activation],
-        start: State<B::Tensor>,
+        start: State<TracedTensor>,
         backwards: bool,
-    ) -> Result<Run<B::Tensor>, B::Error> {
+    ) -> Result<Run<TracedTensor>, TraceStop> {
         let (on, call) = (self.on, self.call);
         let cells = self.cells(kind, e, at)?;
         let flat = on.reshape_to(x, &[e.batch.times(&e.steps), e.input.into()])?;
@@ -360,12 +354,12 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     fn row(
         &self,
         kind: Kind,
-        Steps { x, lengths, backwards }: Steps<'_, B::Tensor>,
-        cells: &Cells<B::Tensor>,
-        State { hidden, cell }: State<B::Tensor>,
+        Steps { x, lengths, backwards }: Steps<'_, TracedTensor>,
+        cells: &Cells,
+        State { hidden, cell }: State<TracedTensor>,
         activations: &[Activation],
         clip: Option<f64>,
-    ) -> Result<Run<B::Tensor>, B::Error> {
+    ) -> Result<Run<TracedTensor>, TraceStop> {
         let on = self.on;
         let (weights, scale, zero) = match &cells.weights {
             Weights::Plain(weights) => (weights, None, None),
@@ -396,7 +390,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         };
         let mut results = results.into_iter();
         let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else {
-            return bb_core::ext::fail::<B, _>(Error::Results {
+            return bb_core::ext::fail::<Tracer, _>(Error::Results {
                 op: self.call.op_type().to_owned(),
                 expected: 2,
                 got: 0,

@@ -2,9 +2,11 @@
 
 use super::attributes::Attributes;
 use super::rows::operators;
+use bb_core::ext::math;
 use bb_core::ext::normalize::in_range;
-use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer;
@@ -36,7 +38,7 @@ struct Reduced {
 }
 
 /// Reads the axes, `None` where nothing is reduced.
-fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option<Reduced>, B::Error> {
+fn reduced(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Option<Reduced>, TraceStop> {
     let axes = call.list(on, "axes", 1)?.unwrap_or_default();
     let (keepdims, noop) = (call.flag("keepdims", true)?, call.flag("noop_with_empty_axes", false)?);
     Ok((!axes.is_empty() || !noop).then_some(Reduced { axes, keepdims }))
@@ -47,7 +49,7 @@ fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option
 /// A reduction of no axes treats each element as a group of its own, so that the expressions before and after still apply.
 macro_rules! reductions {
     ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        pub(super) fn $name($on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             let $x = call.input(0)?;
             let r = reduced($on, call)?;
             let before = $before;
@@ -71,11 +73,11 @@ reductions! {
 }
 
 /// Applies a function of floats. Integers are converted to `f64`, and the results truncated.
-fn in_floats<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+fn in_floats(
+    on: &Tracer,
+    x: &TracedTensor,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
 }
 
@@ -86,7 +88,7 @@ fn reduce_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ReduceL2`; floats are scaled first, so that no square leaves the range of their type.
-pub(super) fn l2<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn l2(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let r = reduced(on, call)?;
     if !x.dtype().is_float() {
@@ -105,13 +107,13 @@ pub(super) fn l2<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResul
 }
 
 /// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
-pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn log_sum_exp(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
     Ok(one(in_floats(on, x, |x| log_sum_exp_along(on, x, &r))?))
 }
 
-fn log_sum_exp_along<B: Ops + ?Sized>(on: &B, x: &B::Tensor, r: &Reduced) -> Result<B::Tensor, B::Error> {
+fn log_sum_exp_along(on: &Tracer, x: &TracedTensor, r: &Reduced) -> Result<TracedTensor, TraceStop> {
     let most = on.reduce_max(x, &r.axes, true)?;
     // Infinities subtract from themselves to NaN; they need no shift.
     let zero = on.scalar_like(x, 0.0)?;
@@ -122,7 +124,7 @@ fn log_sum_exp_along<B: Ops + ?Sized>(on: &B, x: &B::Tensor, r: &Reduced) -> Res
 }
 
 /// Removes reduced dimensions, all if no axis is named.
-fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+fn without(on: &Tracer, y: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
     match axes {
         [] if y.rank() == 0 => on.identity(y),
         [] => on.squeeze(y, &(0..y.rank() as i64).collect::<Vec<_>>()),
@@ -131,7 +133,7 @@ fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Te
 }
 
 /// `ReduceProd`.
-pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn prod(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
     Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
@@ -142,7 +144,7 @@ fn along<'a, A: Attributes<'a>>(node: &A) -> Result<(i64, bool), A::Error> {
     Ok((node.int_or("axis", 0)?, node.flag("keepdims", true)?))
 }
 
-fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
+fn arg(on: &Tracer, call: &Call<'_, TracedTensor>, least: bool) -> OpResult {
     let (axis, keep) = along(call)?;
     let (x, last) = (call.input(0)?, call.flag("select_last_index", false)?);
     let at = if least { on.arg_min(x, axis, last)? } else { on.arg_max(x, axis, last)? };
@@ -158,11 +160,11 @@ fn arg_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ArgMax`.
-pub(super) fn arg_max<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn arg_max(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     arg(on, call, false)
 }
 
 /// `ArgMin`.
-pub(super) fn arg_min<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn arg_min(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     arg(on, call, true)
 }

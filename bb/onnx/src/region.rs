@@ -3,8 +3,10 @@
 use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::Error;
-use bb_core::ext::{Ops, RoiAlignOptions};
+use bb_core::ext::RoiAlignOptions;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 
 operators! {
@@ -29,7 +31,7 @@ fn roi_align_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `RoiAlign`: each bin is pooled from samples between the elements.
-pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn roi_align(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, rois, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let max = match call.text_or("mode", "avg")? {
         "avg" => false,
@@ -67,7 +69,7 @@ fn max_roi_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MaxRoiPool`: each bin's greatest element.
-pub(super) fn max_roi_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn max_roi_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, rois) = (call.input(0)?, call.input(1)?);
     let bins = match call.ints("pooled_shape")? {
         Some(&[rows, columns]) => {

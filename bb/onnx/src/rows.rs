@@ -72,11 +72,8 @@ macro_rules! __operators {
         };
 
         /// Returns a function of a row.
-        pub(crate) fn body<B: bb_core::ext::Ops + ?Sized>(
-            row: usize,
-            function: usize,
-        ) -> Option<bb_core::operator::Body<B>> {
-            let bodies: &[&[bb_core::operator::Body<B>]] = &[$( $(
+        pub(crate) fn body(row: usize, function: usize) -> Option<bb_core::operator::Body> {
+            let bodies: &[&[bb_core::operator::Body]] = &[$( $(
                 $crate::__row_bodies!([$($halves)?] $class($function $(; $step)?) $(, $other($newer $(; $newer_step)?))*),
             )* )*];
             bodies.get(row)?.get(function).copied()

@@ -4,8 +4,10 @@ use super::arithmetic::legacy_operand;
 use super::normalize::channel_operand;
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 
 operators! {
@@ -70,7 +72,7 @@ operators! {
 /// Declares operators that are one method of their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+ $(; $($kind:ident $attribute:literal = $default:expr),+)?); )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             Ok(one(on.$method($( call.input($index)? ),+ $($(, call.$kind($attribute, $default)?)+)?)?))
         }
     )*};
@@ -125,7 +127,7 @@ super::arithmetic::legacy! {
 /// Declares operators that combine any number of operands.
 macro_rules! variadic {
     ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             let mut result = call.input(0)?.clone();
             for i in 1..call.len() {
                 result = on.$method(&result, call.input(i)?)?;
@@ -141,9 +143,9 @@ variadic! {
 }
 
 /// `Sum`. More than two 16-bit floats are added up in `f32`.
-pub(super) fn sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn sum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let dtype = call.input(0)?.dtype();
-    let wide = |index: usize| -> Result<B::Tensor, B::Error> {
+    let wide = |index: usize| -> Result<TracedTensor, TraceStop> {
         let x = call.input(index)?;
         if call.len() > 2 && x.dtype() == dtype { math::accumulated(on, x) } else { Ok(x.clone()) }
     };
@@ -156,7 +158,7 @@ pub(super) fn sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 }
 
 /// `Mean`.
-pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn mean(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let total = sum(on, call)?;
     let Some(total) = total.into_iter().next().flatten() else {
         return Err(call.wrong(NodePart::other("operands"), "are missing").into());
@@ -165,7 +167,7 @@ pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `Erf`. ONNX defines it for integers, too.
-pub(super) fn erf<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn erf(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(if x.dtype().is_float() {
         on.erf(x)?
@@ -175,7 +177,7 @@ pub(super) fn erf<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 }
 
 /// `Gelu`.
-pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let tanh = match call.text_or("approximate", "none")? {
         "none" => false,
         "tanh" => true,
@@ -187,7 +189,7 @@ pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `Clip` before opset 11, whose bounds are attributes.
-pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn clip_by_attributes(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let bound = |name| call.has(name).then(|| on.scalar_like(x, call.float(name)?)).transpose();
     let (min, max) = (bound("min")?, bound("max")?);
@@ -195,14 +197,14 @@ pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
 }
 
 /// `Clip`.
-pub(super) fn clip<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn clip(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.clip(call.input(0)?, call.optional(1), call.optional(2))?))
 }
 
 /// `Celu`: `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
-pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn celu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let alpha = call.float_or("alpha", 1.0)?;
-    let f = |x: &B::Tensor| {
+    let f = |x: &TracedTensor| {
         let alpha = on.scalar_like(x, alpha)?;
         let curve = on.mul(&on.expm1(&on.div(x, &alpha)?)?, &alpha)?;
         on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &curve, x)
@@ -211,25 +213,25 @@ pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `Selu`: opset 1 has fewer digits of its constants.
-pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn selu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (alpha, gamma) =
         if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
     let (alpha, gamma) = (call.float_or("alpha", alpha)?, call.float_or("gamma", gamma)?);
-    let f = |x: &B::Tensor| on.mul(&on.elu(x, alpha)?, &on.scalar_like(x, gamma)?);
+    let f = |x: &TracedTensor| on.mul(&on.elu(x, alpha)?, &on.scalar_like(x, gamma)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
-pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let f = |x: &B::Tensor| on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?);
+pub(super) fn hard_swish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
+    let f = |x: &TracedTensor| on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `Mish`: `x * tanh(softplus(x))`, where the hyperbolic tangent is written with exponentials of `-|x|`, so that nothing
 /// cancels. For negative `x`, one exponential is a factor of the result. It is multiplied in as two factors, so that no
 /// digits are lost where it is less than the least normal number but the product is not.
-pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let f = |x: &B::Tensor| {
+pub(super) fn mish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
+    let f = |x: &TracedTensor| {
         let constant = |c| on.scalar_like(x, c);
         let size = on.abs(x)?;
         let e = on.exp(&on.neg(&size)?)?;
@@ -248,7 +250,7 @@ pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `PRelu`; before opset 7, a vector of slopes is one for each channel.
-pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn prelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let slope =
         if call.opset() < 7 { channel_operand(on, call.input(1)?, x)? } else { call.input(1)?.clone() };
@@ -257,7 +259,7 @@ pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// `Shrink`: 0 within `lambd`, `bias` nearer to it beyond.
-pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn shrink(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (lambda, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
     let dtype = x.dtype();
@@ -270,7 +272,7 @@ pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     Ok(one(math::widened(on, x, DataType::F64, |x| shrunk(on, x, lambda, bias))?))
 }
 
-fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Result<B::Tensor, B::Error> {
+fn shrunk(on: &Tracer, x: &TracedTensor, lambda: f64, bias: f64) -> Result<TracedTensor, TraceStop> {
     let bias = on.scalar_like(x, bias)?;
     let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
     let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
@@ -283,13 +285,13 @@ fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Res
 }
 
 /// `Softsign`: `x / (1 + |x|)`.
-pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let f = |x: &B::Tensor| on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?);
+pub(super) fn softsign(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
+    let f = |x: &TracedTensor| on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `SwiGLU`: the swish of one operand times the other.
-pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn swiglu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (gate, x) = (call.input(0)?, call.input(1)?);
     if gate.shape() != x.shape() {
         let problem = format!("has the extents {:?}, expected {:?}", x.shape(), gate.shape());
@@ -299,12 +301,12 @@ pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
-pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn thresholded_relu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.thresholded_relu(call.input(0)?, call.float_or("alpha", 1.0)?)?))
 }
 
 /// `BitShift`.
-pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn bit_shift(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let left = match call.text("direction")? {
         Some("LEFT") => true,
         Some("RIGHT") => false,

@@ -3,8 +3,9 @@
 use super::OnnxValue;
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::Ops;
-use bb_core::operator::{Call, OpOutputs, join, one, part, position};
+use bb_core::operator::{Call, ItemResult, join, one, part, position};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Backend, DataType, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, ValueType};
@@ -26,16 +27,10 @@ operators! {
     }
 }
 
-type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
-type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
+type ItemCall<'a> = Call<'a, OnnxValue<TracedTensor>>;
 
 /// Reads a position, an operand of one element, that may count from the end.
-fn position_of<B: Ops + ?Sized>(
-    on: &B,
-    call: &ItemCall<'_, B>,
-    index: usize,
-    positions: usize,
-) -> Result<usize, B::Error> {
+fn position_of(on: &Tracer, call: &ItemCall<'_>, index: usize, positions: usize) -> Result<usize, TraceStop> {
     Ok(position(call.op_type(), &on.ints(call.tensor(index)?)?, positions)?)
 }
 
@@ -44,7 +39,7 @@ fn empty_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SequenceEmpty`.
-pub(super) fn empty<B: Ops + ?Sized>(_on: &B, _call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn empty(_on: &Tracer, _call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Sequence(Vec::new())))
 }
 
@@ -59,7 +54,7 @@ fn construct_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SequenceConstruct`.
-pub(super) fn construct<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn construct(_on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Sequence(call.all()?.into_iter().cloned().collect())))
 }
 
@@ -68,7 +63,7 @@ fn length_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SequenceLength`.
-pub(super) fn length<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn length(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let length = call.sequence(0)?.len() as i64;
     Ok(one(OnnxValue::Tensor(on.constant(&TensorData::scalar(length))?)))
 }
@@ -78,7 +73,7 @@ fn at_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SequenceAt`.
-pub(super) fn at<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn at(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let items = call.sequence(0)?;
     let position = position_of(on, call, 1, items.len())?;
     Ok(items.get(position).cloned().into_iter().map(Some).collect())
@@ -101,7 +96,7 @@ fn insert_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SequenceInsert`: at the end where no position is given.
-pub(super) fn insert<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn insert(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let mut items = call.sequence(0)?.to_vec();
     let position = match call.optional(2) {
         // The end is one more position, which counting from the end does not reach.
@@ -114,7 +109,7 @@ pub(super) fn insert<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
 }
 
 /// `SequenceErase`: the last where no position is given.
-pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn erase(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let mut items = call.sequence(0)?.to_vec();
     let last =
         || items.len().checked_sub(1).ok_or_else(|| call.wrong(NodePart::other("the sequence"), "is empty"));
@@ -144,7 +139,7 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConcatFromSequence`: along an axis that there is, or along a new one.
-pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn concat(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Tensor(join(on, call, call.sequence(0)?)?)))
 }
 
@@ -182,7 +177,7 @@ fn split_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
-pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn split(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(part(on, call)?))
 }
 
@@ -192,7 +187,7 @@ fn optional_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Optional`: the given value, or an absent one.
-pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn optional(_on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(call.optional(0).cloned().unwrap_or(OnnxValue::Absent)))
 }
 
@@ -205,7 +200,7 @@ fn get_element_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `OptionalGetElement`.
-pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn get_element(_on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     match call.input(0)? {
         OnnxValue::Absent => Err(call.wrong(NodePart::other("the optional"), "holds nothing").into()),
         item => Ok(one(item.clone())),
@@ -217,7 +212,7 @@ fn has_element_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `OptionalHasElement`.
-pub(super) fn has_element<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+pub(super) fn has_element(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let there = !matches!(call.optional(0), None | Some(OnnxValue::Absent));
     let there = TensorData::bools(&[], &[there]).map_err(Error::from)?;
     Ok(one(OnnxValue::Tensor(on.constant(&there)?)))

@@ -2,8 +2,10 @@
 
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops, counted, math, product};
+use bb_core::ext::{Extent, counted, math, product};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -15,7 +17,7 @@ operators! {
 }
 
 /// `ReverseSequence`: reverses the first elements of each sequence; `sequence_lens` gives their number.
-pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn reverse_sequence(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let axis = |name: &str, default: i64| -> Result<usize, Error> {
         Ok(Axis::new(call.int_or(name, default)?, x.rank())?.get())
@@ -54,7 +56,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `TensorScatter`: writes the update into the cache at its positions. Dimensions before and behind the axis are merged into one each.
-pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn tensor_scatter(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (past, update) = (call.input(0)?, call.input(1)?);
     let axis = Axis::new(call.int_or("axis", -2)?, past.rank()).map_err(Error::from)?.get();
     let circular = match call.text_or("mode", "linear")? {
@@ -80,7 +82,7 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         }
         None => on.host(&[], &[0i64])?,
     };
-    let flat = |x: &B::Tensor, extents: &[Extent]| -> Result<B::Tensor, B::Error> {
+    let flat = |x: &TracedTensor, extents: &[Extent]| -> Result<TracedTensor, TraceStop> {
         let part = |from: usize, to: usize| product(extents.get(from..to).unwrap_or_default());
         let count = extents.get(axis).cloned().unwrap_or_else(|| Extent::from(1i64));
         on.reshape_to(x, &[batch.clone(), part(1, axis), count, part(axis + 1, extents.len())])

@@ -2,8 +2,10 @@
 
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, fourier, math};
+use bb_core::ext::{fourier, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
@@ -26,7 +28,7 @@ operators! {
 const MOST: i64 = 1 << 25;
 
 /// Reads the one integer that operand `index` holds.
-fn integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<i64, B::Error> {
+fn integer(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<i64, TraceStop> {
     match on.ints(call.input(index)?)?[..] {
         [value] => Ok(value),
         ref list => Err(call
@@ -36,11 +38,11 @@ fn integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) ->
 }
 
 /// Reads the one integer that operand `index` holds, if it is not left out.
-fn optional_integer<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn optional_integer(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
-) -> Result<Option<i64>, B::Error> {
+) -> Result<Option<i64>, TraceStop> {
     if call.optional(index).is_some() { integer(on, call, index).map(Some) } else { Ok(None) }
 }
 
@@ -110,7 +112,7 @@ fn dft_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DFT`: the axis is an attribute before opset 20, an operand since.
-pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn dft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
     parts(call, x, onesided, inverse)?;
@@ -156,7 +158,7 @@ fn stft_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `STFT`: the transforms of frames of a signal, each weighted by a window.
-pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn stft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let onesided = call.flag("onesided", true)?;
     // PyTorch writes a real signal without the dimension of real and imaginary parts, and ONNX Runtime takes it.
@@ -202,7 +204,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 /// Makes a window from a function of the cosine of each place's angle.
 ///
 /// The functions are 0 and 1 at the ends and in the middle, and no rounded neighbour of these: a cast to integers truncates.
-fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, of_cosine: fn(f64) -> f64) -> OpResult<B> {
+fn window(on: &Tracer, call: &Call<'_, TracedTensor>, of_cosine: fn(f64) -> f64) -> OpResult {
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
     let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
@@ -217,7 +219,7 @@ fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, of_cosine: fn(f64
 }
 
 /// Makes a tensor from numbers that the host computed.
-fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult<B> {
+fn made(on: &Tracer, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult {
     let wide = TensorData::new(shape, values).map_err(Error::from)?;
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
 }
@@ -227,17 +229,17 @@ fn window_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `HannWindow`.
-pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn hann_window(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     window(on, call, |c| (1.0 - c) / 2.0)
 }
 
 /// `HammingWindow`.
-pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn hamming_window(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     window(on, call, |c| (25.0 - 21.0 * c) / 46.0)
 }
 
 /// `BlackmanWindow`: `0.42 - 0.5 cos(a) + 0.08 cos(2 a)` as a product, by `cos(2 a) = 2 cos(a)^2 - 1`.
-pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn blackman_window(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     window(on, call, |c| (1.0 - c) * (0.34 - 0.16 * c))
 }
 
@@ -247,14 +249,14 @@ fn mel_weight_matrix_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MelWeightMatrix`: overlapping triangles over the frequencies, evenly spaced on the mel scale.
-pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn mel_weight_matrix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let bands = extent(call, "num_mel_bins", integer(on, call, 0)?, 0)?;
     let length = extent(call, "dft_length", integer(on, call, 1)?, 0)?;
     let rate = integer(on, call, 2)?;
     if rate < 1 {
         return Err(call.wrong("sample_rate", format!("is {rate}, expected a positive number")).into());
     }
-    let edge = |index: usize| -> Result<f64, B::Error> {
+    let edge = |index: usize| -> Result<f64, TraceStop> {
         Ok(2595.0 * (1.0 + super::shape::number(on, call.input(index)?)? / 700.0).log10())
     };
     let (lower, upper) = (edge(3)?, edge(4)?);

@@ -2,8 +2,10 @@
 
 use super::rows::operators;
 use bb_core::DataType;
-use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, TopKOptions};
+use bb_core::ext::{ScatterElementsOptions, ScatterReduction, TopKOptions};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 
@@ -27,7 +29,7 @@ fn top_k_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `TopK`: how many, an attribute before opset 10, an operand since.
-pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn top_k(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let k = if call.opset() < 10 {
         call.int("k")?
     } else {
@@ -45,7 +47,7 @@ pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// `ScatterElements`, and `Scatter`, its name before opset 11.
-pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn scatter_elements(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let options = ScatterElementsOptions {
         axis: call.int_or("axis", 0)?,
@@ -55,7 +57,7 @@ pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `ScatterND`.
-pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn scatter_nd(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let reduction = call.word("reduction", "none", ScatterReduction::of)?;
     Ok(one(on.scatter_nd(call.input(0)?, call.input(1)?, call.input(2)?, reduction)?))
 }

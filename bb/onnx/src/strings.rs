@@ -3,8 +3,10 @@
 use super::pattern::compiled;
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{HostKernel, Ops, bits};
+use bb_core::ext::{HostKernel, bits};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -75,7 +77,7 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `StringConcat`: each string followed by the other operand's.
-pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let shape = bb_ir::infer::broadcast("StringConcat", &[a.shape(), b.shape()]).map_err(Error::from)?;
     let params = [Param::Extents(shape.as_slice().into())];
@@ -94,7 +96,7 @@ static FULL_MATCH: HostKernel = HostKernel {
 };
 
 /// `RegexFullMatch`: whether all of a string matches a pattern, of the syntax of RE2.
-pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn regex_full_match(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let pattern = call.text("pattern")?.unwrap_or_default();
     let params = [Param::Text(pattern.into())];

@@ -2,7 +2,6 @@
 
 use crate::rows::Row;
 use bb_core::operator::{Body, FoundOperator, Operator};
-use bb_core::trace::Tracer;
 use bb_ir::infer::Rule;
 use bb_ir::opset::{self, domain_name};
 use std::sync::OnceLock;
@@ -96,7 +95,7 @@ impl Table {
     /// Returns the entry that plans use for an operator.
     pub fn find_for_plan(
         &'static self,
-        body: fn(FunctionPlace) -> Option<Body<Tracer>>,
+        body: fn(FunctionPlace) -> Option<Body>,
         (domain, name, opset): (&str, &str, i64),
     ) -> Option<FoundOperator> {
         let (entry, place) = self.entry(domain, name, opset)?;
@@ -138,7 +137,7 @@ fn versions(row: &Row) -> Vec<(i64, bool)> {
 
 /// Declares the table of a crate of its topics, each a module with `ROWS` and `body`.
 ///
-/// The macro defines `lookup`, which returns an operator and its function on any backend, and `find_for_plan` and `served`, which
+/// The macro defines `lookup`, which returns an operator and its function, and `find_for_plan` and `served`, which
 /// the crate's [`OperatorTable`](bb_core::operator::OperatorTable) names.
 #[doc(hidden)]
 #[macro_export]
@@ -147,22 +146,19 @@ macro_rules! __operator_table {
         static TABLE: $crate::shared::Table = $crate::shared::Table::new(&[$( $($topic)::+::ROWS ),+]);
 
         /// Returns a function of a row of a topic.
-        fn body<B: bb_core::ext::Ops + ?Sized>(
-            at: $crate::shared::FunctionPlace,
-        ) -> Option<bb_core::operator::Body<B>> {
-            let topics: &[fn(usize, usize) -> Option<bb_core::operator::Body<B>>] =
-                &[$( $($topic)::+::body::<B> ),+];
+        fn body(at: $crate::shared::FunctionPlace) -> Option<bb_core::operator::Body> {
+            let topics: &[fn(usize, usize) -> Option<bb_core::operator::Body>] = &[$( $($topic)::+::body ),+];
             topics.get(at.topic)?(at.row, at.function)
         }
 
         /// Returns the operator of this crate and its function for a model that imports `opset` of `domain`.
-        pub fn lookup<B: bb_core::ext::Ops + ?Sized>(
+        pub fn lookup(
             domain: &str,
             op_type: &str,
             opset: i64,
-        ) -> Option<(&'static bb_core::operator::Operator, bb_core::operator::Body<B>)> {
+        ) -> Option<(&'static bb_core::operator::Operator, bb_core::operator::Body)> {
             let (operator, place) = TABLE.find(domain, op_type, opset)?;
-            Some((operator, body::<B>(place)?))
+            Some((operator, body(place)?))
         }
 
         fn find_for_plan(domain: &str, op_type: &str, opset: i64) -> Option<bb_core::operator::FoundOperator> {

@@ -4,19 +4,22 @@
 //! The functions run node by node on all vectors, which contain every version of every operator.
 
 use super::{Vector, folder, item, read, stems};
-use bb::ext::Extended;
 use bb::ir::graph::{Attribute, Graph, Node, ValueId};
-use bb::onnx::{AttributeReads, Body, Call, Class, OnnxValue, OpOutputs, Operator, lookup, operators};
-use bb::{Backend, TensorData};
+use bb::onnx::{
+    AttributeReads, Body, Call, Class, ItemResult, OnnxValue, OpOutputs, Operator, lookup, operators,
+};
+use bb::trace::{TracedTensor, Tracer};
+use bb::{Backend, CompileOptions, Module, TensorData};
 use bb_ir::opset::{self, AttributeSchema};
 use bb_reference::Reference;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An attribute of many operators of opset 1 that tells which operands a kernel may overwrite. No function reads it.
 const HINT: &str = "consumed_inputs";
 
-type Tensor = <Reference as Backend>::Tensor;
-type Values = HashMap<ValueId, OnnxValue<Tensor>>;
+type Item = OnnxValue<TensorData>;
+type Values = HashMap<ValueId, Item>;
 
 /// The attributes that the functions read, for each version of an operator, with the default values that the functions
 /// use.
@@ -45,7 +48,7 @@ fn written(default: &Attribute) -> String {
 
 /// Runs a graph's nodes one after another. Nodes that cannot run here are left out, and so are nodes that read their
 /// results.
-fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &mut Seen) {
+fn run(graph: &Graph, values: &mut Values, seen: &mut Seen) {
     for node in &graph.nodes {
         let mut operands = Vec::new();
         for input in &node.inputs {
@@ -59,7 +62,7 @@ fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &
             continue;
         }
         let reads = AttributeReads::default();
-        let results = called(on, node, &operands, &reads).unwrap_or_default();
+        let results = called(node, &operands, &reads).unwrap_or_default();
         seen.add(node, reads);
         for (id, value) in node.outputs.iter().zip(results) {
             values.extend(id.zip(value));
@@ -68,49 +71,76 @@ fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &
 }
 
 /// Calls a node's function; `None` if there is none, if it fails, or if it does not take these operands.
-fn called(
-    on: &Extended<'_, Reference>,
-    node: &Node,
-    operands: &[Option<OnnxValue<Tensor>>],
-    reads: &AttributeReads,
-) -> Option<OpOutputs<OnnxValue<Tensor>>> {
-    let wrapped =
-        |results: OpOutputs<Tensor>| results.into_iter().map(|y| y.map(OnnxValue::Tensor)).collect();
-    let tensors = || -> Option<Vec<Option<Tensor>>> {
+fn called(node: &Node, operands: &[Option<Item>], reads: &AttributeReads) -> Option<OpOutputs<Item>> {
+    let tensors = || -> Option<Vec<Option<TensorData>>> {
         operands.iter().map(|x| x.as_ref().map_or(Some(None), |x| x.tensor().cloned().map(Some))).collect()
     };
-    match lookup::<Extended<'_, Reference>>(&node.domain, &node.op_type, node.opset)?.1 {
-        Body::Tensors(function) => {
-            function.call(on, &Call::noting(node, &tensors()?, reads)).ok().map(wrapped)
-        }
-        Body::Items(function, _) => function(on, &Call::noting(node, operands, reads)).ok(),
+    match lookup(&node.domain, &node.op_type, node.opset)?.1 {
         Body::ControlFlow(_) => None,
         Body::Host(function) => {
-            let on_host = |x: &Option<Tensor>| x.as_ref().map(|x| on.to_host(x).unwrap());
-            let operands: Vec<Option<TensorData>> = tensors()?.iter().map(on_host).collect();
-            let results = function(&Call::noting(node, &operands, reads)).ok()?;
-            Some(wrapped(results.iter().map(|y| y.as_ref().map(|y| on.constant(y).unwrap())).collect()))
+            let results = function(&Call::noting(node, &tensors()?, reads)).ok()?;
+            Some(results.into_iter().map(|y| y.map(OnnxValue::Tensor)).collect())
+        }
+        Body::Tensors(function) => {
+            tensors()?;
+            traced(operands, |on, operands| {
+                let tensor =
+                    |x: &Option<OnnxValue<TracedTensor>>| x.as_ref().and_then(|x| x.tensor().cloned());
+                let operands: Vec<Option<TracedTensor>> = operands.iter().map(tensor).collect();
+                let results = function.call(on, &Call::noting(node, &operands, reads))?;
+                Ok(results.into_iter().map(|y| y.map(OnnxValue::Tensor)).collect())
+            })
+        }
+        Body::Items(function, _) => {
+            traced(operands, |on, operands| function(on, &Call::noting(node, operands, reads)))
         }
     }
 }
 
+/// Traces a function of constants, and computes its results.
+fn traced(
+    operands: &[Option<Item>],
+    function: impl Fn(&Tracer, &[Option<OnnxValue<TracedTensor>>]) -> ItemResult,
+) -> Option<OpOutputs<Item>> {
+    // The results, each tensor by its number among the outputs of the graph.
+    let made = RefCell::new(OpOutputs::new());
+    let graph = bb::trace(&[], |on, _| {
+        let constant = |x: &Item| x.try_map(&mut |x: &TensorData| on.constant(x));
+        let operands: Vec<_> =
+            operands.iter().map(|x| x.as_ref().map(constant).transpose()).collect::<Result<_, _>>()?;
+        let mut outputs = Vec::new();
+        let mut number = |y: &TracedTensor| {
+            outputs.push(y.clone());
+            outputs.len() - 1
+        };
+        *made.borrow_mut() =
+            function(on, &operands)?.into_iter().map(|y| y.map(|y| y.map(&mut number))).collect();
+        outputs.iter().map(|y| on.identity(y)).collect()
+    });
+    let module = Module::from_graph(&graph.ok()?, &[], &[]).ok()?;
+    let program = Reference.compile(module, &CompileOptions::default()).ok()?;
+    let outputs = program.run(&Reference, &[]).ok()?;
+    let host = |at: &usize| Reference.to_host(&outputs[*at]).unwrap();
+    Some(made.take().into_iter().map(|y| y.map(|y| y.map(&mut |at: &usize| host(at)))).collect())
+}
+
 fn seen() -> Seen {
-    let (on, mut seen) = (Extended::new(&Reference, &[]), Seen::default());
+    let mut seen = Seen::default();
     for family in stems(&folder(), "pb") {
         for model in read(&family) {
             let Ok(Vector { module: Ok(module), inputs, .. }) = Vector::of(model) else { continue };
             let graph = module.graph();
             let mut values = Values::new();
             for (id, data) in &graph.constants {
-                values.insert(*id, OnnxValue::Tensor(on.constant(data).unwrap()));
+                values.insert(*id, OnnxValue::Tensor(data.clone()));
             }
             for &id in &graph.inputs {
                 let ty = &graph.values.get(id.index()).unwrap().ty;
                 if let Some(given) = item(&inputs, graph.name_of(id), ty) {
-                    values.insert(id, given.map(&mut |x: &TensorData| on.constant(x).unwrap()));
+                    values.insert(id, given.map(&mut |x: &TensorData| x.clone()));
                 }
             }
-            run(&on, graph, &mut values, &mut seen);
+            run(graph, &mut values, &mut seen);
         }
     }
     seen

@@ -165,19 +165,6 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         None
     }
 
-    /// Whether this is the tracer.
-    #[doc(hidden)]
-    const IS_TRACER: bool = false;
-
-    /// Finds the function of an operator in the tables that are linked, or among the operations of vendors.
-    ///
-    /// Only the tracer overrides this, because the functions of the tables run on the tracer. Any other backend finds
-    /// none.
-    #[doc(hidden)]
-    fn linked_operator(_domain: &str, _name: &str, _opset: i64) -> Option<crate::operator::Body<Self>> {
-        None
-    }
-
     /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
     ///
     /// # Errors

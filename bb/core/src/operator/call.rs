@@ -2,10 +2,11 @@
 
 use super::reads::AttributeReads;
 use super::{OnnxValue, SequenceStep, TensorFunction};
+use crate::Error;
 use crate::contract::check_value;
 use crate::error::NodePart;
 use crate::ext::{Extent, Ops};
-use crate::{Backend, Error};
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueType};
 use bb_ir::infer::ControlFlow;
 use bb_ir::{DataType, TensorData};
@@ -14,42 +15,34 @@ use smallvec::{SmallVec, smallvec};
 /// The results of an operator by position; `None` where one is not made.
 pub type OpOutputs<T> = SmallVec<[Option<T>; 2]>;
 
-/// The result of an ONNX function on the backend `B`.
-pub type OpResult<B> = Result<OpOutputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
+/// The result of the function of an operator.
+pub type OpResult = Result<OpOutputs<TracedTensor>, TraceStop>;
 
-/// An ONNX function on the backend `B`.
-pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> OpResult<B>;
+/// The function of an operator, which records calls on the tracer.
+pub type Function = fn(&Tracer, &Call<'_, TracedTensor>) -> OpResult;
 
 /// An ONNX function on host tensors.
 pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error>;
 
-/// An ONNX function on structures of tensors of the backend `B`.
-pub type ItemFunction<B> = fn(
-    &B,
-    &Call<'_, OnnxValue<<B as Backend>::Tensor>>,
-) -> Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+/// The result of a function of structures of tensors.
+pub type ItemResult = Result<OpOutputs<OnnxValue<TracedTensor>>, TraceStop>;
+
+/// The function of an operator on structures of tensors.
+pub type ItemFunction = fn(&Tracer, &Call<'_, OnnxValue<TracedTensor>>) -> ItemResult;
 
 /// The function of an operator, by the kind of its operands.
-#[derive(Debug)]
-pub enum Body<B: Backend + ?Sized> {
-    /// Tensors of the backend.
-    Tensors(TensorFunction<B>),
+#[derive(Debug, Clone, Copy)]
+pub enum Body {
+    /// Traced tensors.
+    Tensors(TensorFunction),
     /// Host tensors.
     Host(HostFunction),
     /// Structures of tensors. For a sequence that a plan passes on whole, the plan runs the step instead of the
     /// function.
-    Items(ItemFunction<B>, Option<SequenceStep>),
+    Items(ItemFunction, Option<SequenceStep>),
     /// None: the plan runs the operator's subgraphs.
     ControlFlow(ControlFlow),
 }
-
-impl<B: Backend + ?Sized> Clone for Body<B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Backend + ?Sized> Copy for Body<B> {}
 
 /// One call of an operator: the node and its operands.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! 16-bit floats in operators: a result is rounded once, however many steps its function takes.
 
 use super::{Call, Function, OpOutputs, OpResult};
-use crate::ext::{Ops, math};
+use crate::ext::math;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, DataType, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
@@ -18,40 +19,31 @@ pub enum Halves {
     Widened,
 }
 
-/// An ONNX function on tensors of a backend, and how it takes 16-bit floats.
-pub struct TensorFunction<B: Backend + ?Sized> {
-    run: Function<B>,
+/// The function of an operator on tensors, and how it takes 16-bit floats.
+#[derive(Clone, Copy)]
+pub struct TensorFunction {
+    run: Function,
     halves: Halves,
 }
 
-impl<B: Backend + ?Sized> Clone for TensorFunction<B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Backend + ?Sized> Copy for TensorFunction<B> {}
-
-impl<B: Backend + ?Sized> fmt::Debug for TensorFunction<B> {
+impl fmt::Debug for TensorFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TensorFunction").field("halves", &self.halves).finish_non_exhaustive()
     }
 }
 
-impl<B: Backend + ?Sized> TensorFunction<B> {
+impl TensorFunction {
     /// Pairs a function with its treatment of 16-bit floats.
-    pub const fn new(run: Function<B>, halves: Halves) -> Self {
+    pub const fn new(run: Function, halves: Halves) -> Self {
         TensorFunction { run, halves }
     }
-}
 
-impl<B: Ops + ?Sized> TensorFunction<B> {
     /// Calls the function.
     ///
     /// # Errors
     ///
     /// The function's own errors, and the backend's.
-    pub fn call(self, on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    pub fn call(self, on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
         match self.narrow(on, call) {
             Some(narrow) => self.widened(on, call, narrow),
             None => (self.run)(on, call),
@@ -61,7 +53,7 @@ impl<B: Ops + ?Sized> TensorFunction<B> {
     /// Returns the type of 16-bit floats that the operands have, if the function is not called with them.
     ///
     /// Operands of different float types have rules of their own, or are refused. The function sees them as they are.
-    fn narrow(self, on: &B, call: &Call<'_, B::Tensor>) -> Option<DataType> {
+    fn narrow(self, on: &Tracer, call: &Call<'_, TracedTensor>) -> Option<DataType> {
         if self.halves != Halves::Widened {
             return None;
         }
@@ -73,20 +65,20 @@ impl<B: Ops + ?Sized> TensorFunction<B> {
         (floats.all(|dtype| dtype == first) && on.types().has(DataType::F32)).then_some(first)
     }
 
-    fn widened(self, on: &B, call: &Call<'_, B::Tensor>, narrow: DataType) -> OpResult<B> {
-        let wide = |x: &B::Tensor| {
+    fn widened(self, on: &Tracer, call: &Call<'_, TracedTensor>, narrow: DataType) -> OpResult {
+        let wide = |x: &TracedTensor| {
             if x.dtype() == narrow { math::to(on, x, DataType::F32) } else { Ok(x.clone()) }
         };
-        let operands: SmallVec<[Option<B::Tensor>; 4]> = (0..call.len())
+        let operands: SmallVec<[Option<TracedTensor>; 4]> = (0..call.len())
             .map(|i| call.optional(i).map(wide).transpose())
-            .collect::<Result<_, B::Error>>()?;
+            .collect::<Result<_, TraceStop>>()?;
         let results = (self.run)(on, &call.with_operands(&operands))?;
-        let rounded = |(position, result): (usize, Option<B::Tensor>)| match result {
+        let rounded = |(position, result): (usize, Option<TracedTensor>)| match result {
             Some(y) if y.dtype() == DataType::F32 => {
                 math::narrowed(on, y, call.declared(position).unwrap_or(narrow)).map(Some)
             }
             other => Ok(other),
         };
-        results.into_iter().enumerate().map(rounded).collect::<Result<OpOutputs<_>, B::Error>>()
+        results.into_iter().enumerate().map(rounded).collect::<Result<OpOutputs<_>, TraceStop>>()
     }
 }

@@ -14,7 +14,7 @@ mod table;
 mod vendor;
 
 pub use crate::contract::OnnxValue;
-pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult, one};
+pub use call::{Body, Call, Function, HostFunction, ItemFunction, ItemResult, OpOutputs, OpResult, one};
 pub use halves::{Halves, TensorFunction};
 pub use missing::{OptionalDomain, advice, left_out, missing, unlinked, unlinked_for};
 pub use reads::AttributeReads;

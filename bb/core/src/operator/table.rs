@@ -1,7 +1,6 @@
 //! Tables of operators, and finding an operator in those that are linked.
 
 use super::{Body, Halves, vendor};
-use crate::trace::Tracer;
 use bb_ir::graph::Graph;
 use bb_ir::infer::{Operators, Rule};
 use bb_ir::op::OpSpec;
@@ -48,7 +47,7 @@ pub struct FoundOperator {
     /// The rule that infers the types of the results, if there is one.
     pub rule: Option<Rule>,
     /// The function, on the tracer.
-    pub body: Body<Tracer>,
+    pub body: Body,
 }
 
 /// A crate's operators.
@@ -79,7 +78,7 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<FoundOperator> {
     if let Some(found) = tables().find_map(|table| (table.find)(domain, name, opset)) {
         return Some(found);
     }
-    let (operator, body) = vendor::lookup::<Tracer>(domain, name, opset)?;
+    let (operator, body) = vendor::lookup(domain, name, opset)?;
     Some(FoundOperator { operator, rule: None, body })
 }
 

@@ -4,6 +4,7 @@ use super::{Body, Call, Class, Halves, OpResult, Operator, TensorFunction};
 use crate::Error;
 use crate::ext::vendor::{self, VendorOperation};
 use crate::ext::{Ops, vendor_families};
+use crate::trace::{TracedTensor, Tracer};
 use bb_ir::op::{Arity, Param, ParamKind, ParamSpec, RoundMode};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -47,10 +48,10 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, 
     Some((&entry.operator, entry.operation))
 }
 
-/// Finds the operator that a node of a model names, and its function on any backend.
-pub fn lookup<B: Ops + ?Sized>(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body<B>)> {
+/// Finds the operator that a node of a model names, and its function.
+pub fn lookup(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body)> {
     let (operator, _) = find(domain, name, opset)?;
-    Some((operator, Body::Tensors(TensorFunction::new(function::<B>, operator.halves))))
+    Some((operator, Body::Tensors(TensorFunction::new(function, operator.halves))))
 }
 
 /// Lists the operators of a domain.
@@ -59,7 +60,7 @@ pub(super) fn names(domain: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// Calls the operation that a node names.
-fn function<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+fn function(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let operation = vendor::find(call.domain(), call.op_type());
     let spec = operation.ok_or_else(|| Error::excluded("an operation of a vendor"))?.spec();
     let many = spec.inputs.last().is_some_and(|(_, arity)| *arity == Arity::Tensors);
@@ -73,7 +74,7 @@ fn function<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> 
         let has = if names.is_empty() { "has none".to_owned() } else { format!("has {}", names.join(", ")) };
         return Err(call.wrong(unknown, format!("is no parameter of the operation, which {has}")).into());
     }
-    let inputs: SmallVec<[Option<&B::Tensor>; 4]> = (0..call.len()).map(|i| call.optional(i)).collect();
+    let inputs: SmallVec<[Option<&TracedTensor>; 4]> = (0..call.len()).map(|i| call.optional(i)).collect();
     let params: Vec<Param<'_>> =
         spec.params.iter().map(|param| parameter(call, param)).collect::<Result<_, _>>()?;
     Ok(on.vendor(spec, &inputs, &params)?.into_iter().map(Some).collect())

@@ -4,7 +4,7 @@ use super::splice::splice;
 use crate::error::NodePart;
 use crate::error::{Missing, MissingList};
 use crate::operator::{self, Body, HostFunction, ItemFunction, SequenceStep, TensorFunction};
-use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
+use crate::trace::{Liveness, Table, TableIndex, indices};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
@@ -19,9 +19,9 @@ pub enum Code {
     /// No function, because nothing runs the node. It occurs only if a graph is inspected, not if it is planned.
     Missing,
     /// Calls an ONNX function.
-    Call(TensorFunction<Tracer>),
+    Call(TensorFunction),
     /// Calls an ONNX function on structures; runs the step instead if a sequence is passed on as it is.
-    Items(ItemFunction<Tracer>, Option<SequenceStep>),
+    Items(ItemFunction, Option<SequenceStep>),
     /// Calls an ONNX function on host tensors.
     Host(HostFunction),
     /// Continues with one of its branches.

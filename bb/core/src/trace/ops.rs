@@ -9,7 +9,7 @@ use super::{TracedTensor, Tracer};
 use crate::ext::VendorType;
 use crate::ext::vendor::{self, MadeOf};
 use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
-use crate::{Backend, Outputs, Tensor, operator};
+use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -81,12 +81,6 @@ impl Ops for Tracer {
         results: &[(DataType, Shape)],
     ) -> Result<Outputs<TracedTensor>, TraceStop> {
         Ok(self.record_host(body, inputs, params, results)?)
-    }
-
-    const IS_TRACER: bool = true;
-
-    fn linked_operator(domain: &str, name: &str, opset: i64) -> Option<operator::Body<Tracer>> {
-        operator::find(domain, name, opset).map(|found| found.body)
     }
 
     fn vendor(

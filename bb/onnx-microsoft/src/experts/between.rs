@@ -1,7 +1,8 @@
 //! The activation between the layers of an expert.
 
-use bb_core::ext::Ops;
 use bb_core::operator::Call;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 
 /// Between the layers of an expert.
@@ -77,7 +78,7 @@ impl Between {
     }
 
     /// Splits `[rows, 2 * size]` into a gate and the gated values.
-    fn cut<B: Ops + ?Sized>(&self, on: &B, x: &B::Tensor) -> Result<[B::Tensor; 2], B::Error> {
+    fn cut(&self, on: &Tracer, x: &TracedTensor) -> Result<[TracedTensor; 2], TraceStop> {
         let &[rows, width] = x.shape() else { return Ok([x.clone(), x.clone()]) };
         let half = (width / 2) as i64;
         if self.fusion == Fusion::Halves {
@@ -90,12 +91,12 @@ impl Between {
     }
 
     /// Computes the input of the second layer from the results of the first layer, and of the third if there is one.
-    pub(super) fn apply<B: Ops + ?Sized>(
+    pub(super) fn apply(
         &self,
-        on: &B,
-        first: &B::Tensor,
-        third: Option<&B::Tensor>,
-    ) -> Result<B::Tensor, B::Error> {
+        on: &Tracer,
+        first: &TracedTensor,
+        third: Option<&TracedTensor>,
+    ) -> Result<TracedTensor, TraceStop> {
         let [gate, linear] = match third {
             Some(third) => [first.clone(), third.clone()],
             None if self.gated() => self.cut(on, first)?,
@@ -105,7 +106,7 @@ impl Between {
             return on.mul(&self.alone(on, &gate)?, &linear);
         }
         let limit =
-            self.limit.map(|limit| Ok::<_, B::Error>([-limit, limit].map(|x| on.scalar_like(first, x))));
+            self.limit.map(|limit| Ok::<_, TraceStop>([-limit, limit].map(|x| on.scalar_like(first, x))));
         let (mut gate, mut linear, mut least) = (gate, linear, None);
         if let Some(limit) = limit.transpose()? {
             let [low, high] = limit;
@@ -127,7 +128,7 @@ impl Between {
     }
 
     /// Applies the activation to one operand.
-    fn alone<B: Ops + ?Sized>(&self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    fn alone(&self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self.activation {
             Activation::Relu => on.relu(x),
             Activation::Relu2 => {

@@ -3,8 +3,10 @@
 use super::biases;
 use super::layers::{Few, Layer};
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math, n_bits::unpacked};
+use bb_core::ext::{math, n_bits::unpacked};
 use bb_core::operator::Call;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 
 /// Reads how many bits a weight has.
@@ -18,14 +20,14 @@ pub(super) fn bits<T>(call: &Call<'_, T>, own: &'static str) -> Result<i64, Erro
 }
 
 /// Reads a layer of few bits: weights, scales and biases behind one another, and zero points.
-pub(super) fn few_bits<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(super) fn few_bits(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     [at, zeros_at]: [usize; 2],
     own: &'static str,
     experts: usize,
     inner: usize,
-) -> Result<Layer<B::Tensor>, B::Error> {
+) -> Result<Layer, TraceStop> {
     let bits = bits(call, own)?;
     let all = call.input(at)?;
     let row = inner.saturating_mul(bits as usize) / 8;
@@ -52,7 +54,7 @@ pub(super) fn few_bits<B: Ops + ?Sized>(
         return Err(call.wrong("block_size", format!("is {block}; rows have {inner} numbers")).into());
     }
     let (outer, blocks) = (elements / each, inner / block);
-    let shaped = |index: usize, expected: [usize; 3]| -> Result<Option<B::Tensor>, B::Error> {
+    let shaped = |index: usize, expected: [usize; 3]| -> Result<Option<TracedTensor>, TraceStop> {
         let Some(x) = call.optional(index) else { return Ok(None) };
         if x.shape().iter().product::<usize>() != expected.iter().product::<usize>() {
             let problem = format!("has the extents {:?}, expected {expected:?}", x.shape());

@@ -2,35 +2,37 @@
 
 use super::between::Between;
 use crate::plus;
-use bb_core::ext::{MatMulNBitsOptions, Ops, math, n_bits::unpacked};
+use bb_core::ext::{MatMulNBitsOptions, math, n_bits::unpacked};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 
 /// Numbers of few bits.
-pub(super) struct Few<T> {
+pub(super) struct Few {
     pub(super) bits: i64,
     pub(super) block: usize,
     /// `[experts, outer, blocks]`.
-    pub(super) scales: T,
+    pub(super) scales: TracedTensor,
     /// `[experts, outer, bytes]`, or of another type than bytes one for each scale.
-    pub(super) zeros: Option<T>,
+    pub(super) zeros: Option<TracedTensor>,
 }
 
 /// A layer of all experts.
-pub(super) struct Layer<T> {
+pub(super) struct Layer {
     /// `[experts, outer, inner]`, or bytes.
-    pub(super) weights: T,
+    pub(super) weights: TracedTensor,
     /// `[experts, outer]`.
-    pub(super) bias: Option<T>,
-    pub(super) few: Option<Few<T>>,
+    pub(super) bias: Option<TracedTensor>,
+    pub(super) few: Option<Few>,
     pub(super) inner: usize,
     pub(super) outer: usize,
 }
 
-impl<T: Tensor> Layer<T> {
+impl Layer {
     /// Applies the layer of one expert to `[rows, inner]`.
-    fn of_expert<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, x: &T, expert: usize) -> Result<T, B::Error> {
+    fn of_expert(&self, on: &Tracer, x: &TracedTensor, expert: usize) -> Result<TracedTensor, TraceStop> {
         let at = expert as i64;
-        let part = |all: &T| on.squeeze(&on.slice(all, &[at], &[at + 1], &[0], &[])?, &[0]);
+        let part = |all: &TracedTensor| on.squeeze(&on.slice(all, &[at], &[at + 1], &[0], &[])?, &[0]);
         let bias = self.bias.as_ref().map(part).transpose()?;
         let weights = part(&self.weights)?;
         let Some(few) = &self.few else { return on.linear(x, &weights, bias.as_ref()) };
@@ -48,8 +50,13 @@ impl<T: Tensor> Layer<T> {
     }
 
     /// Applies to each row of `[rows, inner]` the layer of its own expert.
-    fn of_rows<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, x: &T, experts: &T) -> Result<T, B::Error> {
-        let own = |all: &T| on.gather(all, experts, 0);
+    fn of_rows(
+        &self,
+        on: &Tracer,
+        x: &TracedTensor,
+        experts: &TracedTensor,
+    ) -> Result<TracedTensor, TraceStop> {
+        let own = |all: &TracedTensor| on.gather(all, experts, 0);
         let mut weights = own(&self.weights)?;
         if let Some(few) = &self.few {
             let rows = x.shape().first().copied().unwrap_or(0);
@@ -79,33 +86,33 @@ impl<T: Tensor> Layer<T> {
 }
 
 /// The layers of all experts, and the activation between them.
-pub(super) struct Experts<T> {
+pub(super) struct Experts {
     pub(super) count: usize,
-    pub(super) first: Layer<T>,
-    pub(super) second: Layer<T>,
-    pub(super) third: Option<Layer<T>>,
+    pub(super) first: Layer,
+    pub(super) second: Layer,
+    pub(super) third: Option<Layer>,
     pub(super) between: Between,
 }
 
-impl<T: Tensor> Experts<T> {
-    fn run<B: Ops<Tensor = T> + ?Sized>(
+impl Experts {
+    fn run(
         &self,
-        on: &B,
-        x: &T,
-        layer: impl Fn(&Layer<T>, &T) -> Result<T, B::Error>,
-    ) -> Result<T, B::Error> {
+        on: &Tracer,
+        x: &TracedTensor,
+        layer: impl Fn(&Layer, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+    ) -> Result<TracedTensor, TraceStop> {
         let third = self.third.as_ref().map(|third| layer(third, x)).transpose()?;
         layer(&self.second, &self.between.apply(on, &layer(&self.first, x)?, third.as_ref())?)
     }
 
     /// Computes for each row of `[tokens, size]` the sum of the results of its experts, weighted by `[tokens, k]`.
-    pub(super) fn mixed<B: Ops<Tensor = T> + ?Sized>(
+    pub(super) fn mixed(
         &self,
-        on: &B,
-        x: &T,
-        chosen: &T,
-        weights: &T,
-    ) -> Result<T, B::Error> {
+        on: &Tracer,
+        x: &TracedTensor,
+        chosen: &TracedTensor,
+        weights: &TracedTensor,
+    ) -> Result<TracedTensor, TraceStop> {
         let (&[tokens, size], &[_, k]) = (x.shape(), chosen.shape()) else { return Ok(x.clone()) };
         if tokens.saturating_mul(k) < self.count {
             let each = on.expand(&on.unsqueeze(x, &[1])?, &[tokens, k, size])?;
@@ -115,7 +122,7 @@ impl<T: Tensor> Experts<T> {
             return on.reduce_sum(&on.mul(&y, &on.unsqueeze(weights, &[2])?)?, &[1], false);
         }
         let nothing = on.scalar_like(x, 0.0)?;
-        let mut sum: Option<T> = None;
+        let mut sum: Option<TracedTensor> = None;
         for expert in 0..self.count {
             let chose = on.equal(chosen, &on.scalar_like(chosen, expert as f64)?)?;
             let weight = on.reduce_sum(&on.r#where(&chose, weights, &nothing)?, &[1], true)?;

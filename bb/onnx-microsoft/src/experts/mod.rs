@@ -10,8 +10,10 @@ mod narrow_floats;
 
 use super::only;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, TopKOptions, counted, math};
+use bb_core::ext::{TopKOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_onnx::shared::operators;
 use between::{Activation, Between};
@@ -34,7 +36,7 @@ fn count<T>(call: &Call<'_, T>, experts: usize) -> Result<usize, Error> {
 }
 
 /// Returns the tokens as rows, and the probabilities of the router, whose extents fit.
-fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<(B::Tensor, usize, usize), B::Error> {
+fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<(TracedTensor, usize, usize), TraceStop> {
     let (x, router) = (call.input(0)?, call.input(1)?);
     let size = x.shape().last().copied().unwrap_or(0);
     let tokens: usize = x.shape().iter().rev().skip(1).product();
@@ -55,11 +57,11 @@ fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<(B::Tenso
 }
 
 /// Returns the `k` greatest of each row, and their positions.
-fn greatest<B: Ops + ?Sized>(on: &B, x: &B::Tensor, k: usize) -> Result<[B::Tensor; 2], B::Error> {
+fn greatest(on: &Tracer, x: &TracedTensor, k: usize) -> Result<[TracedTensor; 2], TraceStop> {
     let options = TopKOptions { axis: 1, ..Default::default() };
-    let results: Vec<B::Tensor> = on.top_k(x, k as i64, options)?.into_iter().collect();
+    let results: Vec<TracedTensor> = on.top_k(x, k as i64, options)?.into_iter().collect();
     let got = results.len();
-    Ok(<[B::Tensor; 2]>::try_from(results).map_err(|_| Error::Results {
+    Ok(<[TracedTensor; 2]>::try_from(results).map_err(|_| Error::Results {
         op: "top_k".to_owned(),
         expected: 2,
         got,
@@ -67,19 +69,19 @@ fn greatest<B: Ops + ?Sized>(on: &B, x: &B::Tensor, k: usize) -> Result<[B::Tens
 }
 
 /// Makes the numbers of each row sum up to 1.
-fn normalised<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn normalised(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.div(x, &on.reduce_sum(x, &[1], true)?)
 }
 
 /// Chooses two experts for each token, and weighs each among those that are about as probable.
 ///
 /// Source: Phi-3.5-MoE (SparseMixer), in evaluation.
-fn sparse<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    logits: &B::Tensor,
+fn sparse(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    logits: &TracedTensor,
     k: usize,
-) -> Result<[B::Tensor; 2], B::Error> {
+) -> Result<[TracedTensor; 2], TraceStop> {
     /// How much less than the greatest a logit may be, relative to the greater magnitude of both.
     const NEAR: f64 = 0.02;
     if k != 2 {
@@ -104,12 +106,12 @@ fn sparse<B: Ops + ?Sized>(
 }
 
 /// Gives the results of the experts the shape of the tokens.
-fn placed<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: &B::Tensor) -> OpResult<B> {
+fn placed(on: &Tracer, call: &Call<'_, TracedTensor>, y: &TracedTensor) -> OpResult {
     Ok(one(on.reshape(y, call.input(0)?.shape())?))
 }
 
 /// `MoE`.
-pub(crate) fn moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn moe(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[
@@ -128,7 +130,7 @@ pub(crate) fn moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     let (x, size, experts) = rows(on, call)?;
     let k = count(call, experts)?;
     // Older models name the extents of a matrix in the other order; the memory layout is the same.
-    let layer = |weights: usize, bias: usize, inner: usize| -> Result<Layer<B::Tensor>, B::Error> {
+    let layer = |weights: usize, bias: usize, inner: usize| -> Result<Layer, TraceStop> {
         let all = call.input(weights)?;
         let elements: usize = all.shape().iter().product();
         let each = experts.saturating_mul(inner).max(1);
@@ -163,12 +165,12 @@ pub(crate) fn moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 }
 
 /// Returns the biases of a layer, if they are given, `[experts, outer]`.
-fn biases<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn biases(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
     expected: [usize; 2],
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     let Some(bias) = call.optional(index) else { return Ok(None) };
     if *bias.shape() != expected {
         let problem = format!("has the extents {:?}, expected {expected:?}", bias.shape());
@@ -178,7 +180,7 @@ fn biases<B: Ops + ?Sized>(
 }
 
 /// Refuses layers that do not fit one another.
-fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts<T>, size: usize) -> Result<(), Error> {
+fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts, size: usize) -> Result<(), Error> {
     let gate = if all.between.gated() && all.third.is_none() { 2 } else { 1 };
     if all.between.activation == Activation::Geglu && all.third.is_some() {
         return Err(call.wrong("activation_type", "is `geglu`, which takes no third layer"));
@@ -203,21 +205,21 @@ fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts<T>, size: usize) -> Result<
 
 /// `QMoE`: the weights are integers of 2, 4 or 8 bits, or floats of 8 bits. Scales may have another float type than the tokens: then
 /// all is computed in `f32`, and the result is rounded.
-pub(crate) fn q_moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn q_moe(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let own = call.input(0)?.dtype();
     let is_other =
-        |x: &B::Tensor| x.dtype() != own && (math::is_half(x.dtype()) || x.dtype() == DataType::F32);
+        |x: &TracedTensor| x.dtype() != own && (math::is_half(x.dtype()) || x.dtype() == DataType::F32);
     if !(0..call.len()).filter_map(|i| call.optional(i)).any(is_other) {
         return q_moe_of_one_type(on, call);
     }
-    let wide = |x: &B::Tensor| math::accumulated(on, x);
-    let operands: Vec<Option<B::Tensor>> =
-        (0..call.len()).map(|i| call.optional(i).map(wide).transpose()).collect::<Result<_, B::Error>>()?;
+    let wide = |x: &TracedTensor| math::accumulated(on, x);
+    let operands: Vec<Option<TracedTensor>> =
+        (0..call.len()).map(|i| call.optional(i).map(wide).transpose()).collect::<Result<_, TraceStop>>()?;
     let results = q_moe_of_one_type(on, &call.with_operands(&operands))?;
     results.into_iter().map(|y| y.map(|y| math::narrowed(on, y, own)).transpose()).collect()
 }
 
-fn q_moe_of_one_type<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+fn q_moe_of_one_type(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
         &[

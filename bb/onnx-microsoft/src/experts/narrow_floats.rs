@@ -3,8 +3,10 @@
 use super::biases;
 use super::layers::Layer;
 use bb_core::error::NodePart;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::Call;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::memory;
 
@@ -14,13 +16,13 @@ pub(super) fn block<T>(call: &Call<'_, T>) -> Result<usize, Error> {
 }
 
 /// Reads a layer: weights `[experts, outer, inner]`, scales of blocks and biases behind one another, or scales of experts at `global`.
-pub(super) fn narrow_floats<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(super) fn narrow_floats(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     at: usize,
     global: Option<usize>,
     experts: usize,
-) -> Result<Layer<B::Tensor>, B::Error> {
+) -> Result<Layer, TraceStop> {
     let all = call.input(at)?;
     let (outer, inner) = match *all.shape() {
         [count, outer, inner] if count == experts && all.dtype() == DataType::F8E4M3FN => (outer, inner),
@@ -53,7 +55,7 @@ pub(super) fn narrow_floats<B: Ops + ?Sized>(
         0 => on.reshape(&scales, &[experts, 1, 1])?,
         _ => {
             // Each scale as often as its block has rows and columns; blocks at the edges are smaller.
-            let places = |extent: usize| -> Result<B::Tensor, B::Error> {
+            let places = |extent: usize| -> Result<TracedTensor, TraceStop> {
                 let places = (0..extent).map(|place| (place / block) as i64);
                 on.host(&[extent], &memory::collected("QMoE", places).map_err(Error::from)?)
             };

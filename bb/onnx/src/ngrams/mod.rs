@@ -5,8 +5,10 @@ mod grams;
 use crate::cache::{Kept, same};
 use crate::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{HostKernel, Ops};
+use bb_core::ext::HostKernel;
 use bb_core::operator::{Call, OpResult};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -37,7 +39,7 @@ fn tf_idf_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
 /// `TfIdfVectorizer`.
 ///
 /// A weight belongs to an element of the result, as in ONNX's reference evaluator and ONNX Runtime.
-pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn tf_idf_vectorizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let places = call.ints("ngram_indexes")?.unwrap_or_default();
     let width = match places.iter().max().map(|&most| usize::try_from(most)) {

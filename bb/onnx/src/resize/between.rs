@@ -1,8 +1,10 @@
 //! Elements between others, as weighted sums of their neighbours.
 
 use super::MOST;
-use bb_core::ext::{Ops, math};
+use bb_core::ext::math;
 use bb_core::operator::Call;
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::memory;
 
@@ -18,14 +20,14 @@ fn weight(cubic: Option<f64>, distance: f64) -> f64 {
 }
 
 /// Resizes an axis by weighted sums of neighbours: by gathers or a product with a matrix, whichever costs less.
-pub(super) fn between<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    y: &B::Tensor,
+pub(super) fn between(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    y: &TracedTensor,
     axis: usize,
     shares: &Shares,
     positions: &[f64],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     if let Some(sum) = by_taps(on, y, axis, shares, positions)? {
         return Ok(sum);
     }
@@ -85,13 +87,13 @@ const FOR_EACH_TAP: f64 = 32.0;
 const TAPS: f64 = 32.0;
 
 /// Resizes an axis by a gather for each element that has a share; `None` if a product with a matrix costs less.
-fn by_taps<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn by_taps(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: usize,
     shares: &Shares,
     positions: &[f64],
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     let width = 2.0 * shares.reach();
     if width * FOR_EACH_TAP > shares.from as f64 || width > TAPS {
         return Ok(None);
@@ -101,7 +103,7 @@ fn by_taps<B: Ops + ?Sized>(
     if let Some(extent) = shape.first_mut() {
         *extent = positions.len();
     }
-    let mut sum: Option<B::Tensor> = None;
+    let mut sum: Option<TracedTensor> = None;
     for tap in 0..taps {
         // A position that has fewer elements reads its last again and halves its share, so that an infinity stays one.
         let mut indices = memory::filled("Resize", 0i64, positions.len()).map_err(Error::from)?;

@@ -6,8 +6,10 @@ use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank_like;
-use bb_core::ext::{Extent, Ops, math};
+use bb_core::ext::{Extent, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::convert::{Rounding, cast};
@@ -84,7 +86,7 @@ impl Scaled {
 }
 
 /// Reads a tensor of floats.
-fn floats<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<Vec<f64>, B::Error> {
+fn floats(on: &Tracer, x: &TracedTensor) -> Result<Vec<f64>, TraceStop> {
     let wide = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
     Ok(wide.as_slice::<f64>().map_err(Error::from)?.to_vec())
 }
@@ -93,7 +95,7 @@ fn floats<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<Vec<f64>, B::Error> 
 const MOST: usize = 1 << 27;
 
 /// Reads scales or sizes, and with them the extents of the result.
-fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Scaled>, B::Error> {
+fn scaled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Scaled>, TraceStop> {
     let x = call.input(0)?;
     let sizing = Sizing::of(call)?;
     let axes: Vec<usize> = match sizing.axes {
@@ -213,7 +215,7 @@ fn resize_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Resize`, and `Upsample`, which it replaced.
-pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(super) fn resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let old = call.opset() < 11;
     let transform =
@@ -250,7 +252,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     let mut y = if mode == "nearest" { x.clone() } else { math::to(on, x, wide(x.dtype()))? };
-    let mut outside: Option<B::Tensor> = None;
+    let mut outside: Option<TracedTensor> = None;
     for s in all {
         let positions: Option<Vec<f64>> = (0..s.to).map(|i| s.position(transform, i)).collect();
         let Some(positions) = positions else {
@@ -312,13 +314,13 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// Enlarges each axis by its factor in `times`, by linear interpolation.
-pub fn stretched<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
+pub fn stretched(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
     times: &[i64],
     transform: &str,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let mut y = x.clone();
     for (axis, &times) in times.iter().enumerate().filter(|(_, times)| **times != 1) {
         let from = x.shape().get(axis).copied().unwrap_or(0);
@@ -339,11 +341,11 @@ pub fn stretched<B: Ops + ?Sized>(
 }
 
 /// Reads how often each element is repeated, where each dimension is as often as large, whatever its extent.
-fn whole_scales<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+fn whole_scales(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     old: bool,
-) -> Result<Option<Vec<i64>>, B::Error> {
+) -> Result<Option<Vec<i64>>, TraceStop> {
     let x = call.input(0)?;
     let given = |index| call.optional(index).filter(|t| !on.extents(t).iter().any(|d| d.is(0)));
     if call.has("axes") || call.has("height_scale") || call.has("keep_aspect_ratio_policy") {
@@ -372,7 +374,7 @@ fn whole_scales<B: Ops + ?Sized>(
 }
 
 /// Repeats each element along each dimension.
-pub fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
+pub fn repeated(on: &Tracer, x: &TracedTensor, times: &[i64]) -> Result<TracedTensor, TraceStop> {
     let mut y = x.clone();
     for (axis, times) in times.iter().enumerate().filter(|(_, times)| **times > 1) {
         let times = Extent::from(*times);
@@ -398,7 +400,7 @@ fn wide(dtype: DataType) -> DataType {
 }
 
 /// Casts to the operand's type; integers are the nearest, within their range, as in ONNX's reference.
-fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
+fn narrowed(on: &Tracer, y: &TracedTensor, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let bits = dtype.bits() as i32;
     let (low, high) = match dtype {
         _ if y.dtype() == dtype => return Ok(y.clone()),

@@ -4,8 +4,10 @@ use super::number;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank_like;
-use bb_core::ext::{Border, Extent, Ops, counted, math};
+use bb_core::ext::{Border, Extent, counted, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::graph::Dim;
@@ -46,7 +48,7 @@ fn tile_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Tile`: opset 1 repeats one axis, given as operands.
-pub(crate) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn tile(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let repeats: Vec<Extent> = if call.opset() < 6 {
         // Both are of the operand's type, integers by value.
@@ -76,7 +78,7 @@ pub(crate) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `Trilu`: the elements above a diagonal, or below, and 0 elsewhere.
-pub fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn trilu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let extents = on.extents(x);
     let [.., rows, columns] = extents.as_slice() else {
@@ -99,7 +101,7 @@ fn gather_elements_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GatherElements`.
-pub(crate) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn gather_elements(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
@@ -116,7 +118,7 @@ pub fn gather_nd_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GatherND`.
-pub fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn gather_nd(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
 }
 
@@ -137,7 +139,7 @@ fn one_hot_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `OneHot`: the second value where an index names the place, the first elsewhere.
-pub(crate) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn one_hot(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (indices, values) = (call.input(0)?, call.input(2)?);
     let depth = number(on, call.input(1)?)? as i64;
     if !(0..1 << 31).contains(&depth) {
@@ -182,7 +184,7 @@ pub fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
-pub fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let mode = call.word("mode", "constant", Border::of)?;
     let given = match call.ints("paddings")? {
@@ -243,7 +245,7 @@ fn depth_to_space_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `DepthToSpace`: channels become blocks.
-pub(crate) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn depth_to_space(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong(NodePart::Operand(0), "has no four dimensions").into());
@@ -273,7 +275,7 @@ fn space_to_depth_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `SpaceToDepth`: blocks become channels.
-pub(crate) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn space_to_depth(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong(NodePart::Operand(0), "has no four dimensions").into());

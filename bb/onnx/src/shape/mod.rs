@@ -6,8 +6,10 @@ pub use elements::{gather_nd, gather_nd_types, pad, pad_types, trilu};
 
 use crate::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{Extent, Ops, math, product};
+use bb_core::ext::{Extent, math, product};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Dim, DimExpr};
@@ -34,7 +36,7 @@ fn shape_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Shape`: the extents from `start` to before `end`.
-pub(crate) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn shape(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let rank = x.rank() as i64;
     let bound = |v: i64| (if v < 0 { v + rank } else { v }).clamp(0, rank) as usize;
@@ -49,17 +51,17 @@ fn size_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Size`: the number of elements.
-pub(crate) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn size(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let count = product(&on.extents(call.input(0)?));
     Ok(one(on.ints_of(&[], &[count])?))
 }
 
 /// Reads extents that a tensor holds.
-pub(crate) fn extents<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(crate) fn extents(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
-) -> Result<Vec<Extent>, B::Error> {
+) -> Result<Vec<Extent>, TraceStop> {
     let list = on.extents_of(call.input(index)?)?;
     if list.iter().all(|extent| extent.at_least(&Extent::from(0i64))) {
         return Ok(list);
@@ -69,11 +71,11 @@ pub(crate) fn extents<B: Ops + ?Sized>(
 }
 
 /// Reads extents that a tensor holds, as numbers.
-pub(crate) fn sizes<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub(crate) fn sizes(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     index: usize,
-) -> Result<Vec<usize>, B::Error> {
+) -> Result<Vec<usize>, TraceStop> {
     let list = extents(on, call, index)?;
     Ok(list.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect())
 }
@@ -87,7 +89,7 @@ fn expand_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Expand`: to the shape that the operand's and the given one broadcast to.
-pub(crate) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn expand(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, to) = (call.input(0)?, extents(on, call, 1)?);
     let from = on.extents(x);
     let shape = bb_ir::infer::broadcast("expand", &[&from, &to]).map_err(Error::from)?;
@@ -107,7 +109,7 @@ fn constant_of_shape_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConstantOfShape`.
-pub(crate) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn constant_of_shape(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let to = extents(on, call, 0)?;
     let value = match call.tensor_attribute("value")? {
         Some(value) => value.reshaped(&[]).map_err(Error::from)?,
@@ -124,7 +126,7 @@ pub(crate) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 }
 
 /// Reads a tensor of one number.
-pub(crate) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::Error> {
+pub(crate) fn number(on: &Tracer, x: &TracedTensor) -> Result<f64, TraceStop> {
     let data = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
     match data.as_slice::<f64>().map_err(Error::from)? {
         [number] => Ok(*number),
@@ -156,18 +158,18 @@ pub fn range_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Range`.
-pub(crate) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn range(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     range_of(on, call, call.input(0)?, call.input(1)?, call.input(2)?)
 }
 
 /// Numbers from the first to before the last.
-pub fn range_of<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    first: &B::Tensor,
-    last: &B::Tensor,
-    step: &B::Tensor,
-) -> OpResult<B> {
+pub fn range_of(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    first: &TracedTensor,
+    last: &TracedTensor,
+    step: &TracedTensor,
+) -> OpResult {
     let dtype = first.dtype();
     for (at, x) in [first, last, step].into_iter().enumerate() {
         if x.dtype() != dtype {
@@ -186,7 +188,7 @@ pub fn range_of<B: Ops + ?Sized>(
     }
     if dtype == DataType::I64 {
         // Integers beyond 2^53 have no place in a float.
-        let value = |x| -> Result<i128, B::Error> { Ok(on.ints(x)?.first().copied().unwrap_or(0).into()) };
+        let value = |x| -> Result<i128, TraceStop> { Ok(on.ints(x)?.first().copied().unwrap_or(0).into()) };
         let (first, last, step) = (value(first)?, value(last)?, value(step)?);
         if step == 0 {
             return Err(call.wrong("delta", "is 0").into());
@@ -212,7 +214,7 @@ pub fn range_of<B: Ops + ?Sized>(
 
 /// Makes a range whose bounds follow from extents that may be others in other runs; `None` if they do not, or if it does not
 /// ascend in steps that are known.
-fn symbolic_range<B: Ops + ?Sized>(on: &B, bounds: [&B::Tensor; 3]) -> Result<Option<B::Tensor>, B::Error> {
+fn symbolic_range(on: &Tracer, bounds: [&TracedTensor; 3]) -> Result<Option<TracedTensor>, TraceStop> {
     let mut numbers = SmallVec::<[Extent; 3]>::new();
     for bound in bounds {
         numbers.extend(on.extents_of(bound)?.into_iter().next());
@@ -241,7 +243,7 @@ fn flatten_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Flatten`: to a matrix, cut at `axis`.
-pub(crate) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn flatten(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 1)?;
     // The axis may be the rank itself: all dimensions are rows.
@@ -260,7 +262,7 @@ fn eye_like_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `EyeLike`: ones on a diagonal.
-pub(crate) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn eye_like(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let extents = on.extents(x);
     let [rows, columns] = extents.as_slice() else {

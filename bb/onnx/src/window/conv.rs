@@ -6,8 +6,10 @@ use super::attributes::{
 use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::{ConvIntegerOptions, ConvOptions, ConvTransposeOptions, Ops};
+use bb_core::ext::{ConvIntegerOptions, ConvOptions, ConvTransposeOptions};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -28,11 +30,11 @@ fn group<'a, A: Attributes<'a>>(node: &A) -> Result<i64, A::Error> {
 
 /// Reads `group`: into how many parts the channels of the operand and the filters are divided, each with filters of its
 /// own. `back` is for a transposed convolution, whose filters go from the operand's channels.
-fn groups<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    w: &B::Tensor,
+fn groups(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    w: &TracedTensor,
     back: bool,
 ) -> Result<i64, Error> {
     let group = group(call)?;
@@ -95,29 +97,29 @@ pub fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `Conv`.
-pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?))
 }
 
 /// A convolution of operands that are not the call's own, with the call's attributes.
-pub fn plain_conv<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub fn plain_conv(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     with_conv_options(on, call, x, w, |options| on.conv(x, w, bias, options))
 }
 
 /// Calls a convolution with the options that the call's attributes give for these operands.
-pub(crate) fn with_conv_options<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    f: impl FnOnce(ConvOptions<'_>) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+pub(crate) fn with_conv_options(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    f: impl FnOnce(ConvOptions<'_>) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let group = groups(on, call, x, w, false)?;
     let s = sliding(call, &Movement::of(call)?, &on.extents(x), filter_kernel(call, w)?)?;
     f(ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group })
@@ -128,7 +130,7 @@ fn conv_integer_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConvInteger`.
-pub(crate) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv_integer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let y = with_conv_options(on, call, x, w, |ConvOptions { strides, pads, dilations, group }| {
         let options = ConvIntegerOptions { strides, pads, dilations, group };
@@ -201,17 +203,17 @@ fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `ConvTranspose`.
-pub(crate) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn conv_transpose(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_conv_transpose(on, call, None, call.optional(2))?))
 }
 
 /// A transposed convolution with the call's attributes; `output_shape` determines the paddings, unless they are given.
-pub fn plain_conv_transpose<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
+pub fn plain_conv_transpose(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
     given: Option<Vec<i64>>,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let group = groups(on, call, x, w, true)?;
     let kernel = filter_kernel(call, w)?;

@@ -5,8 +5,10 @@ use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::window::{Windows, max_pool_positions, windows};
-use bb_core::ext::{AveragePoolOptions, Extent, MaxPoolOptions, Ops, math};
+use bb_core::ext::{AveragePoolOptions, Extent, MaxPoolOptions, math};
 use bb_core::operator::{Call, OpResult, one};
+use bb_core::prelude::*;
+use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
@@ -74,7 +76,7 @@ pub fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `MaxPool`, with the positions of the maxima if requested.
-pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let y = plain_max_pool(on, call, x)?;
     if !call.wants(1) {
@@ -88,11 +90,11 @@ pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
 }
 
 /// The maxima of an operand that is not the call's own, with the call's attributes.
-pub fn plain_max_pool<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub fn plain_max_pool(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let pooling = Pooling::of(call)?;
     let Sliding { kernel, strides, pads, dilations } = &pooling.sliding(call, &on.extents(x))?;
     let options = MaxPoolOptions { strides, pads, dilations, ceil: pooling.ceil };
@@ -106,23 +108,23 @@ fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Re
 }
 
 /// `AveragePool`.
-pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_average_pool(on, call, call.input(0)?)?))
 }
 
 /// An average of an operand that is not the call's own, with the call's attributes.
-pub fn plain_average_pool<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub fn plain_average_pool(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let pooling = Pooling::of(call)?;
     let s = pooling.sliding(call, &on.extents(x))?;
     on.average_pool(x, &s.kernel, s.averaging(pooling.ceil, call.flag("count_include_pad", false)?))
 }
 
 /// `LpPool`: the norm of each window.
-pub(crate) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn lp_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let pooling = Pooling::of(call)?;
     let s = pooling.sliding(call, &on.extents(x))?;
@@ -140,11 +142,7 @@ pub(crate) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// Returns how many elements of each window are inside the operand, and whether every window has at least one.
-fn window_counts<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    all: &[Windows],
-) -> Result<(B::Tensor, bool), B::Error> {
+fn window_counts(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<(TracedTensor, bool), TraceStop> {
     let (mut product, mut filled) = (on.scalar_like(x, 1.0)?, true);
     for (i, w) in all.iter().enumerate() {
         let inside =
@@ -171,12 +169,12 @@ fn norm_order<T: Tensor>(call: &Call<'_, T>) -> Result<f64, Error> {
 /// # Errors
 ///
 /// [`Error::Operator`] if `x` has fewer than two dimensions; the reduction's own.
-pub fn over_space<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    x: &B::Tensor,
-    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+pub fn over_space(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    x: &TracedTensor,
+    reduce: impl Fn(&TracedTensor, &[i64]) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     match x.rank() {
         rank @ (0 | 1) => {
             let problem = format!("has rank {rank}, expected 2 or more: the batch and the channels first");
@@ -199,19 +197,19 @@ pub fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
 }
 
 /// `GlobalMaxPool`.
-pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(over_space(on, call, x, |x, axes| on.reduce_max(x, axes, true))?))
 }
 
 /// `GlobalAveragePool`.
-pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true))?))
 }
 
 /// `GlobalLpPool`.
-pub(crate) fn global_lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub(crate) fn global_lp_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;

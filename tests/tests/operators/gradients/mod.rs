@@ -5,9 +5,9 @@ mod operators;
 mod rules;
 mod training;
 
-use bb::ext::{Extended, Ops};
+use bb::ext::Extended;
 use bb::trace::{TraceStop, TracedTensor, Tracer};
-use bb::{Backend, DataType, TensorData};
+use bb::{Backend, CompileOptions, DataType, Module, TensorData};
 use bb_reference::Reference;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -17,19 +17,24 @@ fn host() -> Extended<'static, Reference> {
     Extended::new(&Reference, &[])
 }
 
-/// A function over any backend.
+/// A function over the tracer.
 trait Function {
-    fn call<B: Ops + ?Sized>(&self, on: &B, inputs: &[B::Tensor]) -> Result<B::Tensor, B::Error>;
+    fn call(&self, on: &Tracer, inputs: &[TracedTensor]) -> Result<TracedTensor, TraceStop>;
 }
 
-/// A function that is called on host tensors, and differentiated.
+/// A function that is run on the reference backend, and differentiated.
 struct Host<F>(F);
 
 impl<F: Function> Host<F> {
     fn value(&self, inputs: &[TensorData]) -> Fallible<f64> {
-        let on = host();
-        let inputs: Vec<_> = inputs.iter().map(|x| on.constant(x)).collect::<Result<_, _>>()?;
-        let y = on.to_host(&self.0.call(&on, &inputs)?)?;
+        let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
+        let types: Vec<_> =
+            names.iter().zip(inputs).map(|(name, x)| (&**name, x.dtype(), x.shape())).collect();
+        let graph = bb::trace(&types, |on, inputs| Ok(vec![self.0.call(on, inputs)?]))?;
+        let program = Reference.compile(Module::from_graph(&graph, &[], &[])?, &CompileOptions::default())?;
+        let inputs: Vec<_> = inputs.iter().map(|x| Reference.constant(x)).collect::<Result<_, _>>()?;
+        let refs: Vec<_> = inputs.iter().map(Some).collect();
+        let y = Reference.to_host(&program.run(&Reference, &refs)?[0])?;
         Ok(y.as_slice::<f64>()?[0])
     }
 

@@ -1,12 +1,12 @@
 //! Tests that every operator's gradient matches finite differences, or lists the reason why there is none.
 
 use super::{Fallible, Host, differences};
-use bb::ext::Ops;
 use bb::ir::convert::{Rounding, cast};
 use bb::ir::graph::Graph;
 use bb::ir::proto::ModelProto;
 use bb::onnx::{Body, Call, OPERATORS, lookup, operators};
-use bb::{DataType, Error, TensorData};
+use bb::trace::{TraceStop, TracedTensor, Tracer};
+use bb::{Backend, DataType, Error, TensorData};
 use bb_ir::check::{CheckOptions, check, parse_model};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,8 +113,8 @@ impl Sampled {
     }
 
     /// Runs the nodes, and adds up the floats of the results, each times a number of its own.
-    fn run<B: Ops + ?Sized>(&self, on: &B, inputs: &[B::Tensor]) -> Result<B::Tensor, B::Error> {
-        let mut values: BTreeMap<usize, B::Tensor> = BTreeMap::new();
+    fn run(&self, on: &Tracer, inputs: &[TracedTensor]) -> Result<TracedTensor, TraceStop> {
+        let mut values: BTreeMap<usize, TracedTensor> = BTreeMap::new();
         for (at, constant) in &self.graph.constants {
             values.insert(at.index(), on.constant(constant)?);
         }
@@ -122,10 +122,9 @@ impl Sampled {
             values.insert(at.index(), x.clone());
         }
         for node in &self.graph.nodes {
-            let operands: Vec<Option<B::Tensor>> =
+            let operands: Vec<Option<TracedTensor>> =
                 node.inputs.iter().map(|at| at.and_then(|at| values.get(&at.index()).cloned())).collect();
-            let Some((_, Body::Tensors(function))) = lookup::<B>(&node.domain, &node.op_type, node.opset)
-            else {
+            let Some((_, Body::Tensors(function))) = lookup(&node.domain, &node.op_type, node.opset) else {
                 return Err(Error::Results {
                     op: format!("no tensors: {}", node.op_type),
                     expected: 0,
@@ -192,7 +191,7 @@ impl Sampled {
 }
 
 impl super::Function for &Sampled {
-    fn call<B: Ops + ?Sized>(&self, on: &B, inputs: &[B::Tensor]) -> Result<B::Tensor, B::Error> {
+    fn call(&self, on: &Tracer, inputs: &[TracedTensor]) -> Result<TracedTensor, TraceStop> {
         self.run(on, inputs)
     }
 }

@@ -2,7 +2,10 @@
 
 use super::{Fallible, Function, Host, differences, host, wide};
 use bb::export::{ExportOptions, Keep, ModelTrace};
-use bb::ext::{Create, Image, Nn, Ops, RoiAlignOptions, Scalar, ScatterElementsOptions, ScatterReduction};
+use bb::ext::{
+    Create, Image, Index, Nn, Ops, RoiAlignOptions, Scalar, ScatterElementsOptions, ScatterReduction,
+};
+use bb::trace::{TraceStop, TracedTensor, Tracer};
 use bb::{Backend, CompileOptions, DataType, Error, Tensor, TensorData};
 
 /// The gradient of a function of one vector, by elements.
@@ -67,7 +70,7 @@ fn integers_and_comparisons_have_gradients_of_zero_and_host_computations_are_nam
 struct Scattered(ScatterReduction);
 
 impl Function for Scattered {
-    fn call<B: Ops + ?Sized>(&self, on: &B, inputs: &[B::Tensor]) -> Result<B::Tensor, B::Error> {
+    fn call(&self, on: &Tracer, inputs: &[TracedTensor]) -> Result<TracedTensor, TraceStop> {
         let [data, updates] = inputs else { unreachable!("two inputs") };
         let places = on.host(&[2, 3], &[1i64, -1, 1, 0, 3, 0])?;
         let options = ScatterElementsOptions { axis: 1, reduction: self.0 };
