@@ -72,7 +72,7 @@ impl Strict {
     ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
         let wrong = graph.node.iter().any(|node| node.op_type() == "Abs");
         if wrong {
-            return Err(Error::device("strict", "abs", "cannot be compiled").into());
+            return Err(Error::layer("strict", "abs", ErrorKind::Device, "cannot be compiled").into());
         }
         self.0.execute(graph, inputs, attrs)
     }

@@ -440,7 +440,8 @@ struct Coarse {
 impl bb::Layer for Coarse {
     fn matmul(&self, a: &ErasedTensor, b: &ErasedTensor) -> Result<ErasedTensor, ErasedError> {
         let cast = |x: &ErasedTensor, to| bb::Backend::cast(&self.inner, x, to, true, bb::RoundMode::Up);
-        cast(&cast(&self.inner.matmul(a, b)?, DataType::BF16)?, DataType::F32)
+        let product = bb::Backend::matmul(&self.inner, a, b)?;
+        cast(&cast(&product, DataType::BF16)?, DataType::F32)
     }
 }
 
