@@ -2,7 +2,7 @@
 //!
 //! Cargo compiles a crate again for each other set of its features, and with it all crates that use it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -117,6 +117,21 @@ fn the_main_job_draws_in_nothing_else() {
         assert!(!names.contains(other), "{other}");
     }
     assert!(names.contains("bb") && names.contains("bb-cpu"), "{names:?}");
+}
+
+#[test]
+fn the_readme_counts_the_crates_of_its_first_commands() {
+    let commands = runs("README.md");
+    let [first, second] = [0, 1].map(|at| selection(package(&commands[at])));
+    let more = second.keys().filter(|name| !first.contains_key(*name)).count();
+    let sentence = format!(
+        "The first command builds {} crates, and the second builds {more} more. It does not build the {} that they share again.",
+        first.len(),
+        second.len() - more
+    );
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(&sentence), "{sentence}");
 }
 
 /// Longer parts belong on pages of their own, because readers do not scroll through 8 kB.
