@@ -8,7 +8,13 @@
 //! crates that features link, ONNX's operators; from `bb-conformance`, with a feature, the tests of backends.
 #![forbid(unsafe_code)]
 
-// The features only link these crates: they change nothing else of this one. Those of operators are linked by `onnx::lookup`.
+// The features only link these crates: they change nothing else of this one.
+#[cfg(feature = "microsoft")]
+use bb_onnx_microsoft as _;
+#[cfg(feature = "ml")]
+use bb_onnx_ml as _;
+#[cfg(feature = "training")]
+use bb_onnx_training as _;
 #[cfg(feature = "regex")]
 use bb_patterns as _;
 #[cfg(feature = "image")]

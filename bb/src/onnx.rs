@@ -13,24 +13,11 @@ pub use bb_core::operator::OptionalDomain;
 
 use std::sync::OnceLock;
 
-/// Finds an operator of a crate and its function.
-type Lookup = fn(&str, &str, i64) -> Option<(&'static Operator, Body)>;
-
 /// Returns the operator and its function for a model that imports `opset` of `domain`.
 ///
 /// `ai.onnx` is another name of the empty domain. The operations of linked vendors are found, too.
 pub fn lookup(domain: &str, op_type: &str, opset: i64) -> Option<(&'static Operator, Body)> {
-    let crates: &[Lookup] = &[
-        bb_onnx::lookup,
-        #[cfg(feature = "microsoft")]
-        bb_onnx_microsoft::lookup,
-        #[cfg(feature = "ml")]
-        bb_onnx_ml::lookup,
-        #[cfg(feature = "training")]
-        bb_onnx_training::lookup,
-        bb_core::operator::lookup_vendor,
-    ];
-    crates.iter().find_map(|lookup| lookup(domain, op_type, opset))
+    bb_core::operator::find(domain, op_type, opset).map(|found| (found.operator, found.body))
 }
 
 /// Lists the versions of operators that have functions, by domain, name and version.

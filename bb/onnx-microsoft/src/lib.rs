@@ -42,7 +42,7 @@ mod tokenizer;
 mod unfold;
 mod words;
 
-pub use table::{linked, lookup};
+pub use table::linked;
 
 use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};

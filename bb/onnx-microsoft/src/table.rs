@@ -43,7 +43,7 @@ operator_table! {
 pub fn linked() {}
 
 inventory::submit! {
-    OperatorTable { find: find_for_plan, operators: served, prepare: nchwc_block::prepare, added_attributes: &[nchwc_block::BLOCK] }
+    OperatorTable { find, operators: served, prepare: nchwc_block::prepare, added_attributes: &[nchwc_block::BLOCK] }
 }
 
 #[cfg(test)]

@@ -18,8 +18,6 @@ mod scores;
 mod svm;
 mod table;
 
-pub use table::lookup;
-
 use bb_core::DataType;
 
 /// The type that scores are computed in: `f64` for features in `f64`, else `f32`.

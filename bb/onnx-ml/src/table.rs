@@ -15,7 +15,7 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find: find_for_plan, operators: served, prepare: |_| {}, added_attributes: &[] }
+    OperatorTable { find, operators: served, prepare: |_| {}, added_attributes: &[] }
 }
 
 #[cfg(test)]

@@ -8,5 +8,3 @@
 mod gradient;
 mod optimizers;
 mod table;
-
-pub use table::lookup;

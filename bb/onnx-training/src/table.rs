@@ -11,7 +11,7 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find: find_for_plan, operators: served, prepare: gradient::prepare, added_attributes: &[gradient::DIFFERENTIATED] }
+    OperatorTable { find, operators: served, prepare: gradient::prepare, added_attributes: &[gradient::DIFFERENTIATED] }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! ONNX's operators as functions over the tracer, for ONNX's own domain and `ai.onnx.preview`.
 //!
 //! The crate submits its table to `inventory`, as other crates of operators do, and plans find it when the crate is linked. These crates
-//! build on the module `shared`. [`lookup`] finds the function of this crate that serves an operator of an opset. A function reads its
-//! [`Call`]'s attributes and tensor parameters, accepts a value in the form that its opset uses, and calls primitives and extension
-//! methods. The [`Tracer`](bb_core::trace::Tracer) records these calls: this is how operators are lowered.
+//! build on the module `shared`. A function reads its [`Call`]'s attributes and tensor parameters, accepts a value in the form that its
+//! opset uses, and calls primitives and extension methods. The [`Tracer`](bb_core::trace::Tracer) records these calls: this is how operators are lowered.
 //!
 //! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
@@ -62,4 +61,4 @@ pub use bb_core::operator::{
     AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, ItemResult, OPERATORS,
     OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
 };
-pub use topics::{lookup, operators};
+pub use topics::operators;

@@ -79,21 +79,10 @@ impl Table {
         Some((found, found.place?)).filter(|_| same)
     }
 
-    /// Returns the operator for a model that imports `opset` of `domain`, and where its function is.
+    /// Returns the operator for a model that imports `opset` of `domain`, and its function, which `body` returns.
     ///
     /// `ai.onnx` is another name of the empty domain.
     pub fn find(
-        &'static self,
-        domain: &str,
-        name: &str,
-        opset: i64,
-    ) -> Option<(&'static Operator, FunctionPlace)> {
-        let (entry, place) = self.entry(domain, name, opset)?;
-        Some((&entry.operator, place))
-    }
-
-    /// Returns the entry that plans use for an operator.
-    pub fn find_for_plan(
         &'static self,
         body: fn(FunctionPlace) -> Option<Body>,
         (domain, name, opset): (&str, &str, i64),
@@ -137,8 +126,7 @@ fn versions(row: &Row) -> Vec<(i64, bool)> {
 
 /// Declares the table of a crate of its topics, each a module with `ROWS` and `body`.
 ///
-/// The macro defines `lookup`, which returns an operator and its function, and `find_for_plan` and `served`, which
-/// the crate's [`OperatorTable`](bb_core::operator::OperatorTable) names.
+/// The macro defines `find` and `served`, which the crate's [`OperatorTable`](bb_core::operator::OperatorTable) names.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator_table {
@@ -151,18 +139,8 @@ macro_rules! __operator_table {
             topics.get(at.topic)?(at.row, at.function)
         }
 
-        /// Returns the operator of this crate and its function for a model that imports `opset` of `domain`.
-        pub fn lookup(
-            domain: &str,
-            op_type: &str,
-            opset: i64,
-        ) -> Option<(&'static bb_core::operator::Operator, bb_core::operator::Body)> {
-            let (operator, place) = TABLE.find(domain, op_type, opset)?;
-            Some((operator, body(place)?))
-        }
-
-        fn find_for_plan(domain: &str, op_type: &str, opset: i64) -> Option<bb_core::operator::FoundOperator> {
-            TABLE.find_for_plan(body, (domain, op_type, opset))
+        fn find(domain: &str, op_type: &str, opset: i64) -> Option<bb_core::operator::FoundOperator> {
+            TABLE.find(body, (domain, op_type, opset))
         }
 
         fn served() -> &'static [&'static bb_core::operator::Operator] {

@@ -44,7 +44,7 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find: find_for_plan, operators: served, prepare: |_| {}, added_attributes: &[] }
+    OperatorTable { find, operators: served, prepare: |_| {}, added_attributes: &[] }
 }
 
 /// Lists the versions of this crate's operators that have functions, by domain, name and version.
@@ -99,14 +99,14 @@ mod tests {
 
     #[test]
     fn the_greatest_version_that_is_not_newer_serves_an_opset() {
-        let since = |opset| lookup("", "Add", opset).map(|(o, _)| o.since);
+        let since = |opset| find("", "Add", opset).map(|found| found.operator.since);
         assert_eq!(since(0), None);
         assert_eq!(since(6), Some(6));
         assert_eq!(since(12), Some(7));
         assert_eq!(since(99), Some(14));
-        assert_eq!(lookup("ai.onnx", "Add", 14).unwrap().0.name, "Add");
-        assert!(lookup("", "Ad", 14).is_none());
-        assert!(lookup("other", "Add", 14).is_none());
-        assert!(lookup("", "Upsample", 9).is_some() && lookup("", "Upsample", 10).is_none());
+        assert_eq!(find("ai.onnx", "Add", 14).unwrap().operator.name, "Add");
+        assert!(find("", "Ad", 14).is_none());
+        assert!(find("other", "Add", 14).is_none());
+        assert!(find("", "Upsample", 9).is_some() && find("", "Upsample", 10).is_none());
     }
 }

@@ -22,4 +22,4 @@ pub use sequence::{SequenceStep, join, part, position};
 pub use table::{
     Class, FoundOperator, OPERATORS, Operator, OperatorTable, added_attributes, find, operators, prepare,
 };
-pub use vendor::{find as find_vendor, lookup as lookup_vendor};
+pub use vendor::find as find_vendor;

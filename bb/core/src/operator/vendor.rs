@@ -49,7 +49,7 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, 
 }
 
 /// Finds the operator that a node of a model names, and its function.
-pub fn lookup(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body)> {
+pub(super) fn lookup(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body)> {
     let (operator, _) = find(domain, name, opset)?;
     Some((operator, Body::Tensors(TensorFunction::new(function, operator.halves))))
 }
