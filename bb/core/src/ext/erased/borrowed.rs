@@ -1,0 +1,147 @@
+//! A borrowed backend with its families.
+
+use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
+use crate::ext::{FamilyTable, OpSet};
+use crate::narrow::NarrowTensor;
+use crate::{Backend, BackendAttrs, Outputs};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataTypes, TensorData};
+use smallvec::SmallVec;
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A backend with the families that it adopted.
+#[derive(Debug)]
+pub struct WithFamilies<'a, B: Backend + ?Sized> {
+    pub(crate) on: &'a B,
+    pub(crate) tables: &'a [FamilyTable<B>],
+    /// The operation whose kernel declined the operands: its first call runs the body. The body may call the operation
+    /// again with operands that suit the kernel.
+    pub(crate) declined: Option<&'static OpSpec>,
+    /// Whether that call was made.
+    called: AtomicBool,
+}
+
+impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
+    /// Pairs a backend with its families.
+    pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
+        WithFamilies { on, tables, declined: None, called: AtomicBool::new(false) }
+    }
+
+    /// Returns whether the kernel of the operation declined.
+    fn declined(&self, op: &OpSpec) -> bool {
+        self.declined.is_some_and(|declined| declined.family == op.family && declined.index == op.index)
+    }
+}
+
+impl<B: Backend + ?Sized> WithFamilies<'_, B> {
+    /// Restores the type of the operands, calls, and erases the type of the results.
+    fn call(
+        &self,
+        op: &'static str,
+        inputs: &[Option<&ErasedTensor>],
+        call: impl FnOnce(&[Option<&B::Tensor>]) -> Result<Outputs<B::Tensor>, B::Error>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::with_capacity(inputs.len());
+        for (index, x) in inputs.iter().enumerate() {
+            operands.push(match x {
+                None => None,
+                Some(x) => Some(x.get().ok_or_else(|| foreign(op, index))?),
+            });
+        }
+        let results = call(&operands).map_err(own::<B>)?;
+        Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+}
+
+impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        // A body may call thousands.
+        crate::RunOptions::check_current()?;
+        self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
+    }
+
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        if self.declined(op) && !self.called.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let table = crate::ext::native_in(self.tables, op)?;
+        Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        let typed = x.get().ok_or_else(|| foreign("to_host", 0))?;
+        self.on.to_host(typed).map_err(own::<B>)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.on.types()
+    }
+
+    fn refuses_types(&self) -> bool {
+        refuses_types(self.on)
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        let native = |table: &FamilyTable<B>| match self.declined {
+            Some(op) if op.family == table.family() => table.native().without(op.index),
+            _ => table.native(),
+        };
+        self.tables.iter().map(|table| (table.family(), native(table))).collect()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.on.runs_whole_graphs()
+    }
+
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.on.runs_primitive(op)
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        let attrs = attrs.asked_of(self.on);
+        let results = self.on.execute(graph, typed_inputs::<B>(inputs)?, attrs).map_err(own::<B>)?;
+        Ok(erased_results::<B>(results))
+    }
+}
+
+/// Restores the types of a graph's inputs.
+pub(super) fn typed_inputs<B: Backend + ?Sized>(
+    inputs: HashMap<String, ErasedTensor>,
+) -> Result<HashMap<String, B::Tensor>, ErasedError> {
+    let typed = inputs.into_iter().enumerate().map(|(index, (name, x))| {
+        let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
+        Ok((name, x.clone()))
+    });
+    typed.collect()
+}
+
+/// Erases the types of a graph's outputs.
+pub(super) fn erased_results<B: Backend + ?Sized>(
+    results: HashMap<String, B::Tensor>,
+) -> HashMap<String, ErasedTensor> {
+    results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
+}
+
+/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the missing types of another
+/// backend refuses none, although it reports the types of the other backend to bodies.
+pub(in crate::ext) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
+    !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
+}

@@ -1,0 +1,176 @@
+//! The calls of a backend whose type is erased.
+
+use super::{ErasedError, ErasedTensor};
+use crate::contract::OnnxValue;
+use crate::ext::OpSet;
+use crate::{
+    BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
+    PrepareStep, service,
+};
+use bb_ir::graph::{Graph, Node};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataTypes, TensorData};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A kernel that a backend whose type is erased prepared.
+pub struct ErasedKernel {
+    /// The kernel, in the backend's own type.
+    pub(crate) kernel: Box<dyn Any + Send + Sync>,
+    pub(crate) bytes: usize,
+    pub(crate) reads: SmallVec<[bool; 4]>,
+}
+
+/// A graph that a backend whose type is erased compiled.
+pub struct ErasedCompiled {
+    /// The executable, in the backend's own type.
+    pub(crate) executable: Box<dyn Any + Send + Sync>,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
+    /// Returns the module to be saved, if there is one ([`Executable::compiled_module`]).
+    pub(crate) saved: fn(&(dyn Any + Send + Sync)) -> Result<Option<Module>, ErasedError>,
+}
+
+/// The calls that a backend with an erased type supports.
+pub trait Kernels: Send + Sync {
+    /// Calls a primitive.
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError>;
+
+    /// Calls an operation of a family if the backend declares it native.
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>>;
+
+    /// Copies a tensor to the host.
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
+
+    /// Returns the element types that the backend has.
+    fn types(&self) -> DataTypes;
+
+    /// Returns why the backend does not run a node of a graph ([`Backend::declines`]).
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        let _any = (graph, node);
+        None
+    }
+
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`]).
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        let _opaque = error;
+        None
+    }
+
+    /// Returns whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
+    /// backend that gives it the type.
+    fn refuses_types(&self) -> bool {
+        false
+    }
+
+    /// Returns the operations of families that the backend declares native.
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
+
+    /// Returns whether the backend takes whole graphs.
+    fn runs_whole_graphs(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a backend that takes whole graphs runs a primitive ([`Backend::runs_primitive`]).
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        let _any = op;
+        true
+    }
+
+    /// Prepares a step of a plan ([`Backend::prepare`]).
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
+        let _unprepared = step;
+        Ok(None)
+    }
+
+    /// Runs a kernel that [`prepare`](Self::prepare) returned.
+    fn run_prepared(
+        &self,
+        kernel: &(dyn Any + Send + Sync),
+        operands: &mut KernelOperands<'_, ErasedTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let _unprepared = (kernel, operands);
+        Err(Error::excluded("a backend that prepares kernels").into())
+    }
+
+    /// Runs a graph of primitives whole.
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
+
+    /// Runs a graph and answers now or later ([`Backend::dispatch`]).
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
+        ContractResponse::Now(self.execute(&graph, inputs, attrs))
+    }
+
+    /// Compiles a graph ([`Backend::compile`]), unless the backend does not override the method: then sets `reached` and fails.
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+        reached: &Arc<AtomicBool>,
+    ) -> Result<ErasedCompiled, ErasedError> {
+        let _uncompiled = (module, options, reached);
+        Err(Error::excluded("a backend that is kept").into())
+    }
+
+    /// Runs what [`compile`](Self::compile) returned.
+    fn run_compiled(
+        &self,
+        compiled: &ErasedCompiled,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
+        let _uncompiled = (compiled, inputs);
+        Err(Error::excluded("a backend that is kept").into())
+    }
+
+    /// Makes a tensor from a frame ([`Backend::materialize_from_wire`]).
+    fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
+        let _unread = (type_hash, bytes);
+        Err(Error::excluded("a backend that is kept").into())
+    }
+
+    /// Returns the backend's description of its device.
+    fn device_info(&self) -> service::DeviceInfo {
+        service::DeviceInfo::default()
+    }
+
+    /// Returns the service that waits for the device, if the backend has one.
+    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
+        None
+    }
+
+    /// Returns the service of memory, if the backend has one.
+    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
+        None
+    }
+
+    /// Returns the service of user's kernels, if the backend has one.
+    fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
+        None
+    }
+}

@@ -1,0 +1,172 @@
+//! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
+//!
+//! The bodies of families and the conformance cases consist of calls of kernels. If they were generic over the backend,
+//! they would be compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs
+//! an indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
+//! their type.
+
+mod borrowed;
+mod kernels;
+mod owned;
+mod tensor;
+
+pub use borrowed::WithFamilies;
+pub(super) use borrowed::refuses_types;
+pub use kernels::{ErasedCompiled, ErasedKernel, Kernels};
+pub use owned::Owned;
+pub(crate) use tensor::AnyTensor;
+pub use tensor::{ErasedError, ErasedTensor, boxed, foreign, own};
+
+use crate::narrow;
+use crate::{Backend, Error, Outputs, Tensor};
+use bb_ir::op::{OpSpec, Param, Primitive};
+use bb_ir::{DataTypes, TensorData};
+use smallvec::SmallVec;
+
+/// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
+/// their bodies.
+#[derive(Clone, Copy)]
+pub struct ErasedBackend<'a>(#[doc(hidden)] pub &'a dyn Kernels);
+
+impl std::fmt::Debug for ErasedBackend<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ErasedBackend")
+    }
+}
+
+impl ErasedBackend<'_> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.0.primitive(op, inputs, params)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Backend for ErasedBackend<'_> {
+    type Tensor = ErasedTensor;
+    type Error = ErasedError;
+
+    fn wrapped(error: &ErasedError) -> Option<&Error> {
+        match error {
+            ErasedError::Bb(error) => Some(error),
+            ErasedError::Backend(_) => None,
+        }
+    }
+
+    fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        match error.downcast_ref() {
+            Some(ErasedError::Bb(error)) => Some(error),
+            Some(ErasedError::Backend(error)) => self.0.wrapped(&**error),
+            None => self.0.wrapped(error),
+        }
+    }
+
+    crate::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl super::Ops for ErasedBackend<'_> {
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match self.0.native(op, inputs, params) {
+            Some(outputs) => outputs,
+            None => super::vendor::erased_body(self, op, inputs, params),
+        }
+    }
+}
+
+/// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
+///
+/// # Errors
+///
+/// The body's own errors, and the backend's.
+pub(crate) fn run_body<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: &'static OpSpec,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let results = call_erased(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.method, &results)
+}
+
+/// Calls a primitive on a backend that lacks element types with operands or parameters of any type, as far as that is exact.
+///
+/// # Errors
+///
+/// The backend's own; [`NarrowError`](crate::NarrowError).
+pub(super) fn run_narrowed<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: Primitive,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let results =
+        narrow::primitive_borrowed(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.spec().method, &results)
+}
+
+/// The operands of a call on an erased backend.
+type Erased = SmallVec<[Option<ErasedTensor>; 4]>;
+
+fn erased<T: Tensor>(inputs: &[Option<&T>]) -> Erased {
+    inputs.iter().map(|x| x.map(|x| ErasedTensor::new(x.clone()))).collect()
+}
+
+/// Restores the type of results.
+fn typed<B: Backend + ?Sized>(
+    op: &'static str,
+    results: &[ErasedTensor],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let mut typed = Outputs::with_capacity(results.len());
+    for (index, result) in results.iter().enumerate() {
+        let result = result.get::<B::Tensor>();
+        typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
+    }
+    Ok(typed)
+}
+
+/// Runs the body of an operation on a backend whose type is erased.
+///
+/// # Errors
+///
+/// The body's own errors, and the backend's.
+pub(crate) fn erased_body(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<&ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let inputs: Erased = inputs.iter().map(|x| x.cloned()).collect();
+    call_erased(on, op, &inputs, params)
+}
+
+/// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.
+fn call_erased(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    if on.refuses_types() {
+        return narrow::call_borrowed(on, op, inputs, params);
+    }
+    let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    super::call(&ErasedBackend(on), op, &inputs, params)
+}

@@ -1,0 +1,134 @@
+//! Tensors and errors whose type is erased.
+
+use crate::{Backend, BoxError, Error, Tensor};
+use bb_ir::DataType;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A tensor whose type is erased, in its own allocation.
+///
+/// This type does not use [`Tensor::erase`], which the backend's author writes: a mistake there must not look like a
+/// mistake of a kernel.
+#[derive(Clone)]
+pub struct ErasedTensor(Arc<dyn AnyTensor>);
+
+/// The methods that a tensor of any type has.
+pub(crate) trait AnyTensor: Any + Send + Sync {
+    /// Returns the element type.
+    fn dtype(&self) -> DataType;
+
+    /// Returns the shape, outermost extent first.
+    fn shape(&self) -> &[usize];
+
+    /// Returns the tensor in its allocation.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Tensor> AnyTensor for T {
+    fn dtype(&self) -> DataType {
+        Tensor::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        Tensor::shape(self)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl ErasedTensor {
+    /// Erases the type of a tensor.
+    pub fn new<T: Tensor>(x: T) -> ErasedTensor {
+        ErasedTensor(Arc::new(x))
+    }
+
+    /// Returns the tensor as `AnyTensor`.
+    pub(crate) fn any(&self) -> &dyn AnyTensor {
+        &*self.0
+    }
+
+    /// Returns the tensor itself if it is of the type. Copies nothing if this is the only handle.
+    pub(super) fn into_typed<T: Tensor>(self) -> Option<T> {
+        let own = self.0.into_any().downcast::<T>().ok()?;
+        Some(Arc::try_unwrap(own).unwrap_or_else(|shared| (*shared).clone()))
+    }
+
+    /// Returns the tensor if it is of the type.
+    pub fn get<T: Tensor>(&self) -> Option<&T> {
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Tensor for ErasedTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+impl std::fmt::Debug for ErasedTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ErasedTensor({}{:?})", self.0.dtype(), self.0.shape())
+    }
+}
+
+/// The error of a call on an erased backend. Its text and its causes are the inner error's.
+#[derive(Debug, thiserror::Error)]
+pub enum ErasedError {
+    /// The backend's own error.
+    #[error(transparent)]
+    Backend(BoxError),
+
+    /// An error that `bb` found.
+    #[error(transparent)]
+    Bb(#[from] Error),
+}
+
+impl ErasedError {
+    /// Returns the error itself, without this type around it.
+    pub(crate) fn into_source(self) -> BoxError {
+        match self {
+            ErasedError::Backend(source) => source,
+            ErasedError::Bb(error) => error.into(),
+        }
+    }
+
+    /// Returns the error as the backend's own type.
+    pub(crate) fn typed<B: Backend + ?Sized>(self) -> B::Error {
+        match self {
+            ErasedError::Bb(error) => error.into(),
+            ErasedError::Backend(source) => match source.downcast::<B::Error>() {
+                Ok(own) => *own,
+                Err(source) => {
+                    let backend = std::any::type_name::<B>();
+                    Error::Kernel { backend, op: "body", source }.into()
+                }
+            },
+        }
+    }
+}
+
+/// Boxes an error as the cause of another, without [`ErasedError`] around it.
+pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError {
+    match BoxError::from(error).downcast::<ErasedError>() {
+        Ok(erased) => erased.into_source(),
+        Err(error) => error,
+    }
+}
+
+/// Erases the type of a backend's own error.
+pub fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
+    ErasedError::Backend(error.into())
+}
+
+/// The error for an operand that is a tensor of another backend.
+pub fn foreign(op: &'static str, index: usize) -> Error {
+    Error::Operand { op, index, expected: "a tensor of this backend" }
+}
