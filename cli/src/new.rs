@@ -25,12 +25,10 @@ fn refuse_linked(name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn bb_new_knows_all_names_of_this_build() {
         let backends = bb::Registry::global().entries().map(|backend| (backend.name, "backend"));
-        let layers = bb::LayerRegistration::all().iter().map(|layer| (layer.name, "layer"));
+        let layers = bb::LayerRegistration::all().into_iter().map(|layer| (layer.name, "layer"));
         for (name, holder) in backends.chain(layers) {
             assert_eq!(bb_new::bundled(name), Some(holder), "{name}");
         }
