@@ -7,7 +7,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Attribute, LitStr, Member, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
+use syn::{Attribute, Lit, LitStr, Member, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
 /// An option: not given, given with a valid value, or given with a wrong value that was reported.
 #[derive(Default)]
@@ -224,7 +224,12 @@ fn list<T>(
             Ok(element) => elements.push(element),
             Err(error) => {
                 whole = false;
-                ctxt.push(syn::Error::new(error.span(), format_args!("{error}: write `{key}{example}`")));
+                // Some messages already have an example.
+                let example = match error.to_string().contains(": write `") {
+                    true => String::new(),
+                    false => format!(": write `{key}{example}`"),
+                };
+                ctxt.push(syn::Error::new(error.span(), format_args!("{error}{example}")));
             }
         }
         next(&content);
@@ -335,11 +340,33 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
     while !input.is_empty() && !input.peek(Token![=>]) && !input.peek(Token![,]) {
         default.extend([input.parse::<TokenTree>()?]);
     }
+    if !default.is_empty() && !input.peek(Token![=>]) {
+        let spelled = format!("{name}: {kind} = {default}");
+        let message = format_args!("`{name}` lacks its purpose: write `{spelled} => \"what it is for\"`");
+        return Err(syn::Error::new(name.span(), message));
+    }
     let (arrow, about) = (parsed::<Token![=>]>(input, wrong)?, parsed::<LitStr>(input, wrong)?);
     if default.is_empty() {
         return Err(syn::Error::new(arrow.span(), wrong));
     }
+    if let Some(example) = example_of_default(&kind, &default) {
+        let message = format_args!("this is no `{kind}`: write `{name}: {kind} = {example}`, for example");
+        return Err(syn::Error::new_spanned(default, message));
+    }
     Ok(OpenOption { name, own: Some(quote!(#colon #kind #equals #default #arrow #about)) })
+}
+
+/// Returns an example of a default, if the default is a literal of another type. Rustc checks all other defaults.
+fn example_of_default(kind: &Ident, default: &TokenStream) -> Option<&'static str> {
+    let literal: Lit = syn::parse2(default.clone()).ok()?;
+    let (fits, example) = match kind.to_string().as_str() {
+        "bool" => (matches!(literal, Lit::Bool(_)), "true"),
+        "i64" | "u64" => (matches!(literal, Lit::Int(_)), "128"),
+        "f64" => (matches!(literal, Lit::Float(_)), "1.0"),
+        "str" => (matches!(literal, Lit::Str(_)), "\"fast\""),
+        _ => return None,
+    };
+    (!fits).then_some(example)
 }
 
 /// Parses a single name; a path is an error.

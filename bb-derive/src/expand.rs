@@ -3,6 +3,7 @@
 use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
 use crate::model::{Backend, Inner, Instance, New, Variants};
+use crate::nearest::did_you_mean;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -24,13 +25,19 @@ impl Derived {
     pub(crate) fn of(input: &DeriveInput, other_name: Option<String>) -> Derived {
         let mut ctxt = Ctxt::default();
         let model = Backend::from_input(input, &mut ctxt);
-        let other_name = other_name.filter(|_| !model.names_bb);
-        let registration = match other_name {
+        let misspelt = |name: &String| is_misspelt(&model.bb, name);
+        let registration = match other_name.filter(|name| !model.names_bb || misspelt(name)) {
             Some(name) => {
-                let message = format!(
-                    "`Cargo.toml` has `bb` under the name `{name}`: write `#[bb(crate = {name})]` above the type"
-                );
-                ctxt.error(model.ident, message);
+                let message = format!("`Cargo.toml` has `bb` under the name `{name}`");
+                match model.names_bb {
+                    true => ctxt.error(&model.bb, format!("{message}: write `crate = {name}`")),
+                    false => {
+                        ctxt.error(
+                            model.ident,
+                            format!("{message}: write `#[bb(crate = {name})]` above the type"),
+                        );
+                    }
+                }
                 TokenStream::new()
             }
             None => backend(&model),
@@ -45,6 +52,15 @@ impl Derived {
         let registration = (!registration.is_empty()).then(|| quote!(#bb::__derived! { #registration }));
         quote!(#mistakes #registration)
     }
+}
+
+/// Returns whether a path of `bb` is probably a misspelt name. An import may have any other name, also `bb`.
+fn is_misspelt(bb: &Path, name: &str) -> bool {
+    let Some(given) = bb.segments.first().filter(|_| bb.segments.len() == 1) else { return false };
+    let given = given.ident.unraw().to_string();
+    given != name
+        && !["bb", "crate", "self"].contains(&given.as_str())
+        && !did_you_mean(&given, [name]).is_empty()
 }
 
 fn backend(model: &Backend<'_>) -> TokenStream {
@@ -128,6 +144,9 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let is_backend = quote_spanned!(at=> for<'it> #ty: #here::IsBackend<'it>);
     let of = if model.is_enum { quote_spanned!(at=> of_enum) } else { quote_spanned!(at=> of_struct) };
     let registration = quote_spanned!(at=> #here::#of::<#ty>());
+    // Outside of the `impl`, whose bound says that the type is a backend.
+    let makes = matches!(model.new, New::Default)
+        .then(|| quote_spanned!(at=> const _: fn() = || #here::Makes::<#ty>::NEW.by_default();));
     let bb = located(&model.bb, at);
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
@@ -148,6 +167,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
 
             #devices
         }
+        #makes
         #private::inventory::submit! { #registration }
         #named
     }
@@ -196,9 +216,17 @@ fn create(model: &Backend<'_>) -> TokenStream {
     let (options, body) = match &model.new {
         New::Default => {
             let here = self::private(model, model.ident.span());
-            (quote!(_), quote_spanned!(model.ident.span()=> #here::default::<Self>()))
+            (quote!(_), quote_spanned!(model.ident.span()=> #here::ByDefault::<Self>::NEW.made()))
         }
-        New::Path(path) => (quote!(_), created(path, quote_spanned!(path.span()=> made_by(#path)))),
+        New::Path(path) => {
+            let here = self::private(model, path.span());
+            let made = quote_spanned! {path.span()=>
+                let new = #here::NewFunction::<Self, _>::of(#path);
+                new.signature().constructs::<Self>();
+                #here::Created::<Self>::created(new.made())
+            };
+            (quote!(_), made)
+        }
         New::Open(path) => {
             (quote!(options), created(path, quote_spanned!(path.span()=> opened_by(#path, options))))
         }

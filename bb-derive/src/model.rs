@@ -193,13 +193,14 @@ fn opening(
     devices: Given<TypePath>,
     ctxt: &mut Ctxt,
 ) -> (New, Vec<OpenOption>, Option<TypePath>) {
-    if let (Given::Yes(open), Given::No) = (&open, &options) {
+    if let (Given::No, Given::Yes(open), Given::No) = (&new, &open, &options) {
         let message = "say which options the constructor takes: write `options(device, threads, memory)`";
         ctxt.error(open, message);
     }
     if let (Given::No, Some([option, ..])) = (&open, options.get().map(Vec::as_slice)) {
         ctxt.error(&option.name, "options need a constructor that takes them: write `open = Self::open`");
     }
+    let unopened = !matches!(options, Given::No);
     let options = each_once(options, |option| option.name.to_token_stream(), ctxt);
     let devices = devices.valid();
     if let (Some(devices), false) = (&devices, options.iter().any(|option| option.name == "device")) {
@@ -214,6 +215,8 @@ fn opening(
         (_, Given::Yes(open)) => New::Open(open),
         (Given::Wrong, _) | (_, Given::Wrong) => New::Unknown,
         (Given::Yes(new), Given::No) => New::Path(new),
+        // The missing constructor is reported.
+        (Given::No, Given::No) if unopened => New::Unknown,
         (Given::No, Given::No) => New::Default,
     };
     (new, options, devices)

@@ -13,10 +13,14 @@ use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Attribute, Generics, Path, Token, Type, WhereClause, braced, parse_quote};
+use syn::{Attribute, Generics, Path, Token, Type, TypeParam, WhereClause, braced, parse_quote};
 
 /// An example of correct use, for messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
+
+/// An example of correct use of `#[bb::layer]`, for messages.
+const LAYER_EXAMPLE: &str =
+    "write `#[bb::layer]` on an `impl<B: bb::InnerBackend> bb::Layer for MyLayer<B> { … }`";
 
 /// An `impl` of a trait: all its tokens and the parts of its head.
 struct Impl {
@@ -46,6 +50,7 @@ impl Method {
 fn attribute(
     options: TokenStream,
     item: TokenStream,
+    example: &str,
     render: impl FnOnce(&Impl, Options, &mut Ctxt) -> syn::Result<TokenStream>,
 ) -> TokenStream {
     let mut ctxt = Ctxt::default();
@@ -53,7 +58,7 @@ fn attribute(
         ctxt.push(error);
         Options::default()
     });
-    let parsed = Impl::parse.parse2(item.clone());
+    let parsed = (|input: ParseStream<'_>| Impl::parse(input, example)).parse2(item.clone());
     let rendered = parsed.and_then(|parsed| render(&parsed, options, &mut ctxt));
     let rendered = rendered.unwrap_or_else(|error| {
         ctxt.push(error);
@@ -65,7 +70,7 @@ fn attribute(
 
 /// Expands `#[bb::native]`.
 pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
-    attribute(options, item, |parsed, options, ctxt| {
+    attribute(options, item, EXAMPLE, |parsed, options, ctxt| {
         let family = parsed.family()?;
         let methods = methods(parsed, "#[bb::native]", ctxt);
         let bb = options.bb.unwrap_or_else(|| parsed.bb(&["ext"]));
@@ -113,17 +118,37 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
 
 /// Expands `#[bb::layer]`: lists the methods that the `impl` of `bb::Layer` contains.
 pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
-    // With the `impl`, rustc would also report each operation as missing.
-    if let Ok(Impl { of, .. }) = Impl::parse.parse2(item.clone())
-        && of.segments.last().is_some_and(|last| last.ident == "Backend")
-    {
-        let message = "a layer has an `impl bb::Layer`, which has the same methods: write `bb::Layer` instead of `bb::Backend`";
-        return syn::Error::new_spanned(of, message).into_compile_error();
+    let parse = |input: ParseStream<'_>| Impl::parse(input, LAYER_EXAMPLE);
+    if let Ok(mut parsed) = parse.parse2(item.clone()) {
+        let of = &parsed.of;
+        // With the `impl`, rustc would also report each operation as missing.
+        if of.segments.last().is_some_and(|last| last.ident == "Backend") {
+            let message = "a layer has an `impl bb::Layer`, which has the same methods: write `bb::Layer` instead of `bb::Backend`";
+            return syn::Error::new_spanned(of, message).into_compile_error();
+        }
+        if let Some(param) = parsed.without_bounds() {
+            let name = &param.ident;
+            let message = format!("`{name}` has no bounds: write `impl<{name}: bb::InnerBackend>`");
+            let mistake = syn::Error::new_spanned(&*param, message).into_compile_error();
+            // With the bound, rustc does not report in addition that the parameter has no `Tensor`.
+            let bb = options_of(options.clone()).bb.unwrap_or_else(|| parsed.bb(&[]));
+            parsed
+                .without_bounds()
+                .into_iter()
+                .for_each(|param| param.bounds.push(parse_quote!(#bb::InnerBackend)));
+            let bounded = layer_item(options, parsed.tokens());
+            return quote!(#mistake #bounded);
+        }
     }
-    attribute(options, item, |parsed, options, ctxt| {
+    layer_item(options, item)
+}
+
+/// Expands `#[bb::layer]` of an item that has no mistake of its head.
+fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
+    attribute(options, item, LAYER_EXAMPLE, |parsed, options, ctxt| {
         let Impl { generics, of, on, bounds, .. } = parsed;
         if of.segments.last().is_none_or(|last| last.ident != "Layer") {
-            let message = "`#[bb::layer]` belongs on an `impl bb::Layer for MyLayer { … }`";
+            let message = format!("`#[bb::layer]` is for `bb::Layer`: {LAYER_EXAMPLE}");
             return Err(syn::Error::new_spanned(of, message));
         }
         let methods = methods(parsed, "#[bb::layer]", ctxt);
@@ -138,6 +163,11 @@ pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
             }
         })
     })
+}
+
+/// Returns the options of the attribute, or none if they are wrong.
+fn options_of(options: TokenStream) -> Options {
+    Options::parse.parse2(options).unwrap_or_default()
 }
 
 /// The options of the attribute.
@@ -202,23 +232,39 @@ impl Impl {
         path
     }
 
+    /// Returns the first type parameter, if no type parameter has bounds.
+    fn without_bounds(&mut self) -> Option<&mut TypeParam> {
+        let bounded = self.generics.type_params().any(|param| !param.bounds.is_empty());
+        if bounded || self.bounds.is_some() {
+            return None;
+        }
+        self.generics.type_params_mut().next()
+    }
+
+    /// Renders the `impl`.
+    fn tokens(&self) -> TokenStream {
+        let Impl { attributes, generics, of, on, bounds, body } = self;
+        quote!(#(#attributes)* impl #generics #of for #on #bounds { #body })
+    }
+
     /// Returns the `cfg` conditions under which the `impl` is compiled.
     fn conditions(&self) -> Vec<&Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
     }
 
-    fn parse(input: ParseStream<'_>) -> syn::Result<Impl> {
+    /// Parses an `impl` of a trait; `example` is part of the message for other items.
+    fn parse(input: ParseStream<'_>, example: &str) -> syn::Result<Impl> {
         let attributes = Attribute::parse_outer(input)?;
         if !input.peek(Token![impl]) {
-            return Err(input.error(EXAMPLE));
+            return Err(input.error(example));
         }
         input.parse::<Token![impl]>()?;
         let generics: Generics = if input.peek(Token![<]) { input.parse()? } else { Generics::default() };
         let of: Type = input.parse()?;
         if !input.peek(Token![for]) {
-            return Err(syn::Error::new_spanned(of, format_args!("this `impl` is of no trait: {EXAMPLE}")));
+            return Err(syn::Error::new_spanned(of, format_args!("this `impl` is of no trait: {example}")));
         }
-        let Type::Path(of) = of else { return Err(syn::Error::new_spanned(of, EXAMPLE)) };
+        let Type::Path(of) = of else { return Err(syn::Error::new_spanned(of, example)) };
         input.parse::<Token![for]>()?;
         let on: Type = input.parse()?;
         let bounds: Option<WhereClause> = input.parse()?;

@@ -4,7 +4,7 @@
 
 use crate::ctxt::Ctxt;
 use crate::nearest::did_you_mean;
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::quote;
 
 /// Gives all tokens after a first group the span of the tokens in that group, so that messages point there.
@@ -85,6 +85,15 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     };
     let arrow = |text: &str| (0..row.len()).find(|&at| puncts(at, text));
     let made = arrow("=>");
+    if let Some(name) = without_opset(row) {
+        ctxt.error(
+            name,
+            format_args!("say since which opset of the domain `{name}` exists: write `{name} 1 = …`"),
+        );
+    }
+    if let Some(made) = made {
+        facts(row.get(made + 2..).unwrap_or_default(), ctxt);
+    }
     for (at, token) in row.iter().enumerate().take(made.unwrap_or(row.len())) {
         let TokenTree::Group(group) = token else { continue };
         match (group.delimiter(), row.get(at.wrapping_sub(1))) {
@@ -115,6 +124,36 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
             ctxt.error(made, format_args!("an operation is not made of `{made}`{nearest}; {says}"));
         }
         Some(_) => {}
+    }
+}
+
+/// Returns the name of a row that does not say since which opset the operation exists: `Name = method(…)`.
+fn without_opset(row: &[TokenTree]) -> Option<&Ident> {
+    let mut tokens = row.iter().skip_while(|token| !matches!(token, TokenTree::Ident(_)));
+    match (tokens.next(), tokens.next()) {
+        (Some(TokenTree::Ident(name)), Some(TokenTree::Punct(equals))) if equals.as_char() == '=' => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+/// Checks the names of the facts after the function of a row: `, pattern: function`.
+fn facts(tokens: &[TokenTree], ctxt: &mut Ctxt) {
+    for window in tokens.windows(3) {
+        let [TokenTree::Punct(comma), TokenTree::Ident(fact), TokenTree::Punct(colon)] = window else {
+            continue;
+        };
+        // The colon of a path is joined to another one.
+        let begins = comma.as_char() == ',' && colon.as_char() == ':' && colon.spacing() == Spacing::Alone;
+        if begins && fact != "pattern" {
+            let text = fact.to_string();
+            let nearest = match did_you_mean(&text, ["pattern"]) {
+                none if none.is_empty() => "; only `pattern: function` may follow".to_owned(),
+                nearest => nearest,
+            };
+            ctxt.error(fact, format_args!("no fact `{text}`{nearest}"));
+        }
     }
 }
 

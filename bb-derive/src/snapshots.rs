@@ -43,6 +43,15 @@ fn another_name_in_the_manifest_is_one_mistake() {
     let text = wrong.mistakes.to_string();
     assert!(text.contains("write `#[bb(crate = tensors)]` above the type"), "{text}");
     assert!(derived("#[bb(crate = tensors)] struct Cpu;").mistakes.is_empty());
+    let text = derived("#[bb(crate = tensor)] struct Cpu;").mistakes.to_string();
+    assert!(
+        text.contains("`Cargo.toml` has `bb` under the name `tensors`: write `crate = tensors`"),
+        "{text}"
+    );
+    // Imports may have any name.
+    for import in ["bb", "contract", "crate::tensor", "self::tensor"] {
+        assert!(derived(&format!("#[bb(crate = {import})] struct Cpu;")).mistakes.is_empty(), "{import}");
+    }
 }
 
 #[test]

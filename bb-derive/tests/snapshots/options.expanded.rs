@@ -16,9 +16,9 @@ const _: () = {
         fn create(
             _: &renamed::__private::OpenOptions,
         ) -> renamed::__private::Result<Self, renamed::__private::BoxError> {
-            renamed::__private::Created::<
-                Self,
-            >::created(renamed::__private::made_by(Gpu::first_device))
+            let new = renamed::__private::NewFunction::<Self, _>::of(Gpu::first_device);
+            new.signature().constructs::<Self>();
+            renamed::__private::Created::<Self>::created(new.made())
         }
         #[inline(never)]
         fn start(

@@ -14,7 +14,7 @@ const _: () = {
         fn create(
             _: &::bb::__private::OpenOptions,
         ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
-            ::bb::__private::default::<Self>()
+            ::bb::__private::ByDefault::<Self>::NEW.made()
         }
         #[inline(never)]
         fn start(
@@ -24,6 +24,7 @@ const _: () = {
             ::bb::__private::start(self, how)
         }
     }
+    const _: fn() = || ::bb::__private::Makes::<Cpu>::NEW.by_default();
     ::bb::__private::inventory::submit! {
         ::bb::__private::of_struct:: < Cpu > ()
     }

@@ -7,21 +7,34 @@ use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{DataType, TensorData};
 use bb_ir::op::Primitive;
 use bb_ir::text::has_word;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 /// Copies a result to the host, and checks that its type and shape equal the copy's.
 #[track_caller]
 fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
     let tensor = on.made(result);
-    let host = on.fetch(&tensor);
-    let claimed = (bb_core::Tensor::dtype(&tensor), bb_core::Tensor::shape(&tensor));
-    assert_eq!(
-        claimed,
-        (host.dtype(), host.shape()),
-        "{}: the tensor claims another type or shape than `to_host` gives",
-        on.last()
-    );
-    host
+    checked(on, &tensor, &on.last())
+}
+
+/// Copies the result of a call to the host, and checks that its type and shape equal the copy's.
+#[track_caller]
+pub(super) fn checked(on: &Subject<'_>, tensor: &ErasedTensor, call: &str) -> TensorData {
+    let (dtype, shape) = (bb_core::Tensor::dtype(tensor), bb_core::Tensor::shape(tensor));
+    let host = on.fetch_result(tensor, call);
+    if (dtype, shape) == (host.dtype(), host.shape()) {
+        return host;
+    }
+    let problem = match shape.iter().product::<usize>() == host.len() {
+        true => "the result claims another type or shape than `to_host` returns".to_owned(),
+        false => wrong_count(host.len(), shape),
+    };
+    panic!("{call}: {problem}\n  claims   {dtype}{shape:?}\n  returns  {}", shown(&host))
+}
+
+/// Says how many elements a result has, and how many its shape claims.
+pub(super) fn wrong_count(has: usize, claims: &[usize]) -> String {
+    let elements = if has == 1 { "element" } else { "elements" };
+    format!("the result has {has} {elements}, but claims {claims:?} ({})", claims.iter().product::<usize>())
 }
 
 /// Compares numbers; two NaNs are equal. A relative tolerance implies ONNX's absolute tolerance of 1e-7.
@@ -166,26 +179,80 @@ pub fn assert_unsupported<T, E: std::error::Error + 'static>(
     op: Primitive,
     types: &[DataType],
 ) {
-    let method = op.spec().method;
+    let succeeded = || format!("`{}` succeeded on {}:", op.spec().method, one_of(types));
+    refused_type(result, op, None, types, succeeded);
+}
+
+/// Checks a refusal as [`assert_unsupported`] does. `to` is the element type that a cast makes; `succeeded` returns the
+/// start of the message for a call that was not refused; the advice follows.
+#[track_caller]
+pub(super) fn refused_type<T, E: std::error::Error + 'static>(
+    result: Result<T, E>,
+    op: Primitive,
+    to: Option<DataType>,
+    types: &[DataType],
+    succeeded: impl FnOnce() -> String,
+) {
+    let (method, wanted) = (op.spec().method, one_of(types));
     let Err(error) = result else {
-        let mut types = types.to_vec();
-        types.dedup();
-        panic!(
-            "`{method}` succeeded, but `fn types` lacks {types:?}: declare it, or return an error that names it"
-        );
+        panic!("{} return an error that names `{method}` and {wanted}", succeeded())
     };
     let text = bb_core::error::causes(&error);
+    let names = |op: &Primitive| has_word(&text, op.spec().name) || quoted(&text, op.spec().method);
     let operation = has_word(&text, method) || has_word(&text, op.spec().name);
     let dtype = types.iter().any(|dtype| has_word(&text, dtype.name()));
-    assert!(
-        operation && dtype,
-        "the error of `{method}` names {}: expected the operation and one of {types:?}, got: {text}",
-        match (operation, dtype) {
-            (false, false) => "neither operation nor element type",
-            (false, true) => "no operation",
-            _ => "no element type",
+    if operation && dtype {
+        return;
+    }
+    let call = to.map_or_else(|| format!("`{method}`"), |to| format!("`{method}` to {to}"));
+    let other_op = Primitive::ALL.iter().find(|other| names(other)).map(|other| other.spec().method);
+    let other_type = DataType::ALL.iter().find(|other| has_word(&text, other.name()));
+    let first = to.map_or("the element types", |_| "`to`");
+    let problem = match (operation, other_op, dtype, other_type) {
+        (false, Some(other), ..) => {
+            format!("names `{other}`: check {first} first, and name `{method}` and {wanted}")
         }
-    );
+        (false, None, false, _) => {
+            format!("names neither operation nor element type: name `{method}` and {wanted}")
+        }
+        (false, None, true, _) => format!("names no operation: name `{method}` and {wanted}"),
+        (true, _, _, Some(other)) => format!("names the element type {other}: name {wanted}"),
+        (true, _, _, None) => format!("names no element type: name {wanted}"),
+    };
+    panic!("the error of {call} {problem}\n  got: {text}")
+}
+
+/// Returns whether a text names a method in backticks.
+fn quoted(text: &str, method: &str) -> bool {
+    text.contains(&format!("`{method}`"))
+}
+
+/// Lists element types, as in `i32 or u8`.
+pub(super) fn one_of(types: &[DataType]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for dtype in types {
+        if !names.contains(&dtype.name()) {
+            names.push(dtype.name());
+        }
+    }
+    match names.as_slice() {
+        [] => "the element type".to_owned(),
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        [only @ ..] => only.concat(),
+    }
+}
+
+/// Checks that the last call was refused with an error that has a message. `why` says what is wrong with the call.
+///
+/// # Panics
+///
+/// If the call succeeded, with its operands; if the message is empty.
+#[track_caller]
+pub(super) fn refused<T>(on: &Subject<'_>, result: Result<T, ErasedError>, why: impl Display) {
+    match result {
+        Ok(_) => panic!("{} succeeded; {why} and must be an error", on.last()),
+        Err(error) => assert!(!error.to_string().is_empty(), "the error of {} has no message", on.last()),
+    }
 }
 
 /// Checks that a call was refused with an error that has a message.
@@ -198,7 +265,7 @@ pub fn assert_unsupported<T, E: std::error::Error + 'static>(
 #[track_caller]
 pub fn assert_refused<T, E: std::error::Error>(result: Result<T, E>, what: impl Debug) {
     match result {
-        Ok(_) => panic!("{what:?} was not refused"),
-        Err(error) => assert!(!error.to_string().is_empty(), "the error of {what:?} says nothing"),
+        Ok(_) => panic!("{what:?} succeeded, and must be an error"),
+        Err(error) => assert!(!error.to_string().is_empty(), "the error of {what:?} has no message"),
     }
 }

@@ -5,6 +5,7 @@ use super::valid_call::valid_call;
 use bb_core::DataType;
 use bb_ir::infer;
 use bb_ir::op::Primitive;
+use bb_ir::text::has_word;
 
 /// Returns which types to declare if the backend declares all and supports only some; otherwise `None`.
 ///
@@ -20,6 +21,16 @@ pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Opti
     Some(format!(
         "the backend takes some element types only; if the others are not meant to be there, declare those that are\n{}",
         declaration(&taken)
+    ))
+}
+
+/// Returns a hint if a call failed because of an element type that the backend declares: the call and the causes of its error
+/// name the type.
+pub(super) fn declared(declared: &[DataType], call: &str, causes: &str) -> Option<String> {
+    let named = |dtype: &&DataType| has_word(causes, dtype.name()) && has_word(call, dtype.name());
+    let dtype = declared.iter().find(named)?;
+    Some(format!(
+        "{dtype} is declared by `fn types`, so every operation that ONNX defines on it must take it: support it, or take it out of `fn types`"
     ))
 }
 

@@ -28,8 +28,9 @@ pub mod onnx;
 mod random;
 #[cfg(feature = "primitives")]
 mod run_call;
-#[cfg(feature = "primitives")]
 mod show;
+#[cfg(feature = "primitives")]
+mod shown_call;
 #[cfg(feature = "primitives")]
 mod slow;
 #[cfg(feature = "primitives")]
@@ -38,6 +39,8 @@ mod subject;
 pub mod topics;
 #[cfg(feature = "primitives")]
 mod valid_call;
+#[cfg(feature = "primitives")]
+mod watch;
 
 #[cfg(feature = "primitives")]
 pub use all::{Test, tests};
@@ -54,6 +57,9 @@ pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 #[cfg(feature = "primitives")]
 pub use subject::{Subject, assert_types, numbers, tensor};
+#[cfg(feature = "primitives")]
+#[doc(hidden)]
+pub use watch::{check_case, check_within};
 
 /// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
 #[cfg(feature = "primitives")]
@@ -70,13 +76,26 @@ macro_rules! __for_each_topic {
 #[macro_export]
 macro_rules! __conformance {
     ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
-        fn write_conformance_outside_of_functions() {}
-        // In a function, this does not find the function above, and the tests would not run.
-        #[allow(unused_imports, reason = "it only tells where it stands")]
-        use self::write_conformance_outside_of_functions as _;
-        $crate::__private::for_each_primitive!($crate::__conformance_cases, $make);
-        $crate::__for_each_topic!($crate::__conformance_topics, $make);
-        $crate::__conformance_types!($make; $($dtype)*);
+        #[allow(unused_imports, reason = "the line below must not find it in a function")]
+        use $crate::__places::*;
+        // In a function, `self` is the module around it, which does not have the import, and the tests would not run.
+        self::conformance_belongs_outside_of_functions!($make; [$($dtype)*]; $($cases)?);
+    };
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_items {
+    ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+        // The bound is checked here only: the tests call this function. Its name is in the first error about two suites in
+        // one module, as are `wide` and its backend in the documentation.
+        fn name_the_second_suite_as_in_conformance_wide_MyBackend_wide() -> impl $crate::__private::Backend {
+            $make
+        }
+        $crate::__private::for_each_primitive!($crate::__conformance_cases);
+        $crate::__for_each_topic!($crate::__conformance_topics);
+        $crate::__conformance_types!($($dtype)*);
         $crate::__conformance_onnx!($make; $($cases)?);
     };
 }
@@ -85,11 +104,12 @@ macro_rules! __conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_types {
-    ($make:expr;) => {};
-    ($make:expr; $($dtype:ident)+) => {
+    () => {};
+    ($($dtype:ident)+) => {
         #[test]
         fn listed_types() {
-            $crate::assert_types(&$make, &[$($crate::__private::DataType::$dtype),+]);
+            let backend = name_the_second_suite_as_in_conformance_wide_MyBackend_wide();
+            $crate::assert_types(&backend, &[$($crate::__private::DataType::$dtype),+]);
         }
     };
 }
@@ -109,7 +129,7 @@ macro_rules! __conformance_onnx {
         #[test]
         fn onnx() {
             #[allow(unused_imports, reason = "a declared backend has the method itself")]
-            use $crate::onnx::Start as _;
+            use $crate::onnx::{NotBackend as _, Start as _};
             let started = $crate::onnx::Made($make).start();
             let suite = $crate::onnx::Suite::new(started);
             $(let suite = $crate::onnx::Chosen::of($chosen, suite);)?
@@ -122,15 +142,18 @@ macro_rules! __conformance_onnx {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
-    ([$make:expr] $( $(#[$doc:meta])*
+    ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $(
             #[test]
             fn $method() {
-                let backend = $make;
-                $crate::Subject::new(&backend).case(::core::stringify!($method), $crate::cases::$method);
+                $crate::check_case(
+                    ::core::stringify!($method),
+                    name_the_second_suite_as_in_conformance_wide_MyBackend_wide,
+                    $crate::cases::$method,
+                );
             }
         )*
     };
@@ -140,15 +163,25 @@ macro_rules! __conformance_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_topics {
-    ([$make:expr] $($topic:ident)*) => {
+    ([] $($topic:ident)*) => {
         $(
             #[test]
             fn $topic() {
-                let backend = $make;
-                $crate::Subject::new(&backend).case(::core::stringify!($topic), $crate::topics::$topic);
+                $crate::check_case(
+                    ::core::stringify!($topic),
+                    name_the_second_suite_as_in_conformance_wide_MyBackend_wide,
+                    $crate::topics::$topic,
+                );
             }
         )*
     };
+}
+
+/// The macro that a module imports, to test that `bb::conformance!` stands in no function.
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+pub mod __places {
+    pub use crate::__conformance_items as conformance_belongs_outside_of_functions;
 }
 
 /// Items that the expansion of this crate's macros uses.
@@ -156,5 +189,5 @@ macro_rules! __conformance_topics {
 #[doc(hidden)]
 pub mod __private {
     pub use bb_core::__private::for_each_primitive;
-    pub use bb_core::DataType;
+    pub use bb_core::{Backend, DataType};
 }

@@ -1,5 +1,8 @@
 //! Running calls on the backend under test.
 
+use super::check::checked;
+use super::show::shown;
+use super::watch::CurrentCall;
 use super::{Call, Subject};
 use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{Outputs, TensorData};
@@ -25,9 +28,10 @@ impl Call {
         on: &Subject<'_>,
         inputs: &[ErasedTensor],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        on.note(self.op, inputs.to_vec(), self.params.clone());
         let inputs: Vec<Option<&ErasedTensor>> = inputs.iter().map(Some).collect();
         let call = || bb_core::call::call_primitive(&on.backend(), self.op, &inputs, &self.params);
-        on.called(&|| self.to_string(), call)
+        on.called(CurrentCall::of(self), call)
     }
 
     /// Runs the call, checks the types and shapes of the results, and copies them to the host.
@@ -41,20 +45,25 @@ impl Call {
     #[track_caller]
     pub(crate) fn fetch(&self, on: &Subject<'_>, outputs: Outputs<ErasedTensor>) -> Vec<TensorData> {
         let want = self.inferred().unwrap_or_else(|error| panic!("{self} is no valid call: {error}"));
-        assert_eq!(outputs.len(), want.len(), "{self}: the number of results");
+        let call = self.to_string();
+        assert!(outputs.len() == want.len(), "{call} {}", wrong_results(outputs.len(), want.len()));
         let pairs = outputs.iter().zip(&want);
         pairs
             .map(|(got, (dtype, shape))| {
-                let claimed = (bb_core::Tensor::dtype(got), bb_core::Tensor::shape(got));
-                assert_eq!(claimed, (*dtype, &shape[..]), "{self}: what the result claims");
-                let host = on.fetch(got);
-                assert_eq!(
-                    (host.dtype(), host.shape()),
-                    (*dtype, &shape[..]),
-                    "{self}: what `to_host` gives"
+                let host = checked(on, got, &call);
+                assert!(
+                    (host.dtype(), host.shape()) == (*dtype, &shape[..]),
+                    "{call}: another type or shape\n  got      {}\n  expected {dtype}{shape:?}",
+                    shown(&host)
                 );
                 host
             })
             .collect()
     }
+}
+
+/// Says that a call returned another number of results than expected.
+pub(super) fn wrong_results(got: usize, expected: usize) -> String {
+    let results = if got == 1 { "result" } else { "results" };
+    format!("returned {got} {results}, expected {expected}")
 }

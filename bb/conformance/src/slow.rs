@@ -72,10 +72,17 @@ impl std::fmt::Display for SlowReport {
                 "  `use bb_reference as _;` in the test adds the seconds of the backend `{REFERENCE}`."
             )?;
         }
-        writeln!(
-            f,
-            "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml. `cases = \"node/\"` runs single nodes only."
-        )
+        // In a release build, the kernels are optimised, too. In others, the profile of the backend's crate is not known.
+        if cfg!(debug_assertions) {
+            writeln!(
+                f,
+                "  Kernels are slow without optimisation: write `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` unless Cargo.toml has it."
+            )?;
+        }
+        if *what == "cases" {
+            writeln!(f, "  `cases = \"node/\"` runs single nodes only.")?;
+        }
+        Ok(())
     }
 }
 
@@ -121,7 +128,13 @@ mod tests {
             sum: Duration::from_secs(20),
             slowest: vec![row("node/test_conv", 5000, Some(40)), row("node/test_gru", 1000, None)],
         };
-        let advice = "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml. `cases = \"node/\"` runs single nodes only.\n";
+        let profile = match cfg!(debug_assertions) {
+            true => {
+                "  Kernels are slow without optimisation: write `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` unless Cargo.toml has it.\n"
+            }
+            false => "",
+        };
+        let advice = format!("{profile}  `cases = \"node/\"` runs single nodes only.\n");
         let text = "\n`onnx` on `my-chip` took 12.0 s, and its cases 20.0 s in all. The slowest, with the share of each:
   seconds  share  reference
     5.000   25 %      0.040  node/test_conv

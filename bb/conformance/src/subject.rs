@@ -1,20 +1,27 @@
 //! The backend under test, and the element types that it declares.
 
 use super::Call;
-use super::hint::hint;
+use super::check::wrong_count;
+use super::hint::{declared, hint};
 use super::host::{Value, host_numbers};
-use super::show::{ShownCall, shown};
+use super::show::shown;
+use super::shown_call::ShownCall;
 use super::slow::{self, SlowReport, Timed, keep_slowest, timed};
+use super::watch::{CurrentCall, CurrentOperand, Watch};
 use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
 use bb_core::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::DataTypes;
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
+use std::collections::VecDeque;
 use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The number of operands whose host data is stored.
+const BROUGHT: usize = 16;
 
 /// A backend under test. Its operations are called as on the backend itself. The last call is stored, so that a failure
 /// can report it.
@@ -25,8 +32,14 @@ pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
     restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
+    /// Returns the address of the backend's tensor, which differs between tensors that exist at the same time.
+    address: fn(&ErasedTensor) -> Option<usize>,
     types: Vec<DataType>,
     last: Mutex<Option<Last>>,
+    /// The last tensors that were made from host data, and the data.
+    brought: Mutex<VecDeque<(ErasedTensor, TensorData)>>,
+    /// The calls that are running.
+    watch: Arc<Watch>,
     started: Instant,
     times: Mutex<CallTimes>,
     /// Whether a call failed because the backend declares that it does not run the primitive.
@@ -57,12 +70,20 @@ impl Debug for Subject<'_> {
 impl<'a> Subject<'a> {
     /// Makes a subject for a backend. Cases use the element types that it declares ([`Backend::types`]), and all of these.
     pub fn new<B: Backend>(backend: &'a B) -> Self {
+        Self::watched(backend, Arc::default())
+    }
+
+    /// Makes a subject whose running calls another thread reads.
+    pub(super) fn watched<B: Backend>(backend: &'a B, watch: Arc<Watch>) -> Self {
         Subject {
             on: Box::new(WithFamilies::new(backend, &[])),
             erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
+            address: |x| x.get::<B::Tensor>().map(|x| std::ptr::from_ref(x).addr()),
             types: backend.types().iter().collect(),
             last: Mutex::new(None),
+            brought: Mutex::default(),
+            watch,
             started: Instant::now(),
             times: Mutex::default(),
             lacks: AtomicBool::new(false),
@@ -134,7 +155,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Stores a call.
-    fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
+    pub(super) fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
     }
 
@@ -173,15 +194,36 @@ impl<'a> Subject<'a> {
         Some(SlowReport { test, what: "calls", took, sum: times.sum, slowest })
     }
 
+    /// Returns the host data from which an operand was made, if it is stored.
+    fn origin(&self, x: &ErasedTensor) -> Option<TensorData> {
+        let address = (self.address)(x)?;
+        let brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(other, _): &&(ErasedTensor, TensorData)| (self.address)(other) == Some(address);
+        brought.iter().rev().find(same).map(|(_, host)| host.clone())
+    }
+
     /// Writes the last call with its operands and parameters.
     pub(super) fn last(&self) -> String {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Last { op, operands, params }) = &*last else { return "the operation".to_owned() };
-        let operand = |x: &ErasedTensor| match self.backend().to_host(x) {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(Last { op, operands, params }) = last else { return "the operation".to_owned() };
+        let operand = |x: &ErasedTensor| match self.origin(x).map_or_else(|| self.backend().to_host(x), Ok) {
             Ok(host) => shown(&host),
             Err(error) => format!("(`to_host` failed: {error})"),
         };
-        ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
+        ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params: &params }
+            .to_string()
+    }
+
+    /// Returns the last call without calling the backend.
+    fn current(&self, prefix: &'static str) -> Option<CurrentCall> {
+        let Last { op, operands, params } =
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let operand = |x: &ErasedTensor| match self.origin(x) {
+            Some(host) => CurrentOperand::Data(host),
+            None => CurrentOperand::Computed(x.dtype(), x.shape().to_vec()),
+        };
+        let operands = operands.iter().map(operand).collect();
+        Some(CurrentCall { prefix, op: op.spec(), operands, params })
     }
 
     /// Returns the result of the last call.
@@ -196,8 +238,17 @@ impl<'a> Subject<'a> {
 
     /// Makes a call. A panic of the backend panics here, with the call.
     #[track_caller]
-    pub(super) fn called<T>(&self, call: &dyn Fn() -> String, body: impl FnOnce() -> T) -> T {
-        bb_core::runtime::catch(body).unwrap_or_else(|message| panic!("{} panicked: {message}", call()))
+    pub(super) fn called<T>(&self, call: CurrentCall, body: impl FnOnce() -> T) -> T {
+        let call = Arc::new(call);
+        self.watch.run(&call, || bb_core::runtime::catch(body)).unwrap_or_else(|message| {
+            // The backend may panic again, for instance because of a poisoned lock.
+            let elements = || bb_core::runtime::catch(|| self.last()).ok();
+            let whole = if call.is_complete() { None } else { elements() };
+            match whole {
+                Some(last) => panic!("{}{last} panicked: {message}", call.prefix),
+                None => panic!("{call} panicked: {message}"),
+            }
+        })
     }
 
     /// Panics with the call and the error. If element types are missing, the message says which types to declare.
@@ -215,8 +266,9 @@ impl<'a> Subject<'a> {
             .filter_map(|error| error.downcast_ref::<bb_core::Error>())
             .any(|error| matches!(error, bb_core::Error::NoPrimitive { .. }));
         self.lacks.fetch_or(lacks, Ordering::Relaxed);
-        let hint = hint(&self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
-        panic!("{call} failed: {}{hint}", bb_core::error::causes(error))
+        let (call, causes) = (call.to_string(), bb_core::error::causes(error));
+        let hint = hint(&self.types, takes).or_else(|| declared(&self.types, &call, &causes));
+        panic!("{call} failed: {causes}{}", hint.map_or_else(String::new, |hint| format!("\n{hint}")))
     }
 
     /// Copies a host tensor to the backend.
@@ -226,9 +278,16 @@ impl<'a> Subject<'a> {
     /// If the backend returns an error.
     #[track_caller]
     pub fn bring(&self, x: &TensorData) -> ErasedTensor {
-        let call = || format!("constant({})", shown(x));
-        let made = self.called(&call, || self.backend().constant(x));
-        made.unwrap_or_else(|error| self.failed(&call(), &error))
+        let call = CurrentCall::constant(x);
+        self.note(Primitive::Constant, Vec::new(), call.params.clone());
+        let made = self.called(call, || self.backend().constant(x));
+        let made = made.unwrap_or_else(|error| self.failed(&CurrentCall::constant(x), &error));
+        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+        brought.push_back((made.clone(), x.clone()));
+        if brought.len() > BROUGHT {
+            brought.pop_front();
+        }
+        made
     }
 
     /// Copies a tensor to the host.
@@ -238,10 +297,51 @@ impl<'a> Subject<'a> {
     /// If the backend returns an error.
     #[track_caller]
     pub fn fetch(&self, x: &ErasedTensor) -> TensorData {
-        let of = || format!("`to_host` of {x:?}, a result or an operand of {}", self.last());
-        let host = self.called(&|| format!("`to_host` of {x:?}"), || self.backend().to_host(x));
-        host.unwrap_or_else(|error| panic!("{} failed: {}", of(), bb_core::error::causes(&error)))
+        self.fetch_as(x, "`to_host` of a result or an operand of ", &self.last())
     }
+
+    /// Copies the result of a call to the host.
+    #[track_caller]
+    pub(super) fn fetch_result(&self, x: &ErasedTensor, call: &str) -> TensorData {
+        self.fetch_as(x, "`to_host` of a result of ", call)
+    }
+
+    #[track_caller]
+    fn fetch_as(&self, x: &ErasedTensor, prefix: &'static str, call: &str) -> TensorData {
+        let copy = || self.backend().to_host(x);
+        let host = match self.current(prefix) {
+            Some(current) => self.called(current, copy),
+            None => copy(),
+        };
+        host.unwrap_or_else(|error| {
+            let causes = bb_core::error::causes(&error);
+            match held(x, &error) {
+                Some(count) => {
+                    panic!("{call}: {}\n  `to_host` failed: {causes}", wrong_count(count, x.shape()))
+                }
+                None => panic!("{prefix}{call} failed: {causes}"),
+            }
+        })
+    }
+}
+
+/// Returns how many elements a tensor has whose copy failed because its shape claims another number.
+fn held(x: &ErasedTensor, error: &ErasedError) -> Option<usize> {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.find_map(|error| {
+        let error = match error.downcast_ref::<bb_core::Error>() {
+            Some(bb_core::Error::Ir(error)) => Some(error),
+            _ => error.downcast_ref::<bb_ir::Error>(),
+        };
+        match error {
+            Some(bb_ir::Error::ByteLength { dtype, shape, got, .. })
+                if (*dtype, &shape[..]) == (x.dtype(), x.shape()) && dtype.bits() > 0 =>
+            {
+                Some(got * 8 / dtype.bits())
+            }
+            _ => None,
+        }
+    })
 }
 
 /// Tests that a backend declares these element types ([`Backend::types`]), and no others.
@@ -315,7 +415,10 @@ macro_rules! kept {
                     let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
                     self.note(Primitive::$name, operands.concat(), params);
                     let call = || self.backend().$method($($input,)* $($($param),+)?);
-                    let (results, time) = timed(|| self.called(&|| self.last(), call));
+                    let (results, time) = timed(|| match self.current("") {
+                        Some(current) => self.called(current, call),
+                        None => call(),
+                    });
                     self.took(time);
                     results
                 }

@@ -338,11 +338,17 @@ pub enum Error {
         write: String,
     },
 
+    /// A traced function returned nothing, so that its graph would compute nothing.
+    #[error("the traced function returned no outputs; a graph has at least one")]
+    NoOutputs,
+
     /// A backend ran a graph and left out one of its outputs.
-    #[error("the backend returned no output `{name}`", name = shown(.name))]
+    #[error("the backend returned no output `{name}`{}", returned(.made), name = shown(.name))]
     MissingOutput {
         /// The output's name.
         name: String,
+        /// The names of outputs that were returned and not expected, if they are known.
+        made: Vec<String>,
     },
 
     /// Only primitives can be written as a graph for every backend.
@@ -579,7 +585,7 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("no backend is called `{name}`{}; {}", did_you_mean(.nearest), linked_backends(.linked), name = shown(.name))]
+    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked))]
     UnknownBackend {
         /// The requested name.
         name: String,
@@ -755,12 +761,14 @@ pub enum Error {
     },
 
     /// An entry in the parentheses of a backend's name is not an option.
-    #[error("`{entry}` in `{name}` is no option; write `NAME=VALUE`, as in `chip(tile=64)`", entry = shown(.entry), name = shown(.name))]
+    #[error("`{entry}` in `{name}` is no option{}; write `NAME=VALUE`, as in `chip(tile=64)`", did_you_mean(.nearest), entry = shown(.entry), name = shown(.name))]
     OptionForm {
         /// The requested name.
         name: String,
         /// The entry.
         entry: String,
+        /// The option without a value that is most similar, if one is.
+        nearest: Option<String>,
     },
 
     /// The name of a backend has a parenthesis without its partner.
@@ -910,7 +918,7 @@ pub enum Error {
     },
 
     /// The constructor of a backend opened the backend that it constructs, itself or through other backends.
-    #[error("backend `{backend}` is opened by its own constructor, through {}", quoted(.path))]
+    #[error("backend `{backend}` is opened by its own constructor{}", through(.path))]
     OpenCycle {
         /// The backend's name.
         backend: &'static str,
@@ -1204,6 +1212,30 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// The backends of this repository, and their crates.
+const CRATES: [(&str, &str); 6] = [
+    ("cpu", "bb-cpu"),
+    ("ort", "bb-ort"),
+    ("reference", "bb-reference"),
+    ("rten", "bb-rten"),
+    ("wgpu", "bb-wgpu"),
+    ("whole-graph", "bb-whole-graph"),
+];
+
+/// Says that no backend of a name is linked, and which crate has one of this name.
+fn no_backend(name: &str) -> String {
+    match CRATES.iter().find(|(known, _)| *known == name) {
+        Some((name, package)) if DoorAdvice::given().is_none() => {
+            let module = package.replace('-', "_");
+            format!(
+                "backend `{name}` is not linked: depend on the crate `{package}`, and write `use {module} as _;`"
+            )
+        }
+        _ if name.is_empty() => "the name of the backend is empty".to_owned(),
+        _ => format!("no backend is called `{}`", shown(name)),
+    }
+}
+
 /// Lists the linked backends, and explains how to link one.
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
@@ -1260,6 +1292,22 @@ fn options(takes: &[OpenOption]) -> String {
     match takes {
         [] => "none".to_owned(),
         _ => quoted(takes),
+    }
+}
+
+/// Lists outputs that were returned instead of another one.
+fn returned(made: &[String]) -> String {
+    match made {
+        [] => String::new(),
+        _ => format!("; it returned {}", listed(made)),
+    }
+}
+
+/// Lists the backends that open each other, unless there is only one.
+fn through(path: &[String]) -> String {
+    match path {
+        [first, .., last] if path.len() > 2 || first != last => format!(", through {}", quoted(path)),
+        _ => String::new(),
     }
 }
 

@@ -8,6 +8,8 @@ use bb_ir::op::{Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 /// Runs one primitive as a graph of one node through [`Backend::execute`].
 ///
@@ -50,7 +52,11 @@ pub fn one_node<B: Backend + ?Sized>(
     single
         .outputs
         .iter()
-        .map(|name| results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into()))
+        .map(|name| {
+            results
+                .remove(name)
+                .ok_or_else(|| Error::MissingOutput { name: name.clone(), made: Vec::new() }.into())
+        })
         .collect()
 }
 
@@ -93,6 +99,194 @@ pub fn kept<B: Backend + ?Sized>(
         None => crate::plan::execute_kept(on, graph, inputs, attrs),
     }
 }
+
+/// A call of the function in [`forward_to_call!`](crate::forward_to_call).
+///
+/// Its methods exist only if the function has the right signature. Otherwise rustc finds the methods of
+/// [`WrongFunction`], which fit every function, so that only [`Signature::takes_calls`] reports an error.
+#[derive(Debug)]
+pub struct ForwardedCall<'a, B: Types + ?Sized, F> {
+    /// The backend.
+    pub on: &'a B,
+    /// The function.
+    pub call: F,
+    /// The operation.
+    pub op: Primitive,
+    /// The operands.
+    pub inputs: &'a [Option<&'a B::Tensor>],
+    /// The parameters.
+    pub params: &'a [Param<'a>],
+}
+
+impl<'a, B: Types + ?Sized, F> ForwardedCall<'a, B, F>
+where
+    F: FnOnce(
+        &'a B,
+        Primitive,
+        &'a [Option<&'a B::Tensor>],
+        &'a [Param<'a>],
+    ) -> Result<Outputs<B::Tensor>, B::Error>,
+{
+    /// Calls the function.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the function.
+    #[inline]
+    pub fn call(self) -> Result<Outputs<B::Tensor>, B::Error> {
+        (self.call)(self.on, self.op, self.inputs, self.params)
+    }
+
+    /// Returns that the signature is right.
+    pub fn signature(&self) -> Signature<true> {
+        Signature::RIGHT
+    }
+}
+
+/// A call of the function in [`forward_to_execute!`](crate::forward_to_execute), as [`ForwardedCall`].
+#[derive(Debug)]
+pub struct ForwardedGraph<'a, B: Types + ?Sized, F> {
+    /// The backend.
+    pub on: &'a B,
+    /// The function.
+    pub run: F,
+    /// The graph.
+    pub graph: &'a GraphProto,
+    /// The inputs.
+    pub inputs: HashMap<String, B::Tensor>,
+    /// The attributes.
+    pub attrs: BackendAttrs<'a>,
+}
+
+impl<'a, B: Types + ?Sized, F> ForwardedGraph<'a, B, F>
+where
+    F: FnOnce(
+        &'a B,
+        &'a GraphProto,
+        HashMap<String, B::Tensor>,
+        BackendAttrs<'a>,
+    ) -> Result<HashMap<String, B::Tensor>, B::Error>,
+{
+    /// Calls the function.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the function.
+    #[inline]
+    pub fn run(self) -> Result<HashMap<String, B::Tensor>, B::Error> {
+        (self.run)(self.on, self.graph, self.inputs, self.attrs)
+    }
+
+    /// Returns that the signature is right.
+    pub fn signature(&self) -> Signature<true> {
+        Signature::RIGHT
+    }
+}
+
+/// Whether a function has the right signature.
+#[derive(Debug)]
+pub struct Signature<const RIGHT: bool>(());
+
+// These are methods, because rustc would infer `RIGHT` from the bound of a function.
+impl<const RIGHT: bool> Signature<RIGHT> {
+    /// Asserts that the function has the signature for [`forward_to_call!`](crate::forward_to_call).
+    pub fn takes_calls(&self)
+    where
+        Self: TakesCalls,
+    {
+    }
+
+    /// Asserts that the function has the signature for [`forward_to_execute!`](crate::forward_to_execute).
+    pub fn takes_graphs(&self)
+    where
+        Self: TakesGraphs,
+    {
+    }
+
+    /// Asserts that the constructor of a backend `B` takes nothing.
+    pub fn constructs<B>(&self)
+    where
+        Self: crate::__private::Constructs<B>,
+    {
+    }
+}
+
+impl Signature<true> {
+    /// The signature is right.
+    pub const RIGHT: Self = Signature(());
+}
+
+impl Signature<false> {
+    /// The signature is wrong.
+    pub const WRONG: Self = Signature(());
+}
+
+/// The methods of a call whose function has a wrong signature. Programs that contain them do not compile.
+#[derive(Debug)]
+pub struct WrongFunction<B: ?Sized, F>(PhantomData<(F, fn(&B))>);
+
+impl<B: Backend + ?Sized, F> WrongFunction<B, F> {
+    /// Returns that the signature is wrong.
+    pub fn signature(&self) -> Signature<false> {
+        Signature::WRONG
+    }
+
+    /// Takes the place of [`ForwardedCall::call`].
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn call(&self) -> Result<Outputs<B::Tensor>, B::Error> {
+        Err(Error::Abandoned.into())
+    }
+
+    /// Takes the place of [`ForwardedGraph::run`].
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn run(&self) -> Result<HashMap<String, B::Tensor>, B::Error> {
+        Err(Error::Abandoned.into())
+    }
+}
+
+impl<B: Types + ?Sized, F> Deref for ForwardedCall<'_, B, F> {
+    type Target = WrongFunction<B, F>;
+
+    fn deref(&self) -> &WrongFunction<B, F> {
+        &WrongFunction(PhantomData)
+    }
+}
+
+impl<B: Types + ?Sized, F> Deref for ForwardedGraph<'_, B, F> {
+    type Target = WrongFunction<B, F>;
+
+    fn deref(&self) -> &WrongFunction<B, F> {
+        &WrongFunction(PhantomData)
+    }
+}
+
+/// The [`Signature`] of a function for [`forward_to_call!`](crate::forward_to_call).
+#[diagnostic::on_unimplemented(
+    message = "the function of `forward_to_call!` is `fn call(&self, op: bb::Primitive, inputs: &[Option<&Self::Tensor>], params: \
+               &[bb::ir::op::Param<'_>]) -> Result<bb::Outputs<Self::Tensor>, Self::Error>`",
+    label = "this function has another signature"
+)]
+pub trait TakesCalls {}
+
+#[diagnostic::do_not_recommend]
+impl TakesCalls for Signature<true> {}
+
+/// The [`Signature`] of a function for [`forward_to_execute!`](crate::forward_to_execute).
+#[diagnostic::on_unimplemented(
+    message = "the function of `forward_to_execute!` is `fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, \
+               attrs: bb::BackendAttrs<'_>) -> Result<HashMap<String, Self::Tensor>, Self::Error>`",
+    label = "this function has another signature"
+)]
+pub trait TakesGraphs {}
+
+#[diagnostic::do_not_recommend]
+impl TakesGraphs for Signature<true> {}
 
 thread_local! {
     /// How many functions of `forward_to_execute!` the thread is in.
@@ -245,7 +439,7 @@ macro_rules! forward_to_call {
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
     };
     ($call:path) => {
-        $crate::__private::for_each_primitive!($crate::__forward_all, $call);
+        $crate::__private::for_each_primitive!($crate::__forward_calls, $call);
     };
 }
 
@@ -268,7 +462,10 @@ macro_rules! __forward_execute {
             match $crate::__private::kept(self, graph, inputs, attrs) {
                 ::core::result::Result::Ok(ran) => ran,
                 ::core::result::Result::Err(inputs) => {
-                    $crate::__private::once(self, || $run(self, graph, inputs, attrs))
+                    let forwarded =
+                        $crate::__private::ForwardedGraph { on: self, run: $run, graph, inputs, attrs };
+                    $crate::__private::at! { [$run] forwarded.signature().takes_graphs(); }
+                    $crate::__private::once(self, || forwarded.run())
                 }
             }
         }
@@ -318,6 +515,41 @@ macro_rules! __forward_one {
             $crate::__private::outputs::$output::<Self>(outputs)
         }
     };
+}
+
+/// As `__forward_all`, for the function that an author named in `forward_to_call!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_calls {
+    ([$call:path] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        $(
+            fn $method(&self $(, $input: $crate::__forwarded_input!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
+                -> ::core::result::Result<$crate::__forwarded_output!($output), <Self as $crate::__private::Types>::Error> {
+                let forwarded = $crate::__private::ForwardedCall {
+                    on: self,
+                    call: $call,
+                    op: $crate::Primitive::$name,
+                    inputs: &$crate::__private::operands(&[$( $crate::__private::operand::$kind($input) ),*]),
+                    params: &[$( $($crate::__private::ir::param_value!($pkind, $param)),+ )?],
+                };
+                $crate::__forward_check!($method $call, forwarded);
+                $crate::__private::outputs::$output::<Self>(forwarded.call()?)
+            }
+        )*
+    };
+}
+
+/// Checks the signature of the function in one of the thirty methods, so that a wrong one is one error.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_check {
+    (add $call:path, $forwarded:ident) => {
+        $crate::__private::at! { [$call] $forwarded.signature().takes_calls(); }
+    };
+    ($method:ident $call:path, $forwarded:ident) => {};
 }
 
 /// Defines `__forward_method!`, with one arm per primitive.

@@ -6,6 +6,7 @@ use super::run::{Program, Step};
 use super::target::{self, Target};
 use super::{BackendSubgraph, DeploymentBuilder};
 use crate::coverage::{How, Missing, NodeInfo, Why};
+use crate::first_of::FirstOf;
 use crate::look::{Part, look};
 use crate::placement::{Executor, NodePlacement, Placement, Side};
 use crate::{BackendHandle, CheckedGraph, Error, Module};
@@ -179,6 +180,9 @@ impl DeploymentBuilder {
             };
             let backend = self.backend_at(at)?;
             effects.backends.insert(backend.name().to_owned());
+            if let Some(combined) = backend.typed::<FirstOf>() {
+                combined.check_pins(graph)?;
+            }
             let nodes: HashSet<usize> = part.nodes.iter().copied().collect();
             let has = |at: usize| nodes.contains(&at);
             let part = Part { has: &has, inputs: &part.inputs, outputs: &part.outputs };

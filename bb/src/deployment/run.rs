@@ -224,18 +224,22 @@ impl Program {
         let results = bb_core::runtime::catch(|| component.run(&ctx, &inputs))
             .unwrap_or_else(|message| Err(Error::ComponentPanicked { message }.into()))
             .map_err(failed)?;
-        let got = results.len();
+        let (got, most) = (results.len(), node.outputs.len());
+        if got > most {
+            return Err(failed(Error::Results { op: node.op_type.clone(), expected: most, got }.into()));
+        }
         let mut results = results.into_iter();
         let mut named = Named::new();
         for (position, output) in node.outputs.iter().enumerate() {
             match (output, results.next()) {
                 (Some(value), Some(result)) => {
-                    check_result(graph, *value, &node.op_type, position, &result)?;
+                    check_result(graph, *value, &node.op_type, position, &result).map_err(failed)?;
                     named.insert(graph.name_of(*value).to_owned(), result);
                 }
                 (None, _) => {}
                 (Some(_), None) => {
-                    return Err(Error::Results { op: node.op_type.clone(), expected: position + 1, got });
+                    let results = Error::Results { op: node.op_type.clone(), expected: position + 1, got };
+                    return Err(failed(results.into()));
                 }
             }
         }
@@ -250,13 +254,12 @@ impl Program {
             _ => &[],
         };
         for (name, value) in carried {
-            let made =
-                outputs.get(name).cloned().ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+            let made = outputs.get(name).cloned().ok_or_else(|| missing(name, &outputs))?;
             values.insert(*value, made);
         }
         for value in part.outputs.iter().filter(|_| carried.is_empty()) {
             let name = self.graph().name_of(*value);
-            let made = outputs.remove(name).ok_or_else(|| Error::MissingOutput { name: name.to_owned() })?;
+            let made = outputs.remove(name).ok_or_else(|| missing(name, &outputs))?;
             values.insert(*value, made);
         }
         for value in self.frees.get(at).into_iter().flatten() {
@@ -268,11 +271,19 @@ impl Program {
     /// Returns the outputs.
     fn leave(&self, values: &Values) -> Result<Vec<Value>, Error> {
         let output = |value: &ValueId| {
-            let missing = || Error::MissingOutput { name: self.graph().name_of(*value).to_owned() };
+            let missing =
+                || Error::MissingOutput { name: self.graph().name_of(*value).to_owned(), made: Vec::new() };
             values.get(value).cloned().ok_or_else(missing)
         };
         self.graph().outputs.iter().map(output).collect()
     }
+}
+
+/// Returns the error that an output is missing among those that a backend returned.
+fn missing(name: &str, outputs: &Named) -> Error {
+    let mut made: Vec<String> = outputs.keys().cloned().collect();
+    made.sort_unstable();
+    Error::MissingOutput { name: name.to_owned(), made }
 }
 
 /// Compares a result of a component with the type that the graph declares for it.
@@ -280,7 +291,13 @@ impl Program {
 /// # Errors
 ///
 /// [`Error::WrongResult`] if the element type differs, or an extent that is known.
-fn check_result(graph: &Graph, value: ValueId, op: &str, index: usize, result: &Value) -> Result<(), Error> {
+fn check_result(
+    graph: &Graph,
+    value: ValueId,
+    op: &str,
+    index: usize,
+    result: &Value,
+) -> Result<(), crate::BoxError> {
     let ty = graph.values.get(value.index()).map(|value| &value.ty);
     let Some(ValueType::Tensor { dtype, shape }) = ty else { return Ok(()) };
     let known = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
@@ -293,5 +310,6 @@ fn check_result(graph: &Graph, value: ValueId, op: &str, index: usize, result: &
         return Ok(());
     }
     let expected = expected.unwrap_or_else(|| result.shape().iter().copied().map(Some).collect());
-    Err(crate::WrongResult::of_values(op, index, (*dtype, expected), (result.dtype(), result.shape())))
+    let got = (result.dtype(), result.shape());
+    Err(Box::new(crate::WrongResult::of_component(op, index, (*dtype, expected), got)))
 }

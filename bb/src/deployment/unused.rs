@@ -6,6 +6,7 @@ use super::rule::{Chooses, Rule};
 use bb_core::error::Problem;
 use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
+use std::collections::BTreeSet;
 
 impl DeploymentBuilder {
     /// Finds the bindings that have no effect on any model.
@@ -45,10 +46,16 @@ impl DeploymentBuilder {
                         Chooses::Where(_) => None,
                     };
                     let holder = models.iter().find_map(|model| holder(model.module.graph(), rule));
+                    let known: BTreeSet<&str> = match &rule.chooses {
+                        Chooses::Op(_) => all.iter().map(|node| node.op_type.as_str()).collect(),
+                        Chooses::Node(_) => names.iter().map(String::as_str).collect(),
+                        Chooses::Where(_) => BTreeSet::new(),
+                    };
                     problems.push(Problem::UnusedRule {
                         rule: text,
                         nearest: near.map(str::to_owned),
                         inside: holder,
+                        names: known.into_iter().map(str::to_owned).collect(),
                     });
                 }
             }

@@ -227,7 +227,7 @@ impl FirstOf {
     }
 
     /// Refuses a pin that is the name of no operator and of no node of the graph, so that a typing error is found before anything runs.
-    fn check_pins(&self, graph: &Graph) -> Result<(), Error> {
+    pub(crate) fn check_pins(&self, graph: &Graph) -> Result<(), Error> {
         if self.settings.pins.is_empty() {
             return Ok(());
         }

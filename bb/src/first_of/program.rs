@@ -228,7 +228,8 @@ impl Program {
         }
         RunOptions::check_current()?;
         let result = |value: &ValueId| {
-            let missing = || Error::MissingOutput { name: graph.name_of(*value).to_owned() };
+            let missing =
+                || Error::MissingOutput { name: graph.name_of(*value).to_owned(), made: Vec::new() };
             slots.get(value.index()).cloned().flatten().ok_or_else(missing)
         };
         Ok(graph.outputs.iter().map(result).collect::<Result<_, Error>>()?)

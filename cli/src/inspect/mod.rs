@@ -47,7 +47,10 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     about.add_row(["operations of a run", &cost.text()]);
     let families = handle.runtime().capabilities().families.clone();
     let plans = module.plan_conditions(&shapes, &families);
-    let plans = plans.map_or_else(|error| format!("not known: {}", render::chain(&error)), |p| p.to_string());
+    let plans = plans.map_or_else(
+        |error| format!("not known: {}", render::chain(&error)),
+        |p| p.to_string().replace('\n', "; "),
+    );
     about.add_row(["plans", &plans]);
     if let Some(rows) = &rows {
         about.add_row(["rows", rows]);

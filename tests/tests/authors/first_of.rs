@@ -78,7 +78,7 @@ fn elements(inputs: &[Option<&Inner>]) -> usize {
 }
 
 /// The message of an error with its causes.
-fn causes(error: &Error) -> String {
+pub(crate) fn causes(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -32,7 +32,7 @@ fn a_wrong_operation_fails_its_cases_with_what_was_expected_and_what_came() {
     // ONNX's example computes exp([-1, 0, 1]).
     assert_eq!(
         example,
-        "node/test_exp_example (Exp 13): output 0: element 0: expected 0.3678794205188751, got -1; 3 elements differ"
+        "node/test_exp_example (Exp 13): output 0: element 0: expected 0.3678794205188751, got -1; 3 elements differ\n  input `x`: f32[3] {-1.0, 0.0, 1.0}"
     );
     assert_eq!(*outcome(&report, "node/test_expand_dim_changed"), Outcome::Passed);
     let text = report.to_string();
@@ -193,7 +193,8 @@ fn an_error_that_names_no_type_is_not_a_refusal() {
     let check = |hook: Hook| bb::conformance::topics::element_types(&Subject::new(&TamperedSome(hook)));
     check(some);
     let text = panics(|| check(vague));
-    assert!(text.starts_with("the error of `cast` names neither operation nor element type"), "{text}");
+    let advice = "the error of `cast` to f16 names neither operation nor element type: name `cast` and f16";
+    assert!(text.starts_with(advice), "{text}");
     // The word `bf16` does not contain the word `f16`.
     let other: Hook = |op, inputs, params| {
         let refused = some(op, inputs, params)?;
@@ -202,12 +203,230 @@ fn an_error_that_names_no_type_is_not_a_refusal() {
         Some(if half { Err(bb::Error::from(wrong).into()) } else { refused })
     };
     let text = panics(|| check(other));
-    assert!(text.starts_with("the error of `cast` names no element type"), "{text}");
+    assert!(text.starts_with("the error of `cast` to f16 names the element type bf16: name f16"), "{text}");
     // If the backend converts silently, it does not refuse.
     let lax: Hook = |op, inputs, params| match op {
         Primitive::Cast => None,
         _ => some(op, inputs, params),
     };
     let text = panics(|| check(lax));
-    assert!(text.starts_with("`cast` succeeded, but `fn types` lacks"), "{text}");
+    assert!(
+        text.starts_with(
+            "cast(f32[2] {0.0, 1.0}; to = f16, saturate = true, round_mode = up) succeeded, but "
+        ),
+        "{text}"
+    );
+    let advice =
+        "but `fn types` does not declare f16: declare it, or return an error that names `cast` and f16";
+    assert!(text.ends_with(advice), "{text}");
+    // The kernel checks `to` too late.
+    let late: Hook = |op, inputs, params| {
+        let refused = some(op, inputs, params)?;
+        let casts = op == Primitive::Cast && inputs.iter().flatten().all(|x| SOME.contains(&x.dtype()));
+        let inner = bb::ir::Error::Unsupported { op: "constant", dtype: DataType::F16 };
+        Some(if casts { Err(bb::Error::from(inner).into()) } else { refused })
+    };
+    let text = panics(|| check(late));
+    assert!(
+        text.starts_with(
+            "the error of `cast` to f16 names `constant`: check `to` first, and name `cast` and f16"
+        ),
+        "{text}"
+    );
+}
+
+/// An operation that ONNX does not define on a declared type.
+#[test]
+fn an_operation_that_takes_too_much_is_told_the_types_that_it_takes() {
+    let lax: Hook = |op, inputs, _| match (op, inputs) {
+        (Primitive::Sqrt, [Some(x)]) if x.dtype() == DataType::I64 => Some(Ok(outputs(x))),
+        _ => None,
+    };
+    let hook: Hook = |op, inputs, params| match op {
+        Primitive::Sqrt if inputs.iter().flatten().all(|x| x.dtype() == DataType::I64) => {
+            inputs.first().copied().flatten().map(|x| Ok(outputs(x)))
+        }
+        _ => some(op, inputs, params),
+    };
+    let all = panics(|| bb::conformance::topics::element_types(&Subject::new(&Tampered(lax))));
+    let few = panics(|| bb::conformance::topics::element_types(&Subject::new(&TamperedSome(hook))));
+    let expected =
+        "`sqrt` takes floats only, and succeeded on i64: return an error that names `sqrt` and i64";
+    assert_eq!([all.as_str(), few.as_str()], [expected; 2]);
+}
+
+fn outputs(x: &bb_reference::Tensor) -> bb::Outputs<bb_reference::Tensor> {
+    [x.clone()].into_iter().collect()
+}
+
+#[test]
+fn a_panic_of_a_kernel_is_printed_with_its_call() {
+    let hook: Hook = |op, _, _| {
+        assert!(op != Primitive::Add && op != Primitive::ReduceSum, "overflow");
+        None
+    };
+    let text = panics(|| bb::conformance::cases::add(&Subject::new(&Tampered(hook))));
+    assert_eq!(
+        text.split_once(" panicked: ").unwrap(),
+        (
+            "add(f16[2, 3] {5.0, 6.0, 7.0, 8.0, 9.0, 10.0}, f16[2, 3] {1.0, 2.0, 3.0, 4.0, 1.0, 2.0})",
+            "overflow"
+        )
+    );
+    let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook))));
+    assert!(text.starts_with("add(f16[] {1.0}, f16[] {1.0}) panicked: overflow"), "{text}");
+    let hook: Hook = |op, _, _| (op == Primitive::Constant).then(|| panic!("no memory"));
+    let text = panics(|| bb::conformance::cases::add(&Subject::new(&Tampered(hook))));
+    assert!(text.starts_with("constant(value = f16[2, 3] {5.0, "), "{text}");
+    assert!(text.ends_with("}) panicked: no memory"), "{text}");
+}
+
+#[test]
+fn wrong_counts_and_shapes_of_results_are_said_in_words() {
+    let one: Hook = |op, inputs, params| {
+        (op == Primitive::Split).then(|| {
+            let mut parts = bb::call_primitive(&Reference, op, inputs, params)?;
+            parts.truncate(1);
+            Ok(parts)
+        })
+    };
+    let text = panics(|| bb::conformance::cases::split(&Subject::new(&Tampered(one))));
+    assert!(
+        text.starts_with("split(")
+            && text.ends_with("; axis = 0, split = [2, 1, 3]) returned 1 result, expected 3"),
+        "{text}"
+    );
+    let text = panics(|| bb::conformance::topics::zero_extents(&Subject::new(&Tampered(one))));
+    assert!(text.ends_with(" returned 1 result, expected 2"), "{text}");
+    let flat: Hook = |op, inputs, params| {
+        (op == Primitive::ReduceSum).then(|| {
+            let y = bb::call_primitive(&Reference, op, inputs, params)?.remove(0);
+            Ok([Reference.reshape(&y, &[y.shape().iter().product()])?].into_iter().collect())
+        })
+    };
+    let text = panics(|| bb::conformance::topics::element_types(&Subject::new(&Tampered(flat))));
+    assert!(text.contains("; axes = [0], keepdims = true): another type or shape\n  got      "), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("  expected ") && text.ends_with("[1, 2]"), "{text}");
+}
+
+mod lying {
+    use bb::{Backend, DataType, Outputs, Primitive, TensorData, ir::op::Param};
+    use bb_reference::Reference;
+
+    /// A tensor whose shape need not match its elements.
+    #[derive(Clone)]
+    pub(super) struct Lying(bb_reference::Tensor, Vec<usize>);
+
+    impl bb::Tensor for Lying {
+        fn dtype(&self) -> DataType {
+            bb::Tensor::dtype(&self.0)
+        }
+
+        fn shape(&self) -> &[usize] {
+            &self.1
+        }
+    }
+
+    /// Claims twice the last extent for results of `reduce_mean`. `to_host` fails if `CHECKED`.
+    pub(super) struct Liar<const CHECKED: bool>;
+
+    impl<const CHECKED: bool> Liar<CHECKED> {
+        fn call(
+            &self,
+            op: Primitive,
+            inputs: &[Option<&Lying>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<Lying>, bb_reference::Error> {
+            let inputs: Vec<_> = inputs.iter().map(|x| x.map(|x| &x.0)).collect();
+            let claim = |y: bb_reference::Tensor| {
+                let mut shape = bb::Tensor::shape(&y).to_vec();
+                if let (Primitive::ReduceMean, Some(last)) = (op, shape.last_mut()) {
+                    *last *= 2;
+                }
+                Lying(y, shape)
+            };
+            Ok(bb::call_primitive(&Reference, op, &inputs, params)?.into_iter().map(claim).collect())
+        }
+    }
+
+    impl<const CHECKED: bool> Backend for Liar<CHECKED> {
+        type Tensor = Lying;
+        type Error = bb_reference::Error;
+
+        bb::forward_to_call!(Self::call);
+
+        fn to_host(&self, x: &Lying) -> Result<TensorData, bb_reference::Error> {
+            let host = Reference.to_host(&x.0)?;
+            if !CHECKED {
+                return Ok(host);
+            }
+            let bytes = host.bytes().unwrap().clone();
+            Ok(TensorData::adopt(host.dtype(), &x.1, bytes).map_err(bb::Error::from)?)
+        }
+    }
+}
+
+#[test]
+fn a_result_with_fewer_elements_than_it_claims_is_counted() {
+    let count = "; axes = [], keepdims = true): the result has 1 element, but claims [1, 1, 2] (2)\n";
+    let text = panics(|| bb::conformance::cases::reduce_mean(&Subject::new(&lying::Liar::<true>)));
+    assert!(text.starts_with("reduce_mean(f16[2, 3, 4] {") && text.contains(count), "{text}");
+    let text = panics(|| bb::conformance::cases::reduce_mean(&Subject::new(&lying::Liar::<false>)));
+    assert!(text.starts_with("reduce_mean(f16[2, 3, 4] {") && text.contains(count), "{text}");
+    assert!(text.contains("\n  claims   f16[1, 1, 2]\n  returns  f16[1, 1, 1] {"), "{text}");
+}
+
+#[test]
+fn a_call_that_must_be_refused_is_printed_with_the_reason() {
+    let lax: Hook = |op, inputs, params| match bb::call_primitive(&Reference, op, inputs, params) {
+        Err(_) if matches!(op, Primitive::Gather | Primitive::Greater) => {
+            inputs.first().copied().flatten().map(|x| Ok(outputs(x)))
+        }
+        result => Some(result),
+    };
+    let text = panics(|| bb::conformance::cases::gather(&Subject::new(&Tampered(lax))));
+    assert!(text.starts_with("gather(f16[2, 3] {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}, i32[2] {0, 3}; axis = 1) succeeded; index 3 is out of range for extent 3 and must be an error"), "{text}");
+    let text = panics(|| bb::conformance::topics::wrong_arguments(&Subject::new(&Tampered(lax))));
+    let call = "greater(f16[2] {1.0, 1.0}, f16[3] {1.0, 1.0, 1.0}) succeeded; ";
+    assert_eq!(text, format!("{call}the shapes [2] and [3] do not broadcast and must be an error"));
+}
+
+#[test]
+fn a_call_that_never_returns_fails_with_its_operands() {
+    fn endless() -> Tampered {
+        Tampered(|op, _, _| {
+            if op == Primitive::Exp {
+                std::thread::sleep(Duration::MAX);
+            }
+            None
+        })
+    }
+    let run = |test| bb::conformance::check_within(Duration::from_secs(1), "exp", endless, test);
+    let text = panics(|| run(bb::conformance::cases::exp));
+    assert!(text.starts_with("exp(f16[13] {0.0, 1.0, -1.0, "), "{text}");
+    assert!(text.ends_with("}) has not returned within 1 seconds; the environment variable BB_CALL_SECONDS sets another limit"), "{text}");
+    let text = panics(|| run(bb::conformance::topics::rank_zero));
+    assert!(text.starts_with("exp(f16[] {1.0}) has not returned"), "{text}");
+    run(bb::conformance::cases::add);
+}
+
+#[test]
+fn a_declared_type_that_an_operation_lacks_points_at_the_declaration() {
+    let narrow: Hook =
+        |op, inputs, params| refuse_others(&[DataType::F32, DataType::Bool], op, inputs, params);
+    let text = panics(|| bb::conformance::cases::add(&Subject::new(&TamperedSome(narrow))));
+    assert!(text.contains("\ni64 is declared by `fn types`, so every operation"), "{text}");
+}
+
+mod named {
+    use bb_tests::few::Few;
+
+    bb::conformance!(Few::least(), cases = none);
+
+    /// The compiler names this function if a module has two suites.
+    #[test]
+    fn the_first_error_about_a_second_suite_says_to_name_it() {
+        let backend = name_the_second_suite_as_in_conformance_wide_MyBackend_wide();
+        assert_eq!(bb::Backend::types(&backend), bb::Backend::types(&Few::least()));
+    }
 }

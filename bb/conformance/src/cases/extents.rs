@@ -1,7 +1,8 @@
 //! The cases of `reshape transpose squeeze unsqueeze identity`, which do not change elements, on every element type.
 
 use super::definition::{offset, positions};
-use crate::{Subject, assert_refused, assert_same, rearranged, sample};
+use crate::check::refused;
+use crate::{Subject, assert_same, rearranged, sample};
 use bb_ir::op::Primitive;
 
 /// The indices of the elements of `[2, 3]` after transposing.
@@ -24,7 +25,11 @@ pub fn reshape(on: &Subject<'_>) {
             assert_same(on, on.reshape(&on.bring(&x), to), &rearranged(&x, to, &all));
         }
         for shape in [&[5][..], &[], &[0], &[2, 3, 2], &[usize::MAX, 2]] {
-            assert_refused(on.reshape(&on.bring(&x), shape), ("reshape of [2, 3] to", shape));
+            refused(
+                on,
+                on.reshape(&on.bring(&x), shape),
+                format_args!("the shape {shape:?} has other than 6 elements"),
+            );
         }
     }
 }
@@ -59,7 +64,11 @@ pub fn transpose(on: &Subject<'_>) {
             assert_same(on, on.transpose(&on.bring(&x), &[]), &x);
         }
         for perm in [&[0][..], &[0, 0], &[0, 2], &[0, 1, 2], &[-1, 0]] {
-            assert_refused(on.transpose(&on.bring(&x), perm), ("transpose of rank 2 by", perm));
+            refused(
+                on,
+                on.transpose(&on.bring(&x), perm),
+                format_args!("{perm:?} is no permutation of [0, 1]"),
+            );
         }
     }
 }
@@ -84,7 +93,9 @@ pub fn squeeze(on: &Subject<'_>) {
         }
         for axes in [&[1][..], &[3], &[-4], &[0, 0], &[0, -3]] {
             let x = on.bring(&sample(dtype, &[1, 3, 1]));
-            assert_refused(on.squeeze(&x, axes), ("squeeze of [1, 3, 1] at", axes));
+            let why =
+                format_args!("the axes {axes:?} are out of range, repeated, or of another extent than 1");
+            refused(on, on.squeeze(&x, axes), why);
         }
     }
 }
@@ -109,7 +120,8 @@ pub fn unsqueeze(on: &Subject<'_>) {
         }
         for axes in [&[3][..], &[-4], &[0, 0], &[0, -4]] {
             let x = on.bring(&sample(dtype, &[2, 3]));
-            assert_refused(on.unsqueeze(&x, axes), ("unsqueeze of [2, 3] at", axes));
+            let why = format_args!("the axes {axes:?} of the result are out of range or repeated");
+            refused(on, on.unsqueeze(&x, axes), why);
         }
     }
 }

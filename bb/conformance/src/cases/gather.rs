@@ -1,7 +1,8 @@
 //! The case of `gather`.
 
 use super::definition::{offset, positions};
-use crate::{Subject, assert_refused, assert_same, numbers, rearranged, sample, tensor};
+use crate::check::refused;
+use crate::{Subject, assert_same, numbers, rearranged, sample, tensor};
 use bb_core::DataType;
 use bb_ir::op::Primitive;
 
@@ -20,26 +21,32 @@ pub fn gather(on: &Subject<'_>) {
             let data = on.bring(&sample(dtype, &[2, 3]));
             for bad in [3.0, -4.0, 100.0, f64::from(i32::MAX), f64::from(i32::MIN)] {
                 let indices = numbers(on, index, [2], [0.0, bad]);
-                assert_refused(on.gather(&data, &indices, 1), ("gather of 3 entries at", bad));
+                let why = format_args!("index {bad} is out of range for extent 3");
+                refused(on, on.gather(&data, &indices, 1), why);
             }
-            assert_refused(
-                on.gather(&data, &numbers(on, index, [], [0.0]), 2),
-                "gather along an axis out of range",
-            );
-            assert_refused(
-                on.gather(&data, &numbers(on, index, [], [0.0]), -3),
-                "gather along an axis out of range",
-            );
+            for axis in [2, -3] {
+                let why = format_args!("axis {axis} is out of range for rank 2");
+                refused(on, on.gather(&data, &numbers(on, index, [], [0.0]), axis), why);
+            }
             let none = on.bring(&sample(dtype, &[0, 3]));
-            assert_refused(on.gather(&none, &numbers(on, index, [1], [0.0]), 0), "gather from no entries");
+            refused(
+                on,
+                on.gather(&none, &numbers(on, index, [1], [0.0]), 0),
+                "index 0 is out of range for extent 0",
+            );
             let scalar = on.bring(&sample(dtype, &[]));
-            assert_refused(on.gather(&scalar, &numbers(on, index, [], [0.0]), 0), "gather from rank 0");
+            refused(
+                on,
+                on.gather(&scalar, &numbers(on, index, [], [0.0]), 0),
+                "axis 0 is out of range for rank 0",
+            );
         }
     }
     if on.supports(&[DataType::I64, DataType::U8]) {
         let data = tensor(on, [2], [7u8, 8]);
         for bad in [i64::MIN, i64::MAX, 1 << 32, -(1 << 32)] {
-            assert_refused(on.gather(&data, &tensor(on, [1], [bad]), 0), ("gather of 2 entries at", bad));
+            let why = format_args!("index {bad} is out of range for extent 2");
+            refused(on, on.gather(&data, &tensor(on, [1], [bad]), 0), why);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The case of `matmul`.
 
 use super::definition::{offset, positions, stretched};
-use crate::{Subject, assert_numbers, assert_refused, assert_tensor, numbers, tensor};
+use crate::check::refused;
+use crate::{Subject, assert_numbers, assert_tensor, numbers, tensor};
 use bb_core::DataType;
 use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
@@ -79,7 +80,7 @@ pub fn matmul(on: &Subject<'_>) {
         {
             let product =
                 on.matmul(&numbers(on, dtype, a, fill(a, left)), &numbers(on, dtype, b, fill(b, right)));
-            assert_refused(product, ("matmul of shapes", a, b));
+            refused(on, product, format_args!("the shapes {a:?} and {b:?} have no product"));
         }
     }
     wraps(on);

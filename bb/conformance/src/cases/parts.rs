@@ -1,7 +1,9 @@
 //! The cases of `concat slice split`, on every element type.
 
 use super::definition::{offset, positions};
-use crate::{Subject, assert_refused, assert_same, rearranged, sample};
+use crate::check::refused;
+use crate::run_call::wrong_results;
+use crate::{Subject, assert_same, rearranged, sample};
 use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{DataType, TensorData};
 use bb_ir::op::Primitive;
@@ -44,11 +46,11 @@ pub fn concat(on: &Subject<'_>) {
             assert_same(on, on.concat(&parts, axis), &rearranged(&all, shape, order));
         }
         let [a, b, scalar] = [&[2, 2][..], &[3, 2], &[]].map(|shape| on.bring(&sample(dtype, shape)));
-        assert_refused(on.concat(&[], 0), "concat of nothing");
-        assert_refused(on.concat(&[&a, &b], 1), "concat of [2, 2] and [3, 2] along 1");
-        assert_refused(on.concat(&[&a, &a], 2), "concat along an axis out of range");
-        assert_refused(on.concat(&[&a, &a], -3), "concat along an axis out of range");
-        assert_refused(on.concat(&[&scalar], 0), "concat of rank 0");
+        refused(on, on.concat(&[], 0), "there is no operand");
+        refused(on, on.concat(&[&a, &b], 1), "the shapes [2, 2] and [3, 2] differ on another axis than 1");
+        refused(on, on.concat(&[&a, &a], 2), "axis 2 is out of range for rank 2");
+        refused(on, on.concat(&[&a, &a], -3), "axis -3 is out of range for rank 2");
+        refused(on, on.concat(&[&scalar], 0), "axis 0 is out of range for rank 0");
     }
 }
 
@@ -80,11 +82,15 @@ pub fn slice(on: &Subject<'_>) {
         }
         several_axes(on, dtype);
         let x = on.bring(&sample(dtype, &[5, 2]));
-        assert_refused(on.slice(&x, &[0], &[1], &[0], &[0]), "slice with a step of 0");
-        assert_refused(on.slice(&x, &[0], &[1], &[2], &[1]), "slice of an axis out of range");
-        assert_refused(on.slice(&x, &[0, 0], &[1, 1], &[0, -2], &[]), "slice of an axis twice");
-        assert_refused(on.slice(&x, &[0, 0], &[1], &[], &[]), "slice with fewer ends than starts");
-        assert_refused(on.slice(&x, &[0; 3], &[1; 3], &[], &[]), "slice of more axes than there are");
+        refused(on, on.slice(&x, &[0], &[1], &[0], &[0]), "the step is 0");
+        refused(on, on.slice(&x, &[0], &[1], &[2], &[1]), "axis 2 is out of range for rank 2");
+        refused(
+            on,
+            on.slice(&x, &[0, 0], &[1, 1], &[0, -2], &[]),
+            "the axes 0 and -2 of rank 2 are the same",
+        );
+        refused(on, on.slice(&x, &[0, 0], &[1], &[], &[]), "there are fewer ends than starts");
+        refused(on, on.slice(&x, &[0; 3], &[1; 3], &[], &[]), "rank 2 has fewer than three axes");
     }
 }
 
@@ -134,7 +140,8 @@ pub fn split(on: &Subject<'_>) {
             let x = sample(dtype, shape);
             let parts = on.split(&on.bring(&x), axis, sizes);
             let parts = on.made(parts);
-            assert_eq!(parts.len(), sizes.len(), "split of {shape:?} into {sizes:?}");
+            let (got, expected) = (parts.len(), sizes.len());
+            assert!(got == expected, "{} {}", on.last(), wrong_results(got, expected));
             let axis = if axis < 0 { axis + shape.len() as i64 } else { axis } as usize;
             let mut start = 0;
             for (part, &size) in parts.into_iter().zip(sizes) {
@@ -154,9 +161,12 @@ pub fn split(on: &Subject<'_>) {
             }
         }
         let x = on.bring(&sample(dtype, &[4, 2]));
-        for (axis, sizes) in [(0, &[1, 2][..]), (0, &[4, 1]), (2, &[2]), (-3, &[2]), (0, &[usize::MAX, 5])] {
-            assert_refused(on.split(&x, axis, sizes), ("split of [4, 2]", axis, sizes));
+        for (axis, sizes) in [(0, &[1, 2][..]), (0, &[4, 1]), (0, &[usize::MAX, 5])] {
+            refused(on, on.split(&x, axis, sizes), format_args!("the sizes {sizes:?} do not add up to 4"));
         }
-        assert_refused(on.split(&on.bring(&sample(dtype, &[])), 0, &[1]), "split of rank 0");
+        for axis in [2, -3] {
+            refused(on, on.split(&x, axis, &[2]), format_args!("axis {axis} is out of range for rank 2"));
+        }
+        refused(on, on.split(&on.bring(&sample(dtype, &[])), 0, &[1]), "axis 0 is out of range for rank 0");
     }
 }

@@ -1,7 +1,8 @@
 //! The case of `where`.
 
 use super::definition::{positions, stretched};
-use crate::{Subject, assert_refused, assert_same, rearranged, sample, tensor};
+use crate::check::refused;
+use crate::{Subject, assert_same, rearranged, sample, tensor};
 use bb_core::DataType;
 use bb_ir::op::Primitive;
 
@@ -47,6 +48,6 @@ pub fn r#where(on: &Subject<'_>) {
         }
         let [a, b] = [&[2][..], &[3]].map(|shape| on.bring(&sample(dtype, shape)));
         let condition = tensor(on, [], [true]);
-        assert_refused(on.r#where(&condition, &a, &b), "where of shapes [2] and [3]");
+        refused(on, on.r#where(&condition, &a, &b), "the shapes [2] and [3] do not broadcast");
     }
 }

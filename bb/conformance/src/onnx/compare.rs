@@ -150,7 +150,8 @@ pub(super) fn of_items(
     }
 }
 
-fn described(item: &OnnxValue<TensorData>) -> String {
+/// Names the kind of a value.
+pub(super) fn described(item: &OnnxValue<TensorData>) -> String {
     match item {
         OnnxValue::Sequence(items) => format!("a sequence of {}", items.len()),
         other => other.kind().to_owned(),

@@ -25,9 +25,9 @@ pub use report::{Case, Outcome, Report};
 pub use suite::Suite;
 #[cfg(feature = "suite")]
 #[doc(hidden)]
-pub use suite::{Chosen, Made, Start};
+pub use suite::{Chosen, Made, NotBackend, Start};
 
-use bb_core::{BackendRuntime, Error, Value};
+use bb_core::{BackendRuntime, Error, Port, Value};
 use bb_ir::text::sentence;
 use ready::{CompiledCase, data_sets};
 use std::path::{Path, PathBuf};
@@ -148,9 +148,22 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
 ///
 /// The first difference from the expected outputs.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
+    run_noting(case, on, &mut None)
+}
+
+/// The data set that runs: its folder and the inputs of the model.
+type DataSet = (PathBuf, Vec<Port>);
+
+/// Runs a case, and stores the data set that runs in `running`, for the report of a failure.
+fn run_noting(
+    case: &Path,
+    on: &Arc<dyn BackendRuntime>,
+    running: &mut Option<DataSet>,
+) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
     let mut compiled = CompiledCase::new(case, on)?;
     for folder in data_sets(case)? {
+        *running = Some((folder.clone(), compiled.executable.inputs().to_vec()));
         let inputs = compiled.inputs(&folder)?;
         let expected = read_items(&folder, "output", compiled.executable.outputs())?;
         let got = compiled.first_run(&inputs)?;

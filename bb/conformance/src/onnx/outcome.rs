@@ -1,11 +1,15 @@
 //! The outcome of a case, also if something is missing or the backend panics.
 
+use super::compare::described;
 use super::report::{Case, Outcome};
-use super::{CaseOperator, Contents, Failure, run};
+use super::{CaseOperator, Contents, DataSet, Failure, read_inputs, run_noting};
+use crate::show::shown;
 use bb_core::error::causes;
+use bb_core::operator::OnnxValue;
 use bb_core::runtime::catch;
 use bb_core::{BackendRuntime, Error, Module, NarrowError};
 use bb_ir::DataType;
+use bb_ir::text::sentence;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,9 +45,27 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     library.or_else(left_out)
 }
 
-/// Runs a case; the outer error is the message of a panic.
-fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failure>, String> {
-    catch(|| run(case, on))
+/// The maximum number of inputs in the report of a failure.
+const INPUTS: usize = 8;
+
+/// Writes the inputs of a data set, cut to a length, if the model is a single node; otherwise nothing.
+fn shown_inputs(case: &Path, set: Option<DataSet>) -> String {
+    let single = || Some(Module::load(case.join("model.onnx")).ok()?.graph().nodes.len() == 1);
+    let Some((folder, ports)) = set else { return String::new() };
+    if single() != Some(true) {
+        return String::new();
+    }
+    let inputs = read_inputs(&folder, &ports).unwrap_or_default();
+    let lines = inputs.iter().zip(&ports).take(INPUTS).map(|(input, port)| {
+        let text = match input {
+            Some(OnnxValue::Tensor(x)) => shown(x),
+            Some(other) => described(other),
+            None => "absent".to_owned(),
+        };
+        format!("\n  input `{}`: {text}", sentence(&port.name))
+    });
+    let more = if inputs.len() > INPUTS { "\n  …" } else { "" };
+    lines.collect::<String>() + more
 }
 
 /// Why a backend does not run a case, although nothing is wrong with it.
@@ -92,7 +114,8 @@ fn declined(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
 
 /// Runs a case and returns its outcome, also after a panic.
 pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
-    match caught(case, on) {
+    let mut set = None;
+    match catch(|| run_noting(case, on, &mut set)) {
         Ok(Ok(())) => Outcome::Passed,
         Ok(Err(failure)) => match NotRun::of(case, &failure, on) {
             Some(NotRun::Type(dtype)) => Outcome::Skipped(dtype.name().to_owned()),
@@ -101,8 +124,8 @@ pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
                 Outcome::Skipped(format!("`{op}`, which the backend does not run"))
             }
             Some(NotRun::Declined(_)) => Outcome::Skipped("nodes that the backend declines".to_owned()),
-            None => Outcome::Failed(causes(&failure)),
+            None => Outcome::Failed(causes(&failure) + &shown_inputs(case, set)),
         },
-        Err(panic) => Outcome::Failed(format!("panicked: {panic}")),
+        Err(panic) => Outcome::Failed(format!("panicked: {panic}{}", shown_inputs(case, set))),
     }
 }

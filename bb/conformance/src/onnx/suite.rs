@@ -259,6 +259,19 @@ pub trait Start {
     fn start(self) -> Arc<dyn BackendRuntime>;
 }
 
+/// Takes values that are no backend, so that only the error about the bound is reported.
+#[doc(hidden)]
+pub trait NotBackend {
+    /// Never runs.
+    fn start(&self) -> Arc<dyn BackendRuntime>;
+}
+
+impl<T> NotBackend for Made<T> {
+    fn start(&self) -> Arc<dyn BackendRuntime> {
+        panic!("the value is no backend")
+    }
+}
+
 impl<B: Backend + 'static> Start for Made<B> {
     fn start(self) -> Arc<dyn BackendRuntime> {
         Runtime::erased("backend", self.0, &[])

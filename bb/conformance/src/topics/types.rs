@@ -1,8 +1,9 @@
 //! Tests which element types each primitive supports.
 
+use crate::check::{one_of, refused_type};
 use crate::valid_call::valid_call;
 use crate::{Call, Subject, assert_unsupported, sample};
-use bb_core::{Backend, DataType, RoundMode, TensorData};
+use bb_core::{DataType, RoundMode, TensorData};
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
@@ -23,7 +24,7 @@ pub fn element_types(on: &Subject<'_>) {
             let call = valid_call(op, dtype, &[2, 2]);
             if !infer::accepts(op, main, dtype) || call.inferred().is_err() {
                 if on.supports(&[dtype]) {
-                    assert_unsupported(call.run(on), op, &[dtype]);
+                    not_taken(on, &call, main, dtype);
                 }
             } else if on.supports(&call.types()) {
                 call.expect(on);
@@ -40,8 +41,43 @@ pub fn element_types(on: &Subject<'_>) {
     for &from in &claimed {
         let x = on.bring(&sample(from, &[2]));
         for &to in &others {
-            assert_unsupported(on.cast(&x, to, true, RoundMode::Up), Primitive::Cast, &[to]);
+            let succeeded =
+                || format!("{} succeeded, but `fn types` does not declare {to}: declare it, or", on.last());
+            let cast = on.cast(&x, to, true, RoundMode::Up);
+            refused_type(cast, Primitive::Cast, Some(to), &[to], succeeded);
         }
+    }
+}
+
+/// Checks that an operation refuses an element type that the backend declares, because ONNX does not define the operation on it.
+#[track_caller]
+fn not_taken(on: &Subject<'_>, call: &Call, operand: usize, dtype: DataType) {
+    let inputs: Vec<_> = call.inputs.iter().map(|x| on.bring(x)).collect();
+    let method = call.op.spec().method;
+    let succeeded = || match infer::accepts(call.op, operand, dtype) {
+        false => {
+            format!("`{method}` takes {} only, and succeeded on {dtype}:", taken_types(call.op, operand))
+        }
+        true => format!("{call} succeeded, but ONNX does not define it on {dtype}:"),
+    };
+    refused_type(call.run_on(on, &inputs), call.op, None, &[dtype], succeeded);
+}
+
+/// Names the element types that an operand may have.
+fn taken_types(op: Primitive, operand: usize) -> String {
+    let taken: Vec<DataType> =
+        DataType::ALL.iter().copied().filter(|dtype| infer::accepts(op, operand, *dtype)).collect();
+    let are =
+        |kind: fn(DataType) -> bool| DataType::ALL.iter().all(|dtype| kind(*dtype) == taken.contains(dtype));
+    if are(DataType::is_float) {
+        "floats".to_owned()
+    } else if are(|dtype| dtype.is_float() || dtype.is_signed_integer()) {
+        "floats and signed integers".to_owned()
+    } else if are(|dtype| dtype.is_float() || dtype.is_integer()) {
+        "floats and integers".to_owned()
+    } else {
+        let names: Vec<&str> = taken.iter().map(|dtype| dtype.name()).collect();
+        names.join(", ")
     }
 }
 
@@ -57,9 +93,11 @@ fn unclaimed(on: &Subject<'_>, call: &Call) {
         .zip(&call.inputs)
         .find(|(dtype, _)| !on.supports(&[*dtype]));
     if let Some((dtype, x)) = operand
-        && let Err(error) = on.backend().constant(x)
+        && let Err(error) = on.constant(x)
     {
         return assert_unsupported(Err::<(), _>(error), Primitive::Constant, &[dtype]);
     }
-    assert_unsupported(call.run(on), call.op, &others);
+    let succeeded =
+        || format!("{call} succeeded, but `fn types` does not declare {}: declare it, or", one_of(&others));
+    refused_type(call.run(on), call.op, None, &others, succeeded);
 }

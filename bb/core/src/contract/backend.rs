@@ -46,7 +46,8 @@ macro_rules! contract {
         #[diagnostic::on_unimplemented(
             message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
             label = "this type has no `impl bb::Backend`",
-            note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`"
+            note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`",
+            note = "if it is a layer, write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` instead"
         )]
         // Rustc shows the line of a bound that does not hold.
         pub trait Backend: Send + Sync /* threads share a backend: what changes belongs into a `Mutex` or an atomic */ {

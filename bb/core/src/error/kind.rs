@@ -95,6 +95,7 @@ impl Error {
             | Error::NoMembers { .. }
             | Error::NotMember { .. }
             | Error::UnusedPin { .. }
+            | Error::NoOutputs
             | Error::DuplicateLayer { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }

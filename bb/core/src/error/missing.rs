@@ -283,7 +283,12 @@ impl std::fmt::Display for Missing {
                 if let Some(first) = refusals.first() {
                     write!(f, ", which is refused ({})", sentence(&first.reason))?;
                 }
-                write!(f, "; {}", elsewhere("has the type", &node))
+                let names_type = |refusal: &Refusal| {
+                    let mut types = refusal.operands.iter().chain(&refusal.params);
+                    types.any(|dtype| bb_ir::text::has_word(&refusal.reason, dtype.name()))
+                };
+                let does = if refusals.iter().any(names_type) { "has the type" } else { "runs it" };
+                write!(f, "; {}", elsewhere(does, &node))
             }
             Why::Exceeds(NarrowError::Exceeds { op, dtype, held }) => write!(
                 f,

@@ -81,6 +81,8 @@ pub enum Problem {
         /// The node whose subgraph contains the nodes that the rule would choose; subgraphs go to a backend with their
         /// node.
         inside: Option<String>,
+        /// Names that the rule could have: of nodes or of operators.
+        names: Vec<String>,
     },
     /// All nodes that a rule chooses are chosen already, by a component or by an earlier rule.
     ShadowedRule {
@@ -127,7 +129,7 @@ impl fmt::Display for Problem {
                     None => f.write_str("; no model has such an operator: remove it"),
                 }
             }
-            Problem::UnusedRule { rule, nearest, inside } => {
+            Problem::UnusedRule { rule, nearest, inside, names } => {
                 write!(f, "`{rule}` chooses no node")?;
                 match (inside, nearest) {
                     (Some(node), _) => {
@@ -137,7 +139,8 @@ impl fmt::Display for Problem {
                         )
                     }
                     (None, Some(name)) => write!(f, "; the nearest name is `{name}`"),
-                    (None, None) => f.write_str("; remove it"),
+                    (None, None) if names.is_empty() => f.write_str("; remove it"),
+                    (None, None) => write!(f, "; there are {}", bb_ir::text::listed(names)),
                 }
             }
             Problem::ShadowedRule { rule } => write!(

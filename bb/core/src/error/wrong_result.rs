@@ -7,7 +7,7 @@ use bb_ir::{DataType, Shape};
 /// A backend's result is not of the element type or the extents that its operation has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: the backend computed it",
+    "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: the {maker} computed it",
     extents(.expected_shape),
     op = shown(.op)
 )]
@@ -25,6 +25,8 @@ pub struct WrongResult {
     pub got: DataType,
     /// The extents that came.
     pub got_shape: Shape,
+    /// The part of the program that computed it: "backend" or "component".
+    pub maker: &'static str,
 }
 
 impl WrongResult {
@@ -37,7 +39,28 @@ impl WrongResult {
         (got, got_shape): (DataType, &[usize]),
     ) -> Error {
         let (op, got_shape) = (op.to_owned(), Shape::from_slice(got_shape));
-        Error::WrongResult(Box::new(WrongResult { op, index, expected, expected_shape, got, got_shape }))
+        let maker = "backend";
+        Error::WrongResult(Box::new(WrongResult {
+            op,
+            index,
+            expected,
+            expected_shape,
+            got,
+            got_shape,
+            maker,
+        }))
+    }
+
+    /// Returns the error for a result of a component, of another element type or other extents.
+    #[cold]
+    pub fn of_component(
+        op: &str,
+        index: usize,
+        (expected, expected_shape): (DataType, Vec<Option<usize>>),
+        (got, got_shape): (DataType, &[usize]),
+    ) -> WrongResult {
+        let (op, got_shape) = (op.to_owned(), Shape::from_slice(got_shape));
+        WrongResult { op, index, expected, expected_shape, got, got_shape, maker: "component" }
     }
 
     /// Returns the error for a result of another element type, with the extents that came.
@@ -50,6 +73,7 @@ impl WrongResult {
             expected_shape: got.1.iter().copied().map(Some).collect(),
             got: got.0,
             got_shape: Shape::from_slice(got.1),
+            maker: "backend",
         }))
     }
 }

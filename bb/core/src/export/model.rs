@@ -67,7 +67,10 @@ fn run(
             tracer.input(InputIndex::at(i), name, *dtype, shape, &Varies::Everything, None)
         })
         .collect();
-    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::read).collect();
+    let outputs: Vec<_> = function(&tracer, &traced)?.iter().map(TracedTensor::read).collect();
+    if outputs.is_empty() {
+        return Err(Error::NoOutputs);
+    }
     let consulted = tracer.consulted();
     Ok((tracer.finish(outputs), consulted))
 }

@@ -55,9 +55,9 @@ type Named<T> = HashMap<String, T>;
 
 /// A type that holds a backend. `#[bb(delegate = field)]` of the derive writes this.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which backend it stands on",
+    message = "write `#[derive(bb::Backend)]` with `#[bb(delegate = inner)]` above `{Self}`: it does not say which field holds the inner backend",
     label = "this layer names no field",
-    note = "write `#[derive(bb::Backend)]` with `#[bb(delegate = field)]`, where the field holds the inner backend"
+    note = "the derive then writes `bb::Backend` and `bb::InnerBackend` for the layer"
 )]
 pub trait Delegate: Send + Sync + Sized + 'static {
     /// The inner backend.

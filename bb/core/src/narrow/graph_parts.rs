@@ -116,7 +116,7 @@ impl NarrowedOn<'_> {
             let source = match (made, values.get(id)) {
                 (Some((_, name)), _) => Source::Last(name.to_owned()),
                 (None, Some(x)) => Source::Known(x.clone()),
-                (None, None) => return Err(Error::MissingOutput { name }.into()),
+                (None, None) => return Err(Error::MissingOutput { name, made: Vec::new() }.into()),
             };
             outputs.push((name, source));
         }
@@ -176,5 +176,7 @@ impl GraphPart {
 }
 
 fn take(results: &mut Named, name: &str) -> Result<NarrowTensor, ErasedError> {
-    results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.to_owned() }.into())
+    results
+        .remove(name)
+        .ok_or_else(|| Error::MissingOutput { name: name.to_owned(), made: Vec::new() }.into())
 }

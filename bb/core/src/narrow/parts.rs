@@ -156,7 +156,7 @@ impl<'a> Parts<'a> {
             part.dead.iter().for_each(|id| set(&mut slots, *id, None));
         }
         let output = |id: &ValueId| {
-            let missing = || Error::MissingOutput { name: graph.name_of(*id).to_owned() };
+            let missing = || Error::MissingOutput { name: graph.name_of(*id).to_owned(), made: Vec::new() };
             slots.get(id.index()).cloned().flatten().ok_or_else(missing)
         };
         Ok(graph.outputs.iter().map(output).collect::<Result<_, Error>>()?)

@@ -58,6 +58,7 @@ impl Claim {
             expected_shape: self.shape.iter().enumerate().map(known).collect(),
             got: x.dtype(),
             got_shape: Shape::from_slice(x.shape()),
+            maker: "backend",
         }))
     }
 }

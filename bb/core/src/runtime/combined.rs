@@ -87,6 +87,14 @@ impl CombinedRegistration {
         })
     }
 
+    /// Returns the name that was probably meant by `first_off(gpu, cpu)` or `first_of gpu, cpu`.
+    pub(super) fn meant_by(name: &str) -> Option<String> {
+        let (head, rest) = name.split_once(['(', ' '])?;
+        let all = inventory::iter::<CombinedRegistration>.into_iter().map(|combined| combined.name);
+        let meant = bb_ir::nearest(head, all)?;
+        Some(format!("{meant}({})", rest.trim_end_matches(')')))
+    }
+
     /// Opens the backends in a name, and returns the backend that combines them as the base of layers.
     pub(super) fn erased(
         &self,

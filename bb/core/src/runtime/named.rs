@@ -137,7 +137,10 @@ fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Res
     let value = match (known.into_iter().find(|option| option.name() == key), value) {
         (Some(OpenOption::NarrowFloats), None) => "true",
         (_, Some(value)) if !key.is_empty() => value,
-        _ => return Err(Error::OptionForm { name: name.to_owned(), entry: key.to_owned() }),
+        _ => {
+            let nearest = bb_ir::nearest(key, [OpenOption::NarrowFloats.name()]).map(str::to_owned);
+            return Err(Error::OptionForm { name: name.to_owned(), entry: key.to_owned(), nearest });
+        }
     };
     match known.into_iter().find(|option| option.name() == key) {
         Some(OpenOption::Device) => {

@@ -265,12 +265,21 @@ impl Registry {
         }
         if is_stack(name) {
             self.check_stack(name)?;
-            return self
-                .stacked
-                .open(name, options, self.takes(name), |name, options| self.inner(name, options));
+            let whole = name;
+            return self.stacked.open(name, options, self.takes(name), |name, options| {
+                self.inner(name, options).map_err(|error| match error {
+                    // The order of the parts is that of the whole name.
+                    Error::Stack { problem, .. } => Error::Stack { name: whole.to_owned(), problem },
+                    other => other,
+                })
+            });
         }
         if let Some(combined) = CombinedRegistration::of_name(name) {
             return combined.open(self, &self.stacked, name, options);
+        }
+        // Options of a name that is not linked say nothing about the mistake.
+        if self.slot(named::backend_of(name)).is_none() {
+            return Err(self.missing(name));
         }
         let (backend, options) = named::split(name, options)?;
         match self.slot(backend) {
@@ -288,7 +297,14 @@ impl Registry {
                 let problem = format!("`{part}` is a layer, and a backend stands last, as in `{part}+cpu`");
                 Error::Stack { name: name.to_owned(), problem }
             }
-            false => unknown(name, self.entries().map(|entry| entry.name)),
+            false => match CombinedRegistration::meant_by(name) {
+                Some(meant) => Error::UnknownBackend {
+                    name: name.to_owned(),
+                    nearest: Some(meant),
+                    linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
+                },
+                None => unknown(name, self.entries().map(|entry| entry.name)),
+            },
         }
     }
 

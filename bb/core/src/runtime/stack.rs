@@ -67,6 +67,12 @@ impl LayerRegistration {
     where
         L: RegisteredLayer + InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
     {
+        const {
+            assert!(
+                is_layer_name(L::NAME),
+                "`RegisteredLayer::NAME` has lower-case letters, digits and single `-` between them, and begins with a letter"
+            );
+        }
         LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
@@ -81,6 +87,25 @@ impl LayerRegistration {
         all.sort_by_key(|layer| layer.name);
         all
     }
+}
+
+/// Returns whether a layer may have this name. Other characters have a meaning in names of backends.
+const fn is_layer_name(name: &str) -> bool {
+    let mut rest = name.as_bytes();
+    let mut before = b'-';
+    while let [first, after @ ..] = rest {
+        let fits = match first {
+            b'a'..=b'z' => true,
+            b'0'..=b'9' | b'-' => before != b'-',
+            _ => false,
+        };
+        if !fits {
+            return false;
+        }
+        before = *first;
+        rest = after;
+    }
+    before != b'-'
 }
 
 /// Returns whether a name has layers in it.
@@ -213,6 +238,10 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     };
     if found.next().is_some() {
         return Err(Error::DuplicateLayer { name: layer.name });
+    }
+    if registry::Registry::global().entries().any(|backend| backend.name == layer.name) {
+        let problem = "a layer and a backend have this name: rename one".to_owned();
+        return Err(Error::Stack { name: layer.name.to_owned(), problem });
     }
     let options = open::checked(layer.name, layer.options, &given)?;
     bridge::construct(layer.name, || (layer.on)(inner, &options))
