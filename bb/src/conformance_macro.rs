@@ -14,6 +14,9 @@
 /// lacks some, the failure says which to declare. With `types = […]`, the test `listed_types` requires that the backend declares
 /// these types and no others.
 ///
+/// Each test of a primitive or a topic makes, uses and drops its backend on one thread. It fails if a call takes longer than a minute,
+/// or than the seconds in the environment variable `BB_CALL_SECONDS`.
+///
 /// `onnx` fails with a list of each failed case: its name, its operators, and the expected and computed values.
 /// Before that, it prints for each operator how many cases passed, failed and were skipped;
 /// `cargo test onnx -- --nocapture` also shows this if the test passes. `cases = "text"` only runs the cases

@@ -242,7 +242,7 @@ pub(super) fn one_of(types: &[DataType]) -> String {
     }
 }
 
-/// Checks that the last call was refused with an error that has a message. `why` says what is wrong with the call.
+/// Checks that the last call was refused with an error that has a message. `why` names the fault of the call.
 ///
 /// # Panics
 ///

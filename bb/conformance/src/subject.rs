@@ -194,7 +194,7 @@ impl<'a> Subject<'a> {
         Some(SlowReport { test, what: "calls", took, sum: times.sum, slowest })
     }
 
-    /// Returns the host data from which an operand was made, if it is stored.
+    /// Returns the host data of an operand, if it is stored.
     fn origin(&self, x: &ErasedTensor) -> Option<TensorData> {
         let address = (self.address)(x)?;
         let brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);

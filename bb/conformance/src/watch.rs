@@ -1,7 +1,7 @@
 //! Bounds the time of a single call in the tests of primitives.
 //!
-//! A test runs on a thread of its own, on which its backend is also made and dropped. The thread of the test program waits for it,
-//! and fails if a call does not return. The other thread is then abandoned.
+//! A test makes, uses and drops its backend on a new thread. The thread of the test program waits for it, and fails if a call does not
+//! return. The other thread is then abandoned.
 
 use super::Call;
 use super::Subject;
@@ -25,10 +25,10 @@ const VARIABLE: &str = "BB_CALL_SECONDS";
 /// How often the running calls are compared with the limit.
 const TICK: Duration = Duration::from_millis(250);
 
-/// An operand of a call that is running. It is shown without calling the backend, which may hold a lock.
+/// An operand of a running call. To show it, the backend is not called, because it may hold a lock.
 #[derive(Debug, Clone)]
 pub(super) enum CurrentOperand {
-    /// The host data from which the operand was made.
+    /// The operand's host data.
     Data(TensorData),
     /// The element type and the shape of an operand that the backend computed.
     Computed(DataType, Vec<usize>),

@@ -268,7 +268,7 @@ impl Registry {
             let whole = name;
             return self.stacked.open(name, options, self.takes(name), |name, options| {
                 self.inner(name, options).map_err(|error| match error {
-                    // The order of the parts is that of the whole name.
+                    // The order of the parts in the whole name is wrong.
                     Error::Stack { problem, .. } => Error::Stack { name: whole.to_owned(), problem },
                     other => other,
                 })
