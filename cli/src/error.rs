@@ -18,6 +18,10 @@ pub(crate) enum Error {
     #[error(transparent)]
     Load(#[from] bb::LoadError),
 
+    #[cfg(feature = "loaded")]
+    #[error("a library in `BB_BACKEND_PATH` is not loaded")]
+    BackendPath(#[source] bb::LoadError),
+
     #[cfg(not(feature = "loaded"))]
     #[error(
         "BB_BACKEND_PATH is set, but this build loads no libraries: unset it, or build with `--features loaded`"

@@ -6,7 +6,7 @@ use crate::error::Result;
 #[cfg(feature = "loaded")]
 pub(crate) fn obey_path() -> Result<()> {
     if let Some(list) = std::env::var_os("BB_BACKEND_PATH") {
-        bb::load_path(&list)?;
+        bb::load_path(&list).map_err(crate::error::Error::BackendPath)?;
     }
     Ok(())
 }

@@ -917,6 +917,15 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// A layer is linked, but cannot stand on the backend.
+    #[error("layer `{layer}` cannot be opened")]
+    LayerUnavailable {
+        /// The layer's name.
+        layer: &'static str,
+        /// The cause.
+        source: BoxError,
+    },
+
     /// The constructor of a backend opened the backend that it constructs, itself or through other backends.
     #[error("backend `{backend}` is opened by its own constructor{}", through(.path))]
     OpenCycle {

@@ -274,7 +274,7 @@ pub(crate) struct Conformance {
     #[arg(long, value_name = "FILE", conflicts_with = "backend")]
     pub(crate) library: Option<PathBuf>,
     /// The device of that provider, counted from 0
-    #[arg(long, value_name = "N", requires = "library", default_value_t = 0)]
+    #[arg(long, value_name = "N", requires = "library", conflicts_with = "backend", default_value_t = 0)]
     pub(crate) device: u64,
     /// Run only the cases whose path contains this text
     #[arg(long, value_name = "TEXT")]

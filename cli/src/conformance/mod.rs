@@ -175,8 +175,8 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
                 Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
             }
             Some(onnx::NotRun::Primitive(op)) => Verdict::Skipped(format!("the backend does not run `{op}`")),
-            Some(onnx::NotRun::Declined(_)) => {
-                Verdict::Skipped("the backend declines nodes of the case".to_owned())
+            Some(onnx::NotRun::Declined(reason)) => {
+                Verdict::Skipped(format!("the backend declines a node of the case: {reason}"))
             }
             _ => match provider::skips(on.name(), &failure) {
                 Some(reason) => Verdict::Skipped(reason.to_owned()),

@@ -205,7 +205,7 @@ struct bb_error {
     size_t length;
 };
 
-/* A parameter of a native operation. The kinds are `BB_NOTHING` and so on. */
+/* A parameter of a native operation. The kinds are `BB_PARAMETER_NOTHING` and so on. */
 struct bb_parameter {
     /* The kind. */
     int32_t kind;

@@ -343,7 +343,7 @@ functions! {
             return Err(CallError::Setting {
                 setting: name.to_owned(),
                 expected: "`bb.backend` or `bb.limits.NAME` as the name",
-                got: value.to_string_lossy().into_owned(),
+                got: name.to_owned(),
             });
         }
         let name = CString::new(name).unwrap_or_default();

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import Any, cast
@@ -89,7 +90,8 @@ def __getattr__(name: str) -> Any:
         )
     if name in ABSENT:
         raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
-    raise AttributeError(f"module 'bb' has no attribute {name!r}")
+    near = get_close_matches(name, __all__, 1)
+    raise AttributeError(f"module 'bb' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def get_device() -> str:

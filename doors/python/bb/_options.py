@@ -6,6 +6,7 @@ import enum
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from . import _bb
@@ -173,7 +174,7 @@ class SessionOptions(_Known):
 
     def register_custom_ops_library(self, path: str) -> None:
         """Not there: a library of operators for ONNX Runtime has that library's interface."""
-        raise NotImplementedError(f"bb cannot load {path!r}: operators of one's own are written as families of bb")
+        raise NotImplementedError(f"bb cannot load {path!r}, a library of operators for ONNX Runtime: it does not have that interface")
 
     def add_provider(self, name: str, options: dict[str, str] | None = None) -> None:
         """Not there: a session is given its backend."""
@@ -291,11 +292,15 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
             raise TypeError(f"`backend` must be `str`, got `{type(backend).__name__}`")
         return backend
     linked = _bb.backends()
+    if isinstance(providers, str):
+        raise TypeError(f"`providers` must be a list, as in [{providers!r}], got `str`")
     for provider in providers or ():
         name: str = provider[0] if isinstance(provider, (list, tuple)) else provider
         if name in PROVIDERS:
             return default_backend()
         if name in linked:
             return name
-        warnings.warn(f"there is no provider {name!r}; there are {get_available_providers()}", stacklevel=3)
+        near = get_close_matches(name, [*PROVIDERS, *linked], 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        warnings.warn(f"there is no provider {name!r}{meant}; there are {get_available_providers()}", stacklevel=3)
     return default_backend()

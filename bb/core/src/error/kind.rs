@@ -41,7 +41,9 @@ impl Error {
             | Error::Initializer { source, .. }
             | Error::Constant { source, .. }
             | Error::Transfer { source, .. } => caused(source.as_ref(), unwrap),
-            Error::Unavailable { source, .. } => caused(source.as_ref(), unwrap),
+            Error::Unavailable { source, .. } | Error::LayerUnavailable { source, .. } => {
+                caused(source.as_ref(), unwrap)
+            }
             Error::Service { source, .. } => caused(source, unwrap),
             Error::MissingInput { .. }
             | Error::UnknownInput { .. }

@@ -244,5 +244,8 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
         return Err(Error::Stack { name: layer.name.to_owned(), problem });
     }
     let options = open::checked(layer.name, layer.options, &given)?;
-    bridge::construct(layer.name, || (layer.on)(inner, &options))
+    bridge::construct(layer.name, || (layer.on)(inner, &options)).map_err(|error| match error {
+        Error::Unavailable { backend, source } => Error::LayerUnavailable { layer: backend, source },
+        other => other,
+    })
 }

@@ -22,6 +22,9 @@ pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Faile
         let (name, value) = (text(pair.name)?, text(pair.value)?);
         if let Some(limit) = name.strip_prefix(LIMITS) {
             limits.set(limit, value).map_err(|error| Failed::of(&error.into()))?;
+        } else if let Some(limit) = name.strip_prefix("limit.") {
+            let message = format!("there is no option `{name}`; did you mean `{LIMITS}{limit}`?");
+            return Err(Failed::new(ErrorKind::Configuration, message));
         } else if name == "narrow_floats" {
             narrow = match value {
                 "1" | "true" => true,

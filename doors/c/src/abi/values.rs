@@ -187,7 +187,7 @@ c_structs! {
         length: usize = "size_t length";
     }
 
-    /// A parameter of a native operation. The kinds are `BB_NOTHING` and so on.
+    /// A parameter of a native operation. The kinds are `BB_PARAMETER_NOTHING` and so on.
     Parameter = "bb_parameter" {
         /// The kind.
         kind: i32 = "int32_t kind";

@@ -26,6 +26,19 @@ pub enum LoadError {
         #[source]
         source: libloading::Error,
     },
+    /// The library has no backend of `bb`.
+    #[error(
+        "the library `{}` exports no `bb_backend_library`, so that it has no backend of bb; in C, write \
+         `BB_EXPORT const bb_library bb_backend_library = {{…}};`",
+        sentence(.path.display())
+    )]
+    NoBackend {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        #[source]
+        source: libloading::Error,
+    },
     /// The library is not what this version takes.
     #[error("the library `{}` has another {what} than expected: expected {expected}, got {got}", sentence(.path.display()), got = sentence(.got))]
     Mismatch {

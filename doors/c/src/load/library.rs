@@ -92,7 +92,8 @@ impl BackendLibrary {
         // SAFETY: the initialisers of the library run, which is what the caller asked for.
         let library = unsafe { libloading::Library::new(&path) }.map_err(open)?;
         // SAFETY: only the address is taken here; the type is that of no more than its first field.
-        let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }.map_err(open)?;
+        let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }
+            .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
         // The library stays loaded until its table is checked, because it may not allow unloading.

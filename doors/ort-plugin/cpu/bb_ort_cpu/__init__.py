@@ -28,6 +28,11 @@ def devices() -> list[Any]:
     """Returns the devices of the provider, as `SessionOptions.add_provider_for_devices` takes them. Registers the library if it is not."""
     import onnxruntime
 
+    if not hasattr(onnxruntime, "register_execution_provider_library"):
+        raise RuntimeError(
+            f"bb_ort_cpu needs ONNX Runtime 1.23 or newer, and {onnxruntime.__version__} is installed: `pip install -U onnxruntime`"
+        )
+
     def own() -> list[Any]:
         return [device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
 
