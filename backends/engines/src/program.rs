@@ -75,7 +75,9 @@ impl<E: Engine> Program<E> {
             }
             match constants.get(value) {
                 Some(data) => Ok(Source::Constant((*data).clone())),
-                None => Err(bb::Error::MissingOutput { name: graph.name_of(*value).to_owned() }),
+                None => {
+                    Err(bb::Error::MissingOutput { name: graph.name_of(*value).to_owned(), made: Vec::new() })
+                }
             }
         };
         let (session, signature) = match loaded {
@@ -124,7 +126,7 @@ impl<E: Engine> Program<E> {
             Some(session) => self.session_run(session, &operands.iter().collect::<Vec<_>>())?,
             None => Vec::new(),
         };
-        let missing = |port: &Port| bb::Error::MissingOutput { name: port.name.clone() };
+        let missing = |port: &Port| bb::Error::MissingOutput { name: port.name.clone(), made: Vec::new() };
         let result = |(source, port): (&Source, &Port)| match source {
             Source::Session(at) => {
                 let data = made.get(*at).cloned().ok_or_else(|| missing(port))?;

@@ -185,7 +185,7 @@ fn names_put_layers_on_backends() {
     );
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
-    assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::Unavailable { .. })));
+    assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl LoadError {
         match self {
             LoadError::Read { .. }
             | LoadError::Open { .. }
+            | LoadError::NoBackend { .. }
             | LoadError::Mismatch { .. }
             | LoadError::Lacks { .. }
             | LoadError::Option { .. } => ErrorKind::Configuration,
