@@ -100,7 +100,7 @@ impl Engine for OrtEngine {
         let results = session.run(given)?;
         let one = |(name, dtype): &(String, DataType)| match results.get(name) {
             Some(value) => taken(value, *dtype),
-            None => Err(bb::Error::MissingOutput { name: name.clone() }.into()),
+            None => Err(bb::Error::MissingOutput { name: name.clone(), made: Vec::new() }.into()),
         };
         Ok(signature.outputs.iter().map(one).collect::<Result<_, _>>()?)
     }

@@ -40,7 +40,7 @@ fn run(
         let ports = executable.outputs().iter();
         ports
             .map(|port| {
-                let missing = || bb::Error::MissingOutput { name: port.name.clone() };
+                let missing = || bb::Error::MissingOutput { name: port.name.clone(), made: Vec::new() };
                 let value = outputs.remove(&port.name).ok_or_else(missing)?;
                 let host = session.backend.to_host(&value)?;
                 host.prepare()?;

@@ -206,7 +206,8 @@ impl Instance {
             };
             let output = |(name, (dtype, shape)): &(String, Kind)| -> Result<_, PythonError> {
                 let found = results.get_item(name).map_err(|raised| self.raised(METHOD, py, raised))?;
-                let found = found.ok_or_else(|| bb::Error::MissingOutput { name: name.clone() })?;
+                let found =
+                    found.ok_or_else(|| bb::Error::MissingOutput { name: name.clone(), made: Vec::new() })?;
                 Ok((name.clone(), self.taken(METHOD, &found, (*dtype, &shape[..]))?))
             };
             expected.iter().map(output).collect()
