@@ -34,7 +34,7 @@ mod tests {
         }
     }
 
-    /// The methods in the template of `bb new` are those of the table of primitives.
+    /// The template of `bb new` has the methods of the table of primitives.
     #[test]
     fn the_template_has_a_method_for_each_primitive() {
         let written = primitives();

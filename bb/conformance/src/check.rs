@@ -238,7 +238,7 @@ pub(super) fn one_of(types: &[DataType]) -> String {
     match names.as_slice() {
         [] => "the element type".to_owned(),
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        [only @ ..] => only.concat(),
+        only => only.concat(),
     }
 }
 
@@ -263,9 +263,9 @@ pub(super) fn refused<T>(on: &Subject<'_>, result: Result<T, ErasedError>, why: 
 ///
 /// If the call succeeded, or the message is empty.
 #[track_caller]
-pub fn assert_refused<T, E: std::error::Error>(result: Result<T, E>, what: impl Debug) {
+pub fn assert_refused<T, E: std::error::Error>(result: Result<T, E>, call: impl Debug) {
     match result {
-        Ok(_) => panic!("{what:?} succeeded, and must be an error"),
-        Err(error) => assert!(!error.to_string().is_empty(), "the error of {what:?} has no message"),
+        Ok(_) => panic!("{call:?} succeeded, and must be an error"),
+        Err(error) => assert!(!error.to_string().is_empty(), "the error of {call:?} has no message"),
     }
 }

@@ -13,6 +13,8 @@
 #[cfg(feature = "primitives")]
 mod all;
 #[cfg(feature = "primitives")]
+mod bounded;
+#[cfg(feature = "primitives")]
 mod call;
 #[cfg(feature = "primitives")]
 pub mod cases;
@@ -45,6 +47,9 @@ mod watch;
 #[cfg(feature = "primitives")]
 pub use all::{Test, tests};
 #[cfg(feature = "primitives")]
+#[doc(hidden)]
+pub use bounded::{check_case, check_within};
+#[cfg(feature = "primitives")]
 pub use call::Call;
 #[cfg(feature = "primitives")]
 pub use check::{
@@ -57,9 +62,6 @@ pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 #[cfg(feature = "primitives")]
 pub use subject::{Subject, assert_types, numbers, tensor};
-#[cfg(feature = "primitives")]
-#[doc(hidden)]
-pub use watch::{check_case, check_within};
 
 /// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
 #[cfg(feature = "primitives")]

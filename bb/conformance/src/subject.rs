@@ -1,7 +1,6 @@
 //! The backend under test, and the element types that it declares.
 
 use super::Call;
-use super::check::wrong_count;
 use super::hint::{declared, hint};
 use super::host::{Value, host_numbers};
 use super::show::shown;
@@ -313,35 +312,8 @@ impl<'a> Subject<'a> {
             Some(current) => self.called(current, copy),
             None => copy(),
         };
-        host.unwrap_or_else(|error| {
-            let causes = bb_core::error::causes(&error);
-            match held(x, &error) {
-                Some(count) => {
-                    panic!("{call}: {}\n  `to_host` failed: {causes}", wrong_count(count, x.shape()))
-                }
-                None => panic!("{prefix}{call} failed: {causes}"),
-            }
-        })
+        host.unwrap_or_else(|error| panic!("{prefix}{call} failed: {}", bb_core::error::causes(&error)))
     }
-}
-
-/// Returns how many elements a tensor has whose copy failed because its shape claims another number.
-fn held(x: &ErasedTensor, error: &ErasedError) -> Option<usize> {
-    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-    causes.find_map(|error| {
-        let error = match error.downcast_ref::<bb_core::Error>() {
-            Some(bb_core::Error::Ir(error)) => Some(error),
-            _ => error.downcast_ref::<bb_ir::Error>(),
-        };
-        match error {
-            Some(bb_ir::Error::ByteLength { dtype, shape, got, .. })
-                if (*dtype, &shape[..]) == (x.dtype(), x.shape()) && dtype.bits() > 0 =>
-            {
-                Some(got * 8 / dtype.bits())
-            }
-            _ => None,
-        }
-    })
 }
 
 /// Tests that a backend declares these element types ([`Backend::types`]), and no others.

@@ -1,29 +1,14 @@
-//! Bounds the time of a single call in the tests of primitives.
-//!
-//! A test makes, uses and drops its backend on a new thread. The thread of the test program waits for it, and fails if a call does not
-//! return. The other thread is then abandoned.
+//! The calls that are running, which another thread reads.
 
 use super::Call;
-use super::Subject;
 use super::show::shown;
 use super::shown_call::ShownCall;
-use bb_core::{Backend, DataType, TensorData};
+use bb_core::{DataType, TensorData};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use std::borrow::Cow;
 use std::fmt::{self, Display};
-use std::panic::resume_unwind;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The time limit of a call in seconds, unless [`VARIABLE`] is set.
-const SECONDS: u64 = 60;
-
-/// The environment variable with another time limit in seconds, for debuggers and simulators.
-const VARIABLE: &str = "BB_CALL_SECONDS";
-
-/// How often the running calls are compared with the limit.
-const TICK: Duration = Duration::from_millis(250);
 
 /// An operand of a running call. To show it, the backend is not called, because it may hold a lock.
 #[derive(Debug, Clone)]
@@ -93,56 +78,8 @@ impl Watch {
     }
 
     /// Returns a call that has run for longer than the limit.
-    fn overdue(&self, limit: Duration) -> Option<Arc<CurrentCall>> {
+    pub(super) fn overdue(&self, limit: Duration) -> Option<Arc<CurrentCall>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|(since, _)| since.elapsed() >= limit).map(|(_, call)| call.clone())
-    }
-}
-
-/// Runs the test of a primitive or a topic on a backend that it makes. `bb::conformance!` expands to calls of it.
-///
-/// # Panics
-///
-/// If the test fails, or a call takes longer than a minute or the seconds in the environment variable `BB_CALL_SECONDS`.
-#[doc(hidden)]
-#[track_caller]
-pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, test: fn(&Subject<'_>)) {
-    let set = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    check_within(Duration::from_secs(set.unwrap_or(SECONDS)), name, make, test);
-}
-
-/// Runs the test with another time limit for each call.
-#[doc(hidden)]
-#[track_caller]
-pub fn check_within<B: Backend + 'static>(
-    limit: Duration,
-    name: &'static str,
-    make: fn() -> B,
-    test: fn(&Subject<'_>),
-) {
-    let watch = Arc::new(Watch::default());
-    let (end, ended) = channel::<()>();
-    let shared = watch.clone();
-    // The name is in the messages of panics.
-    let title = std::thread::current().name().unwrap_or(name).to_owned();
-    let worker = std::thread::Builder::new().name(title).spawn(move || {
-        // It is dropped last, because locals are dropped in the reverse order.
-        let _end = end;
-        let backend = make();
-        Subject::watched(&backend, shared).case(name, test);
-    });
-    let Ok(worker) = worker else {
-        return Subject::new(&make()).case(name, test);
-    };
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-        if let Some(call) = watch.overdue(limit) {
-            panic!(
-                "{call} has not returned within {} seconds; the environment variable {VARIABLE} sets another limit",
-                limit.as_secs()
-            );
-        }
-    }
-    if let Err(panic) = worker.join() {
-        resume_unwind(panic);
     }
 }

@@ -2,7 +2,7 @@
 
 pub use crate::call::{Operands, no_more_params, only};
 pub use crate::contract::OnnxValue;
-pub use crate::forward::{ForwardedCall, ForwardedGraph, Signature, Types, kept, once, one_node};
+pub use crate::forward::{Constructs, ForwardedCall, ForwardedGraph, Signature, Types, kept, once, one_node};
 pub use crate::plan::{compile_whole_graph, execute_itself as execute_planned};
 pub use bb_derive::{at, vendor_rows};
 pub use bb_ir as ir;
@@ -252,17 +252,6 @@ impl<B, F> std::ops::Deref for NewFunction<B, F> {
         &WrongConstructor(PhantomData)
     }
 }
-
-/// The [`Signature`] of a constructor that takes nothing.
-#[diagnostic::on_unimplemented(
-    message = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>`",
-    label = "this function has another signature",
-    note = "a constructor that takes options is given by `#[bb(open = path, options(…))]`: `fn(&bb::OpenOptions) -> {B}`"
-)]
-pub trait Constructs<B> {}
-
-#[diagnostic::do_not_recommend]
-impl<B> Constructs<B> for Signature<true> {}
 
 /// Calls the constructor that `open` names. Rustc shows this line if the constructor is another function.
 pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOptions) -> R {

@@ -206,7 +206,7 @@ impl<const RIGHT: bool> Signature<RIGHT> {
     /// Asserts that the constructor of a backend `B` takes nothing.
     pub fn constructs<B>(&self)
     where
-        Self: crate::__private::Constructs<B>,
+        Self: Constructs<B>,
     {
     }
 }
@@ -223,7 +223,7 @@ impl Signature<false> {
 
 /// The methods of a call whose function has a wrong signature. Programs that contain them do not compile.
 #[derive(Debug)]
-pub struct WrongFunction<B: ?Sized, F>(PhantomData<(F, fn(&B))>);
+pub struct WrongFunction<B: ?Sized, F>(PhantomData<F>, PhantomData<fn(&B)>);
 
 impl<B: Backend + ?Sized, F> WrongFunction<B, F> {
     /// Returns that the signature is wrong.
@@ -254,7 +254,7 @@ impl<B: Types + ?Sized, F> Deref for ForwardedCall<'_, B, F> {
     type Target = WrongFunction<B, F>;
 
     fn deref(&self) -> &WrongFunction<B, F> {
-        &WrongFunction(PhantomData)
+        &WrongFunction(PhantomData, PhantomData)
     }
 }
 
@@ -262,9 +262,20 @@ impl<B: Types + ?Sized, F> Deref for ForwardedGraph<'_, B, F> {
     type Target = WrongFunction<B, F>;
 
     fn deref(&self) -> &WrongFunction<B, F> {
-        &WrongFunction(PhantomData)
+        &WrongFunction(PhantomData, PhantomData)
     }
 }
+
+/// The [`Signature`] of a constructor that takes nothing.
+#[diagnostic::on_unimplemented(
+    message = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>`",
+    label = "this function has another signature",
+    note = "a constructor that takes options is given by `#[bb(open = path, options(…))]`: `fn(&bb::OpenOptions) -> {B}`"
+)]
+pub trait Constructs<B> {}
+
+#[diagnostic::do_not_recommend]
+impl<B> Constructs<B> for Signature<true> {}
 
 /// The [`Signature`] of a function for [`forward_to_call!`](crate::forward_to_call).
 #[diagnostic::on_unimplemented(

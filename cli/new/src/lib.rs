@@ -43,7 +43,7 @@ const FILES: &[(&str, &str)] = &[
     ("tests/conformance.rs", include_str!("template/conformance.txt")),
 ];
 
-/// What to write, and where. The fields are the arguments of `bb new`.
+/// The arguments of `bb new`.
 #[derive(Debug, clap::Args)]
 pub struct New {
     /// The name of the crate and of the backend: small letters, digits, `-` and `_`

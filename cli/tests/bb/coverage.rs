@@ -32,7 +32,7 @@ fn every_version_of_every_operator_is_listed() {
 }
 
 #[test]
-fn an_unknown_operator_is_reported_with_a_similar_name_and_how_to_bind_it() {
+fn an_unknown_operator_is_reported_with_a_similar_name() {
     let folder = folder("unknown-operator");
     let nodes = vec![node("Rellu", &["x"], &["a"]), node("Upsample", &["a"], &["y"])];
     let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
@@ -41,9 +41,8 @@ fn an_unknown_operator_is_reported_with_a_similar_name_and_how_to_bind_it() {
         assert_eq!(ended.code(), 1);
         let text = format!("{}{}", ended.out, ended.err);
         for part in [
-            "`Rellu_a` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest name is `Relu`; bind a component \
-             to it: `.component(\"ai.onnx\", \"Rellu\", …)`",
-            "`Upsample_y` is `Upsample` of `ai.onnx` 23: `ai.onnx` took it away with opset 10; ",
+            "`Rellu_a` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest name is `Relu`\n",
+            "`Upsample_y` is `Upsample` of `ai.onnx` 23: `ai.onnx` took it away with opset 10\n",
         ] {
             assert!(text.contains(part), "{command:?}: {text}");
         }

@@ -49,7 +49,10 @@ fn a_name_of_layers_says_what_stands_where() {
             "reference+metrics",
             "`reference+metrics`: `reference` is a backend, which stands last, behind the layers",
         ),
-        ("log+metrics", "`metrics`: `metrics` is a layer, and a backend stands last, as in `metrics+cpu`"),
+        (
+            "log+metrics",
+            "`log+metrics`: `metrics` is a layer, and a backend stands last, as in `metrics+cpu`",
+        ),
         ("metrics+", "`metrics+`: a name is missing beside `+`"),
         ("+reference", "`+reference`: a name is missing beside `+`"),
     ] {

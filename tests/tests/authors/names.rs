@@ -25,8 +25,8 @@ fn a_wrong_name_says_what_was_probably_meant() {
             "backend `wgpu` is not linked: depend on the crate `bb-wgpu`, and write `use bb_wgpu as _;`",
         ),
         (
-            "cpu+passing",
-            "`cpu+passing`: `passing` is a layer, and a backend stands last, as in `passing+cpu`",
+            "passing+passing",
+            "`passing+passing`: `passing` is a layer, and a backend stands last, as in `passing+cpu`",
         ),
     ] {
         let got = message(name);
@@ -48,7 +48,7 @@ fn results_of_a_component_are_counted_and_compared() {
         Ok(inputs.iter().flatten().map(|x| x.reduce_sum(&[], false)).collect::<Result<_, _>>()?)
     };
     for (component, expected) in [
-        (twice, "expected 1 results, got 2"),
+        (twice, "`Exp` returned 2 results, expected 1"),
         (summed, "result 0 of `Exp` is f32[], expected f32[2]: the component computed it"),
     ] {
         let on = BackendHandle::start("counted", Cpu::new());

@@ -5,9 +5,10 @@ mod operators;
 mod rules;
 mod training;
 
+use bb::export::ModelTrace;
 use bb::ext::Extended;
 use bb::trace::{TraceStop, TracedTensor, Tracer};
-use bb::{Backend, CompileOptions, DataType, Module, TensorData};
+use bb::{Backend, BackendHandle, CompileOptions, DataType, Runtime, TensorData};
 use bb_reference::Reference;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -30,11 +31,12 @@ impl<F: Function> Host<F> {
         let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
         let types: Vec<_> =
             names.iter().zip(inputs).map(|(name, x)| (&**name, x.dtype(), x.shape())).collect();
-        let graph = bb::trace(&types, |on, inputs| Ok(vec![self.0.call(on, inputs)?]))?;
-        let program = Reference.compile(Module::from_graph(&graph, &[], &[])?, &CompileOptions::default())?;
-        let inputs: Vec<_> = inputs.iter().map(|x| Reference.constant(x)).collect::<Result<_, _>>()?;
+        let trace = ModelTrace::new(&types, |on, inputs| Ok(vec![self.0.call(on, inputs)?]))?;
+        let on = BackendHandle::new(Runtime::new(Reference));
+        let program = on.compile_trace(&trace, &CompileOptions::default())?;
+        let inputs: Vec<_> = inputs.iter().map(|x| on.constant(x)).collect::<Result<_, _>>()?;
         let refs: Vec<_> = inputs.iter().map(Some).collect();
-        let y = Reference.to_host(&program.run(&Reference, &refs)?[0])?;
+        let y = on.to_host(&program.run(&refs)?[0])?;
         Ok(y.as_slice::<f64>()?[0])
     }
 

@@ -1,0 +1,69 @@
+//! Bounds the time of a single call in the tests of primitives.
+//!
+//! A test makes, uses and drops its backend on a new thread. The thread of the test program waits for it, and fails if a call does not
+//! return. The other thread is then abandoned.
+
+use super::Subject;
+use super::watch::Watch;
+use bb_core::Backend;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// The time limit of a call in seconds, unless [`VARIABLE`] is set.
+const SECONDS: u64 = 60;
+
+/// The environment variable with another time limit in seconds, for debuggers and simulators.
+const VARIABLE: &str = "BB_CALL_SECONDS";
+
+/// How often the running calls are compared with the limit.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Runs the test of a primitive or a topic on a backend that it makes. `bb::conformance!` expands to calls of it.
+///
+/// # Panics
+///
+/// If the test fails, or a call takes longer than a minute or the seconds in the environment variable `BB_CALL_SECONDS`.
+#[doc(hidden)]
+#[track_caller]
+pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, test: fn(&Subject<'_>)) {
+    let set = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    check_within(Duration::from_secs(set.unwrap_or(SECONDS)), name, make, test);
+}
+
+/// Runs the test with another time limit for each call.
+#[doc(hidden)]
+#[track_caller]
+pub fn check_within<B: Backend + 'static>(
+    limit: Duration,
+    name: &'static str,
+    make: fn() -> B,
+    test: fn(&Subject<'_>),
+) {
+    let watch = Arc::new(Watch::default());
+    let (end, ended) = channel::<()>();
+    let shared = watch.clone();
+    // The name is in the messages of panics.
+    let title = std::thread::current().name().unwrap_or(name).to_owned();
+    let worker = std::thread::Builder::new().name(title).spawn(move || {
+        // It is dropped last, because locals are dropped in the reverse order.
+        let _end = end;
+        let backend = make();
+        Subject::watched(&backend, shared).case(name, test);
+    });
+    let Ok(worker) = worker else {
+        return Subject::new(&make()).case(name, test);
+    };
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+        if let Some(call) = watch.overdue(limit) {
+            panic!(
+                "{call} has not returned within {} seconds; the environment variable {VARIABLE} sets another limit",
+                limit.as_secs()
+            );
+        }
+    }
+    if let Err(panic) = worker.join() {
+        resume_unwind(panic);
+    }
+}
