@@ -103,7 +103,7 @@ pub fn kept<B: Backend + ?Sized>(
 /// A call of the function in [`forward_to_call!`](crate::forward_to_call).
 ///
 /// Its methods exist only if the function has the right signature. Otherwise rustc finds the methods of
-/// [`WrongFunction`], which fit every function, so that only [`Signature::takes_calls`] reports an error.
+/// `WrongFunction`, which fit every function, so that only [`Signature::takes_calls`] reports an error.
 #[derive(Debug)]
 pub struct ForwardedCall<'a, B: Types + ?Sized, F> {
     /// The backend.

@@ -59,13 +59,13 @@ pub trait Kernels: Send + Sync {
     /// Returns the element types that the backend has.
     fn types(&self) -> DataTypes;
 
-    /// Returns why the backend does not run a node of a graph ([`Backend::declines`]).
+    /// Returns why the backend does not run a node of a graph ([`Backend::declines`](crate::Backend::declines)).
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         let _any = (graph, node);
         None
     }
 
-    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`]).
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
         let _opaque = error;
         None
@@ -87,13 +87,13 @@ pub trait Kernels: Send + Sync {
         false
     }
 
-    /// Returns whether a backend that takes whole graphs runs a primitive ([`Backend::runs_primitive`]).
+    /// Returns whether a backend that takes whole graphs runs a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     fn runs_primitive(&self, op: Primitive) -> bool {
         let _any = op;
         true
     }
 
-    /// Prepares a step of a plan ([`Backend::prepare`]).
+    /// Prepares a step of a plan ([`Backend::prepare`](crate::Backend::prepare)).
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
         let _unprepared = step;
         Ok(None)
@@ -117,7 +117,7 @@ pub trait Kernels: Send + Sync {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
 
-    /// Runs a graph and answers now or later ([`Backend::dispatch`]).
+    /// Runs a graph and answers now or later ([`Backend::dispatch`](crate::Backend::dispatch)).
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -127,7 +127,7 @@ pub trait Kernels: Send + Sync {
         ContractResponse::Now(self.execute(&graph, inputs, attrs))
     }
 
-    /// Compiles a graph ([`Backend::compile`]), unless the backend does not override the method: then sets `reached` and fails.
+    /// Compiles a graph ([`Backend::compile`](crate::Backend::compile)), unless the backend does not override the method: then sets `reached` and fails.
     fn compile(
         &self,
         module: Module,
@@ -148,7 +148,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that is kept").into())
     }
 
-    /// Makes a tensor from a frame ([`Backend::materialize_from_wire`]).
+    /// Makes a tensor from a frame ([`Backend::materialize_from_wire`](crate::Backend::materialize_from_wire)).
     fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
         let _unread = (type_hash, bytes);
         Err(Error::excluded("a backend that is kept").into())
