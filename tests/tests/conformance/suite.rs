@@ -203,7 +203,7 @@ fn an_error_that_names_no_type_is_not_a_refusal() {
         Some(if half { Err(bb::Error::from(wrong).into()) } else { refused })
     };
     let text = panics(|| check(other));
-    assert!(text.starts_with("the error of `cast` to u8 names the element type bf16: name f16"), "{text}");
+    assert!(text.starts_with("the error of `cast` to f16 names the element type bf16: name f16"), "{text}");
     // If the backend converts silently, it does not refuse.
     let lax: Hook = |op, inputs, params| match op {
         Primitive::Cast => None,
@@ -212,24 +212,24 @@ fn an_error_that_names_no_type_is_not_a_refusal() {
     let text = panics(|| check(lax));
     assert!(
         text.starts_with(
-            "cast(f32[2] {0.0, 1.0}; to = f16, saturate = true, round_mode = up) succeeded, but "
+            "cast(f32[2] {0.0, 1.0}; to = u8, saturate = true, round_mode = up) succeeded, but "
         ),
         "{text}"
     );
     let advice =
-        "but `fn types` does not declare f16: declare it, or return an error that names `cast` and f16";
+        "but `fn types` does not declare u8: declare it, or return an error that names `cast` and u8";
     assert!(text.ends_with(advice), "{text}");
     // The kernel checks `to` too late.
     let late: Hook = |op, inputs, params| {
         let refused = some(op, inputs, params)?;
         let casts = op == Primitive::Cast && inputs.iter().flatten().all(|x| SOME.contains(&x.dtype()));
-        let inner = bb::ir::Error::Unsupported { op: "constant", dtype: DataType::F16 };
+        let inner = bb::ir::Error::Unsupported { op: "constant", dtype: DataType::U8 };
         Some(if casts { Err(bb::Error::from(inner).into()) } else { refused })
     };
     let text = panics(|| check(late));
     assert!(
         text.starts_with(
-            "the error of `cast` to u8 names `constant`: check `to` first, and name `cast` and f16"
+            "the error of `cast` to u8 names `constant`: check `to` first, and name `cast` and u8"
         ),
         "{text}"
     );
