@@ -19,7 +19,7 @@ pub const STUBS: &str = include_str!("template/stubs.txt");
 const BACKENDS: &[&str] = &[
     "cpu",
     "ort",
-    "ort-primitives",
+    "ort-provider",
     "ort-strict",
     "reference",
     "replay",
