@@ -16,15 +16,6 @@ pub enum CpuError {
     #[error("the memory limit is reached")]
     Limit(#[source] bb::services::Pressure),
 
-    /// No level of instructions has the name.
-    #[error("there is no level of instructions `{name}`; expected {levels}", name = bb::ir::text::shown(name))]
-    UnknownLevel {
-        /// The requested name.
-        name: String,
-        /// The names that there are for this kind of processor.
-        levels: String,
-    },
-
     /// Kernels cannot use the requested level of instructions.
     #[error("kernels cannot use the instructions `{asked}`: they use `{found}`, {why}")]
     Level {

@@ -1,6 +1,7 @@
 //! The instruction set that the kernels use, chosen once.
 
 use crate::error::CpuError;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set level that kernels are compiled for.
@@ -157,19 +158,19 @@ const VARIABLE: &str = "BB_CPU_LEVEL";
 /// Returns the instructions that the environment selects, or all that the processor has if the processor lacks those.
 #[cold]
 fn initial() -> Instructions {
-    let asked = std::env::var(VARIABLE).ok().and_then(|name| named(&name).ok());
+    let asked = std::env::var(VARIABLE).ok().and_then(|name| named(VARIABLE, &name).ok());
     asked.filter(|asked| asked.supported()).unwrap_or_else(all)
 }
 
-/// Lists the names of [`NAMED`].
-fn listed() -> String {
+/// The names of [`NAMED`] in a sentence.
+static LISTED: LazyLock<String> = LazyLock::new(|| {
     let names: Vec<String> = NAMED.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, others)) => format!("{} or {last}", others.join(", ")),
         None => String::new(),
     }
-}
+});
 
 /// Returns all that this processor has.
 fn all() -> Instructions {
@@ -177,11 +178,12 @@ fn all() -> Instructions {
     if full.supported() { full } else { Instructions::plain(full.level) }
 }
 
-fn named(name: &str) -> Result<Instructions, CpuError> {
+/// Returns the instructions with a name, which is the value of `option`.
+fn named(option: &str, name: &str) -> Result<Instructions, CpuError> {
     let found = NAMED.iter().find(|named| named.0 == name);
-    found
-        .map(|named| named.1)
-        .ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
+    let unknown =
+        || bb::Error::OptionValue { option: option.to_owned(), expected: &LISTED, got: name.to_owned() };
+    found.map(|named| named.1).ok_or_else(|| unknown().into())
 }
 
 /// Selects the instructions of the process. They are selected only once, because operands packed for one level cannot be read by kernels
@@ -189,13 +191,13 @@ fn named(name: &str) -> Result<Instructions, CpuError> {
 ///
 /// # Errors
 ///
-/// [`CpuError::UnknownLevel`] if the name, also in the environment, is not one of [`NAMED`]; [`CpuError::Level`] if the processor lacks
+/// [`bb::Error::OptionValue`] if the name, also in the environment, is not one of [`NAMED`]; [`CpuError::Level`] if the processor lacks
 /// the instructions, or if the process already computes with others.
 pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
     if name.is_empty() {
-        return std::env::var(VARIABLE).map_or(Ok(()), |name| named(&name).map(drop));
+        return std::env::var(VARIABLE).map_or(Ok(()), |name| named(VARIABLE, &name).map(drop));
     }
-    let asked = named(name)?;
+    let asked = named("level", name)?;
     let refused =
         |found: Instructions, why| Err(CpuError::Level { asked: asked.name(), found: found.name(), why });
     if !asked.supported() {

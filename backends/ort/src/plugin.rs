@@ -30,7 +30,7 @@ pub enum ProviderError {
     Library(#[from] LibraryError),
 
     /// ONNX Runtime does not load the library of the provider.
-    #[error("ONNX Runtime does not load `{}`", .path.display())]
+    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`", .path.display())]
     Register {
         /// The library.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum ProviderError {
     NoLibrary,
 
     /// The library has no such device.
-    #[error("`{}` has {count} devices on this machine, expected more than {number}", .path.display())]
+    #[error("the provider of `{}` has no device {number}: {}", .path.display(), there_are(*.count))]
     NoDevice {
         /// The library.
         path: PathBuf,
@@ -53,6 +53,15 @@ pub enum ProviderError {
         /// The device that was asked for, counted from 0.
         number: usize,
     },
+}
+
+/// Says which numbers devices have.
+fn there_are(count: usize) -> String {
+    match count.checked_sub(1) {
+        None => "it finds no device on this machine".to_owned(),
+        Some(0) => "its only device on this machine is 0".to_owned(),
+        Some(last) => format!("its devices on this machine are 0 to {last}"),
+    }
 }
 
 /// Why a provider runs no part of a model although it does nothing wrong.

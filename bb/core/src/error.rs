@@ -179,12 +179,14 @@ pub enum Error {
     },
 
     /// A requested value does not exist in the graph.
-    #[error("the graph has no value `{name}`{}", did_you_mean(.nearest), name = shown(.name))]
+    #[error("the graph has no value `{name}`{}; its outputs are {}", did_you_mean(.nearest), listed(.outputs), name = shown(.name))]
     UnknownValue {
         /// The requested name.
         name: String,
         /// The most similar name of a value, if one is similar.
         nearest: Option<String>,
+        /// The names of the graph's outputs.
+        outputs: Vec<String>,
     },
 
     /// A requested value is computed inside a loop or a branch, and so has none, one or many values in a run.

@@ -4,7 +4,6 @@ use crate::api::Result;
 use crate::error::PluginError;
 use bb::OpenOptions;
 use bb::coverage::ClaimOptions;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The entry that requests nodes of the operator `EPContext` from providers, each with a compiled part.
@@ -51,18 +50,8 @@ impl Settings {
                 crate::claim::append(&path, "")?;
                 self.report = Some(path);
             }
-            "device" => self.open.device = Some(value),
-            "threads" => {
-                let threads = value.parse::<NonZeroUsize>();
-                self.open.threads =
-                    Some(threads.map_err(|_| wrong(option, "a number of at least 1", &value))?);
-            }
-            "memory" => {
-                let bytes = bb_core::ir::parse_bytes(&value).and_then(|bytes| u64::try_from(bytes).ok());
-                self.open.memory = Some(bytes.ok_or_else(|| wrong(option, "a number of bytes", &value))?);
-            }
             "narrow_floats" => self.open.narrow_floats = truth(option, &value)?,
-            _ => self.open = std::mem::take(&mut self.open).with_own(option, value),
+            _ => self.open = std::mem::take(&mut self.open).with_text(option, &value)?,
         }
         Ok(())
     }

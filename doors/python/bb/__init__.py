@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import Any, cast
@@ -31,6 +30,7 @@ from ._options import (
     SessionOptions,
     default_backend,
     get_available_providers,
+    meant,
 )
 from ._process import (
     ABSENT,
@@ -90,8 +90,7 @@ def __getattr__(name: str) -> Any:
         )
     if name in ABSENT:
         raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
-    near = get_close_matches(name, __all__, 1)
-    raise AttributeError(f"module 'bb' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    raise AttributeError(f"module 'bb' has no attribute {name!r}{meant(name, __all__)}")
 
 
 def get_device() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from . import _bb
-from ._options import default_backend, with_options
+from ._options import default_backend, whole, with_options
 from .errors import MissingPackage
 
 
@@ -88,9 +88,9 @@ class Generator:
         self._native = native(
             os.fspath(path),
             name,
-            threads=threads,
-            memory=memory,
-            context=context,
+            threads=whole("threads", threads),
+            memory=whole("memory", memory),
+            context=whole("context", context),
             floats=floats,
             cache=cache,
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import operator
 import os
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -29,6 +30,22 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     if name.endswith(")"):
         return f"{name[:-1]},{given})"
     return f"{name}({given})"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that does not exist: the most similar one, if one is similar."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def whole(name: str, value: Any) -> int | None:
+    """The value of an argument that is a whole number; `None` stays as it is."""
+    if value is None:
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be a whole number, got {value!r}") from None
 
 
 def default_backend() -> str:
@@ -72,7 +89,7 @@ class _Known(Advised):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}")
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{meant(name, self._known)}")
         object.__setattr__(self, name, value)
 
 
@@ -300,7 +317,6 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
             return default_backend()
         if name in linked:
             return name
-        near = get_close_matches(name, [*PROVIDERS, *linked], 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        warnings.warn(f"there is no provider {name!r}{meant}; there are {get_available_providers()}", stacklevel=3)
+        near = meant(name, [*PROVIDERS, *linked])
+        warnings.warn(f"there is no provider {name!r}{near}; there are {get_available_providers()}", stacklevel=3)
     return default_backend()

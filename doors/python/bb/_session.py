@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,6 +16,8 @@ from ._options import (
     check_disabled_optimizers,
     check_provider_options,
     default_backend,
+    meant,
+    whole,
     with_options,
 )
 from ._process import Advised
@@ -120,14 +123,15 @@ class Session(_bb.Session, Advised):
             threads, providers = None, threads
         for name in flags:
             if name not in _FLAGS:
-                raise TypeError(f"Session() got an unexpected keyword argument {name!r}")
+                raise TypeError(f"Session() got an unexpected keyword argument {name!r}{meant(name, _ARGUMENTS)}")
         check_provider_options(providers, provider_options)
         check_disabled_optimizers(disabled_optimizers)
         options = sess_options if sess_options is not None else SessionOptions()
         options._refuse_what_writes_files()
         chosen = backend_of(backend, providers)
         name = with_options(chosen, backend_options or {})
-        if isinstance(threads, int) and threads < 1:
+        threads, memory = whole("threads", threads), whole("memory", memory)
+        if threads is not None and threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {threads}")
         bound = {**options._dims, **(dims or {})}
         texts = {key: str(value) for key, value in (limits or {}).items()}
@@ -296,6 +300,10 @@ class Session(_bb.Session, Advised):
         model = self._arguments[0]
         what = f"{len(model)} bytes" if isinstance(model, bytes) else repr(model)
         return f"bb.Session({what}, backend={self.backend!r})"
+
+
+#: The names of the constructor's arguments.
+_ARGUMENTS = (*list(inspect.signature(Session.__init__).parameters)[1:-1], *_FLAGS)
 
 
 def _reopen(cls: type[Session], arguments: tuple[Any, ...], options: SessionOptions) -> Session:

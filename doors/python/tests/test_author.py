@@ -141,13 +141,18 @@ def test_what_is_no_backend_is_refused(named):
 
     for cls, cause, text in [
         (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
-        (NoType, TypeError, "float31, which is no element type; there are float32"),
-        (FewTypes, TypeError, "`types` has float32; every backend has at least float32, bool, and int32 or int64"),
         (Raises, OSError, "no such device"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:
             bb.Session(add_model(), named(cls))
         assert type(raised.value.__cause__) is cause
+    for cls, text in [
+        (NoType, "float31, which is no element type; there are float32"),
+        (FewTypes, "`types` has float32; every backend has at least float32, bool, and int32 or int64"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            bb.register(cls, "wrong-types")
+    assert "wrong-types" not in bb.backends()
 
 
 def test_a_method_that_is_missing_is_said_with_what_to_write(named):

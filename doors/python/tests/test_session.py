@@ -155,8 +155,16 @@ def test_threads_and_backends_are_chosen(two):
         bb.Session(two, "cup")
     with pytest.raises(bb.BackendError, match="does not take the option `threads`"):
         bb.Session(two, "reference", threads=2)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'thread'; did you mean 'threads'?"):
         bb.Session(two, thread=2)
+    with pytest.raises(TypeError, match="`threads` must be a whole number, got 'two'"):
+        bb.Session(two, threads="two")
+    with pytest.raises(TypeError, match="`memory` must be a whole number, got 1.5"):
+        bb.Session(two, memory=1.5)
+    with pytest.raises(AttributeError, match="no option 'intra_op_threads'; did you mean 'intra_op_num_threads'?"):
+        bb.SessionOptions().intra_op_threads = 2
+    with pytest.raises(bb.OutputError, match="the graph has no value `nothing`; its outputs are"):
+        bb.Session(two).run(["nothing"], [X])
 
 
 def test_what_is_not_native_can_be_refused(two):

@@ -324,7 +324,8 @@ fn missing(graph: &Graph, name: &str) -> Error {
     }
     let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());
     let nearest = bb_ir::nearest(&name, known).map(str::to_owned);
-    Error::UnknownValue { name, nearest }
+    let outputs = graph.outputs.iter().map(|output| graph.name_of(*output).to_owned()).collect();
+    Error::UnknownValue { name, nearest, outputs }
 }
 
 /// Options of compilation.

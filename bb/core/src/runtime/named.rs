@@ -112,18 +112,8 @@ pub(super) fn mentions(name: &str, backend: &str) -> bool {
     name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
 }
 
-/// Parses a number of bytes: a number, or a number and one of the units `K`, `M`, `G` and `T`, which mean 2¹⁰, 2²⁰, 2³⁰
-/// and 2⁴⁰.
-fn bytes(text: &str) -> Option<u64> {
-    let (number, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
-        Some(number) => (number, 10 * ("KMGT".find(text.chars().next_back()?)? as u32 + 1)),
-        None => (text, 0),
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-/// Sets an option that a name has.
-fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Result<(), Error> {
+/// Sets an option by its name. `name` is what errors call the place where it stands.
+pub(super) fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Result<(), Error> {
     let wrong = |expected| Error::OptionValue {
         option: key.to_owned(),
         expected,
@@ -156,8 +146,8 @@ fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Res
             all.threads = Some(threads);
         }
         Some(OpenOption::Memory) => {
-            let bytes =
-                bytes(value).ok_or_else(|| wrong("a number of bytes, such as `1073741824` or `1G`"))?;
+            let bytes = bb_ir::parse_bytes(value).and_then(|bytes| u64::try_from(bytes).ok());
+            let bytes = bytes.ok_or_else(|| wrong("a number of bytes, such as `1073741824` or `1G`"))?;
             twice(all.memory.is_some_and(|other| other != bytes))?;
             all.memory = Some(bytes);
         }

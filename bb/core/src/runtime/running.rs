@@ -198,6 +198,10 @@ impl<B: Backend + 'static> Runtime<B> {
         if is_panic(&error, &|error| self.wrapped(error)) {
             self.counters.panicked();
         }
+        // The caller left it out, so the backend did not fail.
+        if let Some(Error::MissingInput { name, expected }) = self.wrapped(&error) {
+            return Error::MissingInput { name: name.clone(), expected: expected.clone() };
+        }
         match self.find_lost() {
             Some(reason) => self.lost(reason, Some(Box::new(error))),
             None => bridge::kernel::<B>(self.owner(), op, error),

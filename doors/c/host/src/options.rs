@@ -17,7 +17,7 @@ const LIMITS: &str = "limits.";
 ///
 /// A number that is none, a limit that is none.
 pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Failed> {
-    let (mut limits, mut narrow, mut rest) = (Limits::default(), false, Vec::new());
+    let (mut limits, mut rest) = (Limits::default(), Vec::new());
     for pair in pairs {
         let (name, value) = (text(pair.name)?, text(pair.value)?);
         if let Some(limit) = name.strip_prefix(LIMITS) {
@@ -25,22 +25,11 @@ pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Faile
         } else if let Some(limit) = name.strip_prefix("limit.") {
             let message = format!("there is no option `{name}`; did you mean `{LIMITS}{limit}`?");
             return Err(Failed::new(ErrorKind::Configuration, message));
-        } else if name == "narrow_floats" {
-            narrow = match value {
-                "1" | "true" => true,
-                "0" | "false" => false,
-                _ => {
-                    let message = format!("option `{name}` expects `true` or `false`, got `{value}`");
-                    return Err(Failed::new(ErrorKind::Configuration, message));
-                }
-            };
         } else {
             rest.push(Named { name: pair.name, value: pair.value });
         }
     }
-    let mut open = options(&rest)?;
-    open.narrow_floats = narrow;
-    Ok((open, limits))
+    Ok((options(&rest)?, limits))
 }
 
 /// `bb_cancel`: stops runs.

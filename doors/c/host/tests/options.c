@@ -39,6 +39,10 @@ int main(int argc, char **argv) {
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown, 1}, &session, &error), BB_CONFIGURATION, "colour");
     bb_named number = {of("threads"), of("many")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&number, 1}, &session, &error), BB_CONFIGURATION, "many");
+    bb_named level = {of("level"), of("sse")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&level, 1}, &session, &error), BB_CONFIGURATION, "the option `level` is `sse`; expected `portable`");
+    bb_named much = {of("memory"), of("1 lot")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or `1G`");
     bb_named truth = {of("narrow_floats"), of("maybe")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
     EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
@@ -47,8 +51,8 @@ int main(int argc, char **argv) {
         return 1;
     }
 
-    bb_named threads = {of("threads"), of("1")};
-    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&threads, 1}, &session, &error), BB_OK, NULL);
+    bb_named given[2] = {{of("threads"), of("1")}, {of("memory"), of("1G")}};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){given, 2}, &session, &error), BB_OK, NULL);
 
     bb_model model = {.size = sizeof model};
     EXPECT(bb_session_model(session, &model), BB_OK, NULL);
@@ -83,7 +87,12 @@ int main(int argc, char **argv) {
     printf("%d outputs, h is %.0f %.0f\n", (int)bb_run_output_count(run), h[0], h[3]);
     bb_run_free(run);
     names[0] = of("nothing");
-    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "nothing");
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");
+    EXPECT(bb_session_run(session, inputs, 1, &run, &error), BB_WRONG_INPUT, "input `x` is missing");
+    if (strstr(text, "failed") != NULL) {
+        fprintf(stderr, "the backend is blamed for the caller's mistake: %s\n", text);
+        return 1;
+    }
 
     options.size = 0;
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "sizeof(bb_run_options)");

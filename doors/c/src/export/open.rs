@@ -21,21 +21,12 @@ pub fn text<'a>(text: Text) -> Result<&'a str, Failed> {
 ///
 /// # Errors
 ///
-/// A number that is none.
+/// As [`OpenOptions::with_text`].
 pub fn options(pairs: &[Named]) -> Result<OpenOptions, Failed> {
     let mut options = OpenOptions::default();
     for pair in pairs {
         let (name, value) = (text(pair.name)?, text(pair.value)?);
-        let wrong = |_| {
-            let text = format!("option `{name}` expects a number greater than 0, got `{value}`");
-            Failed::new(ErrorKind::Configuration, text)
-        };
-        options = match name {
-            "device" => options.with_device(value),
-            "threads" => options.with_threads(value.parse().map_err(wrong)?),
-            "memory" => options.with_memory(value.parse().map_err(wrong)?),
-            _ => options.with_own(name, value),
-        };
+        options = options.with_text(name, value).map_err(|error| Failed::of(&error))?;
     }
     Ok(options)
 }

@@ -128,10 +128,15 @@ impl BackendLibrary {
             Err(LoadError::Mismatch { path: path.clone(), what, expected, got })
         };
         if table.magic != abi::MAGIC {
-            return mismatch("beginning", format!("{:#x}", abi::MAGIC), format!("{:#x}", table.magic));
+            let got = format!("{:#x}: write `.magic = BB_MAGIC`", table.magic);
+            return mismatch("beginning", format!("{:#x}", abi::MAGIC), got);
         }
         if table.version != abi::VERSION {
-            return mismatch("version of the interface", abi::VERSION.to_string(), table.version.to_string());
+            let got = format!(
+                "{}: write `.version = BB_VERSION`, and compile the library with this version's header",
+                table.version
+            );
+            return mismatch("version of the interface", abi::VERSION.to_string(), got);
         }
         // SAFETY: the table of the library has a pointer to a constant of it, or null.
         let primitives = unsafe { read_primitives(&table, &path) }?;
@@ -289,11 +294,11 @@ unsafe fn copied<T>(
     from: *const usize,
     least: usize,
     path: &Path,
-    what: &'static str,
+    structure: &'static str,
 ) -> Result<T, LoadError> {
     let mismatch = |got: String| {
-        let expected = format!("at least {least} bytes, at most {MOST}, in units of 8");
-        LoadError::Mismatch { path: path.to_owned(), what, expected, got }
+        let expected = format!("a `{structure}` of at least {least} bytes, at most {MOST}, in units of 8");
+        LoadError::Mismatch { path: path.to_owned(), what: "table", expected, got }
     };
     if from.is_null() || !from.is_aligned() {
         return Err(mismatch(
@@ -303,7 +308,7 @@ unsafe fn copied<T>(
     // SAFETY: what the caller promises.
     let size = unsafe { from.read() };
     if size < least || size > MOST || !size.is_multiple_of(8) {
-        return Err(mismatch(format!("{size} bytes")));
+        return Err(mismatch(format!("{size} bytes: write `.size = sizeof({structure})`")));
     }
     let mut whole = MaybeUninit::<T>::zeroed();
     // SAFETY: the constant has `size` bytes, and the place has those of its type.
@@ -320,7 +325,7 @@ unsafe fn copied<T>(
 /// As [`copied`].
 unsafe fn read_table(from: *const usize, path: &Path) -> Result<Library, LoadError> {
     // SAFETY: what the caller promises; all fields are numbers, pointers or functions that may be null.
-    unsafe { copied(from, offset_of!(Library, types), path, "size of `bb_library`") }
+    unsafe { copied(from, offset_of!(Library, types), path, "bb_library") }
 }
 
 /// Reads the table of the primitives, after comparing its fingerprint with the primitives of this version.
@@ -333,8 +338,7 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
         return Ok(Primitives::NONE);
     }
     // SAFETY: what the caller promises; all fields are numbers or functions that may be null.
-    let primitives: Primitives =
-        unsafe { copied(table.primitives.cast(), 8, path, "size of `bb_primitives`") }?;
+    let primitives: Primitives = unsafe { copied(table.primitives.cast(), 8, path, "bb_primitives") }?;
     let count = primitives.size / 8 - 1;
     let expected = bb_ir::op::primitives_fingerprint(count);
     if count > Primitive::ALL.len() || expected != table.fingerprint {
@@ -346,7 +350,7 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
                 Primitive::ALL.len()
             ),
             got: format!(
-                "{count} with {:#018x}: compile the library with this version's header",
+                "{count} with {:#018x}: write `.fingerprint = BB_PRIMITIVES`, and compile the library with this version's header",
                 table.fingerprint
             ),
         });

@@ -413,7 +413,7 @@ fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
 }
 
 /// Reads the element types that a class declares.
-fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
+pub(super) fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
     if types.is_none() {
         return Ok(DataTypes::ALL);
     }

@@ -2,7 +2,7 @@
 
 use super::backends::{Graphs, Methods};
 use super::ending::attached;
-use super::instance::Instance;
+use super::instance::{Instance, declared};
 use super::params;
 use crate::failure::{Phase, raise};
 use bb::{Added, InnerBackend, OpenOptions, Primitive, Registry};
@@ -49,6 +49,11 @@ pub(crate) fn register(
     version: String,
     path: String,
 ) -> PyResult<()> {
+    let types = author.getattr("types")?;
+    // A property is read once there is an object.
+    if !types.hasattr("__get__")? {
+        declared(&types)?;
+    }
     let maker = Maker::new(author, base);
     let of = Added { name: name.leak(), version: version.leak(), path: path.leak(), options: &[] };
     let added = match maker.runs_graphs(py)? {

@@ -18,24 +18,24 @@ fn what_a_table_says_first_is_compared() {
     for (wrong, expected) in [
         (
             Library { size: 0, ..table },
-            "expected at least 80 bytes, at most 65536, in units of 8, got 0 bytes",
+            "a `bb_library` of at least 80 bytes, at most 65536, in units of 8, got 0 bytes: write `.size = sizeof(bb_library)`",
         ),
         (
             Library { size: 72, ..table },
-            "expected at least 80 bytes, at most 65536, in units of 8, got 72 bytes",
+            "a `bb_library` of at least 80 bytes, at most 65536, in units of 8, got 72 bytes: write `.size = sizeof(bb_library)`",
         ),
         (Library { size: 105, ..table }, "got 105 bytes"),
         (Library { size: usize::MAX, ..table }, "in units of 8, got 18446744073709551615 bytes"),
-        (Library { magic: 1, ..table }, "another beginning than expected"),
+        (Library { magic: 1, ..table }, "got 0x1: write `.magic = BB_MAGIC`"),
         (
             Library { version: VERSION + 1, ..table },
-            "another version of the interface than expected: expected 1, got 2",
+            "another version of the interface than expected: expected 1, got 2: write `.version = BB_VERSION`",
         ),
         (
             Library { version: 0, ..table },
-            "another version of the interface than expected: expected 1, got 0",
+            "another version of the interface than expected: expected 1, got 0: write `.version = BB_VERSION`",
         ),
-        (Library { fingerprint: 7, ..table }, "another table of primitives than expected"),
+        (Library { fingerprint: 7, ..table }, ": write `.fingerprint = BB_PRIMITIVES`"),
     ] {
         let message = message(wrong, primitives);
         assert!(message.contains(expected), "{message}");
