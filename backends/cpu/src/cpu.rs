@@ -129,11 +129,11 @@ impl Cpu {
 
     /// Creates a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
     /// `memory`, its memory is limited; the option `level` chooses the instructions of the process.
-    fn open(options: &OpenOptions) -> Result<Cpu> {
+    fn open(options: &OpenOptions) -> std::result::Result<Cpu, bb::BoxError> {
         let level: String = options.own("level")?;
         crate::level::choose(&level)?;
         let threads = options.threads.map(std::num::NonZeroUsize::get);
-        CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()
+        Ok(CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()?)
     }
 
     /// Returns the number of threads that kernels may use.

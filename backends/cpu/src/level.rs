@@ -179,11 +179,11 @@ fn all() -> Instructions {
 }
 
 /// Returns the instructions with a name, which is the value of `option`.
-fn named(option: &str, name: &str) -> Result<Instructions, CpuError> {
+fn named(option: &str, name: &str) -> Result<Instructions, bb::Error> {
     let found = NAMED.iter().find(|named| named.0 == name);
     let unknown =
         || bb::Error::OptionValue { option: option.to_owned(), expected: &LISTED, got: name.to_owned() };
-    found.map(|named| named.1).ok_or_else(|| unknown().into())
+    found.map(|named| named.1).ok_or_else(unknown)
 }
 
 /// Selects the instructions of the process. They are selected only once, because operands packed for one level cannot be read by kernels
@@ -193,13 +193,17 @@ fn named(option: &str, name: &str) -> Result<Instructions, CpuError> {
 ///
 /// [`bb::Error::OptionValue`] if the name, also in the environment, is not one of [`NAMED`]; [`CpuError::Level`] if the processor lacks
 /// the instructions, or if the process already computes with others.
-pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
+pub(crate) fn choose(name: &str) -> Result<(), bb::BoxError> {
     if name.is_empty() {
-        return std::env::var(VARIABLE).map_or(Ok(()), |name| named(VARIABLE, &name).map(drop));
+        if let Ok(name) = std::env::var(VARIABLE) {
+            named(VARIABLE, &name)?;
+        }
+        return Ok(());
     }
     let asked = named("level", name)?;
-    let refused =
-        |found: Instructions, why| Err(CpuError::Level { asked: asked.name(), found: found.name(), why });
+    let refused = |found: Instructions, why| {
+        Err(CpuError::Level { asked: asked.name(), found: found.name(), why }.into())
+    };
     if !asked.supported() {
         return refused(all(), "which is all that the processor has");
     }

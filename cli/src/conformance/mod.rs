@@ -35,23 +35,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
-    let excluded = excluded(options.exclude.as_deref())?;
-    let mut unknown: Vec<String> = excluded.iter().cloned().collect();
-    let mut skipped = Vec::new();
-    let mut jobs = Vec::new();
-    let cases = onnx::find(&options.dir)?;
-    if cases.is_empty() {
-        return Err(Error::NoCases { dir: options.dir.clone() });
-    }
-    for path in cases {
-        let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-        let listed: Vec<&String> = excluded.iter().filter(|e| excludes(e, &name)).collect();
-        unknown.retain(|e| !listed.contains(&e));
-        if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
-            continue;
-        }
-        if !listed.is_empty() { skipped.push(name) } else { jobs.push(Job { name, path }) }
-    }
+    let Selected { jobs, skipped } = selected(options)?;
     // If JSON goes to standard output, nothing else may be printed there.
     let alone = options.json.as_deref() == Some(Path::new("-"));
     let report = |text: std::fmt::Arguments<'_>| {
@@ -62,21 +46,6 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             out::line(text)
         }
     };
-    if let Some(filter) = &options.filter
-        && jobs.is_empty()
-        && skipped.is_empty()
-    {
-        return Err(Error::NoMatch { dir: options.dir.clone(), filter: filter.clone() });
-    }
-    if !unknown.is_empty() {
-        let (shown, rest) = unknown.split_at(unknown.len().min(5));
-        let rest = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
-        out::note(format_args!(
-            "warning: --exclude names what is no case below `{}`: {}{rest}",
-            options.dir.display(),
-            render::names(shown)
-        ));
-    }
     let bar = progress(jobs.len());
     let done = |outcome: &Outcome| {
         if let Verdict::Failed(reason) = &outcome.verdict {
@@ -126,6 +95,49 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     let left_out = skipped.len() + outcomes.len() - passed - failed;
     report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The cases of a folder: those that run, and the names of those that are excluded.
+struct Selected {
+    jobs: Vec<Job>,
+    skipped: Vec<String>,
+}
+
+/// Finds the cases of the folder, and warns of excluded names that are no case.
+fn selected(options: &args::Conformance) -> Result<Selected> {
+    let excluded = excluded(options.exclude.as_deref())?;
+    let mut unknown: Vec<String> = excluded.iter().cloned().collect();
+    let mut skipped = Vec::new();
+    let mut jobs = Vec::new();
+    let cases = onnx::find(&options.dir)?;
+    if cases.is_empty() {
+        return Err(Error::NoCases { dir: options.dir.clone() });
+    }
+    for path in cases {
+        let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let listed: Vec<&String> = excluded.iter().filter(|e| excludes(e, &name)).collect();
+        unknown.retain(|e| !listed.contains(&e));
+        if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
+            continue;
+        }
+        if !listed.is_empty() { skipped.push(name) } else { jobs.push(Job { name, path }) }
+    }
+    if let Some(filter) = &options.filter
+        && jobs.is_empty()
+        && skipped.is_empty()
+    {
+        return Err(Error::NoMatch { dir: options.dir.clone(), filter: filter.clone() });
+    }
+    if !unknown.is_empty() {
+        let (shown, rest) = unknown.split_at(unknown.len().min(5));
+        let rest = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
+        out::note(format_args!(
+            "warning: --exclude names what is no case below `{}`: {}{rest}",
+            options.dir.display(),
+            render::names(shown)
+        ));
+    }
+    Ok(Selected { jobs, skipped })
 }
 
 /// Runs the cases whose paths arrive on standard input, and answers each with a line.

@@ -333,43 +333,8 @@ impl GraphPart {
         end: StepId,
     ) -> Result<Option<GraphPart>, Error> {
         let recorded = &traced.recorded;
-        let mut made: Table<TraceValue, bool> = Table::with(recorded.values.len(), || false);
-        let mut read = made.clone();
-        let mut results: Vec<TraceValue> = Vec::new();
-        for (_, step) in own {
-            for &value in &step.outputs {
-                made.set(value, true)?;
-                if liveness.is_read_from(value, end)? {
-                    results.push(value);
-                }
-            }
-            for value in step.reads() {
-                read.set(value, true)?;
-            }
-        }
-        results.sort_unstable();
-        if results.is_empty() {
-            return Ok(None);
-        }
-        // Results of other parts are inputs of this part.
-        let mut part = Trace {
-            steps: own.iter().map(|(_, step)| Step::clone(step)).collect(),
-            values: recorded.values.clone(),
-            constants: recorded.constants.clone(),
-            outputs: results.clone(),
-            ..Trace::default()
-        };
-        let mut inputs = Vec::new();
-        for (value, info) in part.values.iter_mut() {
-            if info.source.is_constant() || *made.get(value)? {
-                continue;
-            }
-            info.source = ValueSource::Input(InputIndex::at(usize::MAX));
-            if *read.get(value)? {
-                info.source = ValueSource::Input(InputIndex::at(inputs.len()));
-                inputs.push((format!("input_{}", inputs.len()), value));
-            }
-        }
+        let Some((mut part, inputs)) = part_of(recorded, liveness, own, end)? else { return Ok(None) };
+        let results = part.outputs.clone();
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
         let mut narrowed = None;
@@ -430,6 +395,53 @@ impl GraphPart {
             narrowed,
         }))
     }
+}
+
+/// Returns a run of steps, which ends before the step `end`, as a trace, and its inputs by name; `None` if its results are not read.
+fn part_of(
+    recorded: &Trace,
+    liveness: &Liveness<TraceValue, StepId>,
+    own: &[(StepId, &Step)],
+    end: StepId,
+) -> Result<Option<(Trace, Vec<(String, TraceValue)>)>, Error> {
+    let mut made: Table<TraceValue, bool> = Table::with(recorded.values.len(), || false);
+    let mut read = made.clone();
+    let mut results: Vec<TraceValue> = Vec::new();
+    for (_, step) in own {
+        for &value in &step.outputs {
+            made.set(value, true)?;
+            if liveness.is_read_from(value, end)? {
+                results.push(value);
+            }
+        }
+        for value in step.reads() {
+            read.set(value, true)?;
+        }
+    }
+    results.sort_unstable();
+    if results.is_empty() {
+        return Ok(None);
+    }
+    // Results of other parts are inputs of this part.
+    let mut part = Trace {
+        steps: own.iter().map(|(_, step)| Step::clone(step)).collect(),
+        values: recorded.values.clone(),
+        constants: recorded.constants.clone(),
+        outputs: results,
+        ..Trace::default()
+    };
+    let mut inputs = Vec::new();
+    for (value, info) in part.values.iter_mut() {
+        if info.source.is_constant() || *made.get(value)? {
+            continue;
+        }
+        info.source = ValueSource::Input(InputIndex::at(usize::MAX));
+        if *read.get(value)? {
+            info.source = ValueSource::Input(InputIndex::at(inputs.len()));
+            inputs.push((format!("input_{}", inputs.len()), value));
+        }
+    }
+    Ok(Some((part, inputs)))
 }
 
 /// Removes the extents from a tensor's declared shape, and keeps its rank.

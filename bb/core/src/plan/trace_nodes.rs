@@ -11,7 +11,7 @@ use super::repetition::{Repetition, Round};
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::error::NodePart;
-use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, SequenceStep};
+use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, SequenceStep, TensorFunction};
 use crate::trace::{OriginId, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
@@ -247,25 +247,7 @@ impl<'t> Tracing<'t> {
                 return Err(Error::UnsupportedOperator { op, domain, opset: node.opset }.into());
             }
             Code::Call(function) => {
-                let tensors = tensors(node, operands)?;
-                let mut call = Call::new(node, &tensors).of(&resolved.graph).within(self.tracer.limit());
-                for (position, value) in node.outputs.iter().enumerate() {
-                    if let Some(value) = value
-                        && !resolved.is_read_from(*value, at + 1)?
-                    {
-                        call = call.with_unread(position);
-                    }
-                }
-                let results = function.call(self.tracer, &call).map_err(|stop| match stop {
-                    TraceStop::Error(error) => {
-                        let operands = tensors
-                            .iter()
-                            .map(|x| x.as_ref().map(|x| (crate::Tensor::dtype(x), crate::Tensor::shape(x))));
-                        of_operator(node, operands, error).into()
-                    }
-                    TraceStop::Needs(_) => stop,
-                })?;
-                self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
+                self.call(at, node, function, operands)?;
                 return Ok(NodeTrace::Results);
             }
             Code::Items(function, step) => {
@@ -279,32 +261,10 @@ impl<'t> Tracing<'t> {
                 }
                 results
             }
-            Code::Host(function) => {
-                let tensors = tensors(node, operands)?;
-                if tensors.iter().flatten().any(|x| !x.is_known()) {
-                    return Ok(NodeTrace::Host(function));
-                }
-                let known: SmallVec<[Option<TensorData>; 4]> =
-                    tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
-                let call = Call::new(node, &known).within(self.tracer.limit());
-                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)?;
-                let computed = computed.map_err(|error| {
-                    let operands = known.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
-                    of_operator(node, operands, error)
-                })?;
-                if !self.tracer.folds(computed.iter().flatten())? {
-                    return Ok(NodeTrace::Host(function));
-                }
-                let mut results = OpOutputs::new();
-                for result in computed {
-                    let traced = |data: TensorData| {
-                        self.tracer.bound(&[(data.dtype(), data.shape().into())])?;
-                        crate::Backend::constant(self.tracer, &data)
-                    };
-                    results.push(result.map(traced).transpose()?.map(OnnxValue::Tensor));
-                }
-                results
-            }
+            Code::Host(function) => match self.fold(node, function, operands)? {
+                Some(results) => results,
+                None => return Ok(NodeTrace::Host(function)),
+            },
             Code::If => {
                 let name = self.branch(&operands)?;
                 if self.holder.is_none() && self.splices && resolved.may_be_copied() {
@@ -322,6 +282,66 @@ impl<'t> Tracing<'t> {
         };
         self.store(node, results.into_iter())?;
         Ok(NodeTrace::Results)
+    }
+
+    /// Traces an operator's function and stores its results.
+    fn call(
+        &mut self,
+        at: usize,
+        node: &Node,
+        function: TensorFunction,
+        operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,
+    ) -> Result<(), TraceStop> {
+        let tensors = tensors(node, operands)?;
+        let mut call = Call::new(node, &tensors).of(&self.resolved.graph).within(self.tracer.limit());
+        for (position, value) in node.outputs.iter().enumerate() {
+            if let Some(value) = value
+                && !self.resolved.is_read_from(*value, at + 1)?
+            {
+                call = call.with_unread(position);
+            }
+        }
+        let results = function.call(self.tracer, &call).map_err(|stop| match stop {
+            TraceStop::Error(error) => {
+                let operands = tensors
+                    .iter()
+                    .map(|x| x.as_ref().map(|x| (crate::Tensor::dtype(x), crate::Tensor::shape(x))));
+                of_operator(node, operands, error).into()
+            }
+            TraceStop::Needs(_) => stop,
+        })?;
+        Ok(self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?)
+    }
+
+    /// Computes an operator of the host while tracing; `None` if an operand is not known, or the results are too large to fold.
+    fn fold(
+        &self,
+        node: &Node,
+        function: HostFunction,
+        operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,
+    ) -> Result<Option<OpOutputs<OnnxValue<TracedTensor>>>, TraceStop> {
+        let tensors = tensors(node, operands)?;
+        if tensors.iter().flatten().any(|x| !x.is_known()) {
+            return Ok(None);
+        }
+        let known: SmallVec<[Option<TensorData>; 4]> =
+            tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
+        let call = Call::new(node, &known).within(self.tracer.limit());
+        let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)?;
+        let computed = computed.map_err(|error| {
+            let operands = known.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
+            of_operator(node, operands, error)
+        })?;
+        if !self.tracer.folds(computed.iter().flatten())? {
+            return Ok(None);
+        }
+        let traced = |data: TensorData| {
+            self.tracer.bound(&[(data.dtype(), data.shape().into())])?;
+            crate::Backend::constant(self.tracer, &data)
+        };
+        let results =
+            computed.into_iter().map(|result| Ok(result.map(traced).transpose()?.map(OnnxValue::Tensor)));
+        results.collect::<Result<_, TraceStop>>().map(Some)
     }
 
     /// Stores a node's results.

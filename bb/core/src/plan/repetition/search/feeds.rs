@@ -75,6 +75,63 @@ pub(super) struct Feeds<T> {
     origins: Vec<Vec<i32>>,
 }
 
+/// Returns the number of results of an encoder before the caches.
+///
+/// # Errors
+///
+/// Inputs or results that fit no decoder with these caches.
+fn before_the_caches(
+    how: &SearchOptions,
+    encoder: &Graph,
+    caches: usize,
+    hidden: bool,
+) -> Result<usize, Error> {
+    let (inputs, results) = (encoder.inputs.len(), encoder.outputs.len());
+    let before = if how.hears || inputs > 2 { 2 } else { 0 };
+    let expected = if before > 0 { 2 + 2 * caches } else { caches };
+    let most = if how.hears { 2 } else { 3 };
+    if inputs > most || results != expected || (before == 0 && hidden) {
+        let problem =
+            format!("has {inputs} inputs and {results} results, which fit no decoder with {caches} caches");
+        return Err(how.wrong("encoder", problem));
+    }
+    Ok(before)
+}
+
+/// What the rows of the first run begin with.
+struct Tokens {
+    tokens: Vec<Vec<i32>>,
+    mask: Vec<Vec<i32>>,
+    positions: Vec<i32>,
+}
+
+impl Tokens {
+    /// Makes the rows of a prompt; the mask follows from the padding unless it is given.
+    fn of(how: &SearchOptions, prompt: &[Vec<i32>], given: Option<Vec<Vec<i32>>>) -> Result<Tokens, Error> {
+        let counts = |row: &[i32]| -> Vec<i32> {
+            // An encoder's padding is on the left; a later token with the same value may end the sequence.
+            let mut begun = false;
+            let one = |token: &i32| {
+                begun |= *token != how.padding;
+                i32::from(if how.encodes { begun } else { *token != how.padding })
+            };
+            row.iter().map(one).collect()
+        };
+        let own = given.unwrap_or_else(|| prompt.iter().map(|row| counts(row)).collect());
+        let (mut tokens, mut mask, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, own) in prompt.iter().zip(&own) {
+            for _ in 0..if how.encodes { 1 } else { how.beams } {
+                memory::push(OP, &mut tokens, memory::copied(OP, row)?)?;
+                memory::push(OP, &mut mask, memory::copied(OP, own)?)?;
+                // Positions follow from the tokens, even if the mask is given.
+                let count = row.iter().filter(|token| **token != how.padding).count();
+                memory::push(OP, &mut positions, i32::try_from(count).unwrap_or(i32::MAX))?;
+            }
+        }
+        Ok(Tokens { tokens, mask, positions })
+    }
+}
+
 impl<T: Tensor> Feeds<T> {
     pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
         on: &B,
@@ -112,17 +169,7 @@ impl<T: Tensor> Feeds<T> {
         if how.encodes {
             let body = graph("encoder")?.ok_or_else(missing)?;
             encoder = ports(body);
-            before_caches = if how.hears || encoder.len() > 2 { 2 } else { 0 };
-            let expected = if before_caches > 0 { 2 + 2 * caches } else { caches };
-            let most = if how.hears { 2 } else { 3 };
-            if encoder.len() > most || body.outputs.len() != expected || (before_caches == 0 && hidden) {
-                let problem = format!(
-                    "has {} inputs and {} results, which fit no decoder with {caches} caches",
-                    encoder.len(),
-                    body.outputs.len()
-                );
-                return Err(how.wrong("encoder", problem).into());
-            }
+            before_caches = before_the_caches(how, body, caches, hidden)?;
         } else if let Some(body) = graph("init_decoder")? {
             first = "init_decoder";
             if body.inputs.len() != decoder.len() || body.outputs.len() != caches + 1 {
@@ -130,28 +177,7 @@ impl<T: Tensor> Feeds<T> {
                 return Err(how.wrong("init_decoder", problem).into());
             }
         }
-        let counts = |row: &[i32]| -> Vec<i32> {
-            // An encoder's padding is on the left; a later token with the same value may end the sequence.
-            let mut begun = false;
-            let one = |token: &i32| {
-                begun |= *token != how.padding;
-                i32::from(if how.encodes { begun } else { *token != how.padding })
-            };
-            row.iter().map(one).collect()
-        };
-        let own = mask.unwrap_or_else(|| prompt.iter().map(|row| counts(row)).collect());
-        let (mut tokens, mut mask, mut positions) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, own) in prompt.iter().zip(&own) {
-            for _ in 0..if how.encodes { 1 } else { how.beams } {
-                let copied = |row: &[i32]| memory::copied(OP, row).map_err(Error::from);
-                memory::push(OP, &mut tokens, copied(row)?).map_err(Error::from)?;
-                memory::push(OP, &mut mask, copied(own)?).map_err(Error::from)?;
-                // Positions follow from the tokens, even if the mask is given.
-                let count = row.iter().filter(|token| **token != how.padding).count();
-                let position = i32::try_from(count).unwrap_or(i32::MAX);
-                memory::push(OP, &mut positions, position).map_err(Error::from)?;
-            }
-        }
+        let Tokens { tokens, mask, positions } = Tokens::of(how, prompt, mask)?;
         let mut new = Feeds {
             stage: if how.encodes { Stage::Encoder } else { Stage::First },
             first,

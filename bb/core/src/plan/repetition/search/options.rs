@@ -21,6 +21,25 @@ struct Places {
     attention_mask: usize,
 }
 
+impl Places {
+    fn of(kind: Search) -> Places {
+        match kind.follows_beams() {
+            true => Places { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
+            false => Places { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
+        }
+    }
+}
+
+/// Returns the position of the last operand of an operator.
+fn last_operand(kind: Search) -> usize {
+    match kind {
+        Search::Beams => 11,
+        Search::Greedy => 6,
+        Search::Sampling => 8,
+        Search::Speech => 14,
+    }
+}
+
 /// The options of a search.
 #[derive(Debug)]
 pub(super) struct SearchOptions {
@@ -144,6 +163,166 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 }
 
+impl<T: Tensor> SearchOperands<'_, T> {
+    /// Refuses operands after the last one of the operator.
+    fn at_most(&self, last: usize) -> Result<(), Error> {
+        match (last + 1..self.operands.len()).find(|&index| self.tensor(index).is_some()) {
+            Some(index) => Err(wrong(self.op, NodePart::Operand(index), "is not served")),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the tokens that a sequence begins with.
+    fn begun<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        hears: bool,
+        start: i32,
+    ) -> Result<Begun<T>, B::Error> {
+        let first = self.tensor(0).ok_or_else(|| wrong(self.op, NodePart::Operand(0), "is missing"))?;
+        match (hears, first.shape()) {
+            (true, &[batch, _, _]) => {
+                let sound = Some(first.clone());
+                let Some(ids) = self.ints(on, 10, &[Some(batch), None])? else {
+                    return Ok(Begun { sound, ids: vec![i64::from(start); batch], batch, length: 1 });
+                };
+                let length = self.tensor(10).map_or(0, |x| x.shape().get(1).copied().unwrap_or(0));
+                Ok(Begun { sound, ids, batch, length })
+            }
+            (false, &[batch, length]) => {
+                let ids = self.ints(on, 0, &[None, None])?.unwrap_or_default();
+                Ok(Begun { sound: None, ids, batch, length })
+            }
+            (_, extents) => {
+                let rank = if hears { 3 } else { 2 };
+                let problem = format!("has the extents {extents:?}, expected {rank} of them");
+                Err(wrong(self.op, NodePart::Operand(0), problem).into())
+            }
+        }
+    }
+
+    /// Reads the most tokens of a sequence that begins with `begun` tokens.
+    fn most<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, begun: usize) -> Result<usize, B::Error> {
+        let most = self.int(on, 1)?.ok_or_else(|| wrong(self.op, NodePart::Operand(1), "is missing"))?;
+        let fits = usize::try_from(most).ok().filter(|&most| most > begun);
+        Ok(fits.ok_or_else(|| {
+            let problem = format!("is {most}, expected more than the {begun} tokens that are there first");
+            wrong(self.op, NodePart::Operand(1), problem)
+        })?)
+    }
+
+    /// Reads how many sequences a search of beams follows for each element of the batch, and how many it returns.
+    fn widths<B: Backend<Tensor = T> + ?Sized>(&self, on: &B) -> Result<(usize, usize), B::Error> {
+        let count = |index: usize| -> Result<usize, B::Error> {
+            let got = self.int(on, index)?.unwrap_or(1);
+            let count = usize::try_from(got).ok().filter(|_| (1..=MOST_BEAMS).contains(&got));
+            Ok(count.ok_or_else(|| {
+                wrong(self.op, NodePart::Operand(index), format!("is {got}, expected 1 to {MOST_BEAMS}"))
+            })?)
+        };
+        let (width, returned) = (count(3)?, count(4)?);
+        if returned > width {
+            let problem = format!("is {returned}; only {width} sequences are followed");
+            return Err(wrong(self.op, NodePart::Operand(4), problem).into());
+        }
+        Ok((width, returned))
+    }
+
+    /// Reads an operand of truth values.
+    fn truths<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        index: usize,
+        expected: &[Option<usize>],
+    ) -> Result<Option<Vec<bool>>, B::Error> {
+        Ok(self.ints(on, index, expected)?.map(|ints| ints.iter().map(|&n| n != 0).collect()))
+    }
+
+    /// Reads the seed of a search that draws.
+    fn seed<B: Backend<Tensor = T> + ?Sized>(&self, on: &B) -> Result<u64, B::Error> {
+        let seed = self.int(on, 8)?.unwrap_or(0);
+        let negative = |_| wrong(self.op, NodePart::Operand(8), format!("is {seed}, expected 0 or more"));
+        Ok(u64::try_from(seed).map_err(negative)?)
+    }
+
+    fn temperature<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        kind: Search,
+        attributes: &SearchAttributes<'_>,
+    ) -> Result<f32, B::Error> {
+        let temperature = match kind {
+            Search::Sampling => attributes.float("temperature", 1.0)?,
+            // As in ONNX Runtime, a temperature that is not positive is ignored.
+            Search::Speech => self.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
+            Search::Beams | Search::Greedy => 1.0,
+        };
+        if temperature.is_nan() || temperature <= 0.0 {
+            let problem = format!("is {temperature}, expected more than 0");
+            return Err(wrong(self.op, "temperature", problem).into());
+        }
+        Ok(temperature)
+    }
+}
+
+/// The beginning of sequences.
+struct Begun<T> {
+    /// The sound that an encoder takes instead of tokens.
+    sound: Option<T>,
+    /// The tokens, row by row.
+    ids: Vec<i64>,
+    batch: usize,
+    /// The number of tokens of a row.
+    length: usize,
+}
+
+/// The attributes of a search.
+struct SearchAttributes<'a> {
+    op: &'a str,
+    node: &'a Node,
+}
+
+impl SearchAttributes<'_> {
+    fn int(&self, name: &str, default: i64) -> Result<i64, Error> {
+        Ok(self.node.attributes.int(name)?.unwrap_or(default))
+    }
+
+    fn float(&self, name: &str, default: f32) -> Result<f32, Error> {
+        Ok(self.node.attributes.float(name)?.unwrap_or(default))
+    }
+
+    /// Returns an integer that is not negative, by default 0.
+    fn natural(&self, name: &'static str) -> Result<usize, Error> {
+        let got = self.int(name, 0)?;
+        usize::try_from(got).map_err(|_| wrong(self.op, name, format!("is {got}, expected 0 or more")))
+    }
+
+    /// Returns a token; one without a default is required.
+    fn token(&self, name: &'static str, default: Option<i32>) -> Result<i32, Error> {
+        match (self.node.attributes.int(name)?, default) {
+            (None, Some(default)) => Ok(default),
+            (None, None) => Err(wrong(self.op, name, "is missing; the operator needs it")),
+            (Some(got), _) => {
+                i32::try_from(got).map_err(|_| wrong(self.op, name, format!("is {got}, which is no token")))
+            }
+        }
+    }
+
+    /// Returns the kind of model: 0 for a decoder, 1 for an encoder of tokens before it, 2 for one of speech.
+    fn model(&self, kind: Search) -> Result<i64, Error> {
+        let models: &[i64] = match kind {
+            Search::Beams => &[0, 1, 2],
+            Search::Greedy | Search::Sampling => &[0, 1],
+            Search::Speech => &[2],
+        };
+        let model = self.int("model_type", if kind == Search::Speech { 2 } else { 0 })?;
+        match models.contains(&model) {
+            true => Ok(model),
+            false => Err(wrong(self.op, "model_type", format!("is {model}, expected one of {models:?}"))),
+        }
+    }
+}
+
 /// The given tokens, row by row, and their mask, if there is one.
 pub(super) struct Prompt<T> {
     pub(super) tokens: Vec<Vec<i32>>,
@@ -171,125 +350,38 @@ impl SearchOptions {
     ) -> Result<(SearchOptions, Prompt<B::Tensor>), B::Error> {
         let op = node.op_type.as_str();
         known(kind, node)?;
-        let beams = kind.follows_beams();
-        let places = match beams {
-            true => Places { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
-            false => Places { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
-        };
-        let last = match kind {
-            Search::Beams => 11,
-            Search::Greedy => 6,
-            Search::Sampling => 8,
-            Search::Speech => 14,
-        };
         let given = SearchOperands { op, operands };
-        if let Some(index) = (last + 1..operands.len()).find(|&index| given.tensor(index).is_some()) {
-            return Err(wrong(op, NodePart::Operand(index), "is not served").into());
-        }
-        let missing = |index| wrong(op, NodePart::Operand(index), "is missing");
-        let attribute = |name: &str, default: i64| -> Result<i64, Error> {
-            Ok(node.attributes.int(name)?.unwrap_or(default))
-        };
-        let float = |name: &str, default: f32| -> Result<f32, Error> {
-            Ok(node.attributes.float(name)?.unwrap_or(default))
-        };
-        let token = |name: &'static str, default: Option<i32>| -> Result<i32, Error> {
-            let got = node.attributes.int(name)?;
-            match (got, default) {
-                (None, Some(default)) => Ok(default),
-                (None, None) => Err(wrong(op, name, "is missing; the operator needs it")),
-                (Some(got), _) => {
-                    i32::try_from(got).map_err(|_| wrong(op, name, format!("is {got}, which is no token")))
-                }
-            }
-        };
-        let models: &[i64] = match kind {
-            Search::Beams => &[0, 1, 2],
-            Search::Greedy | Search::Sampling => &[0, 1],
-            Search::Speech => &[2],
-        };
-        let model = attribute("model_type", if kind == Search::Speech { 2 } else { 0 })?;
-        if !models.contains(&model) {
-            return Err(wrong(op, "model_type", format!("is {model}, expected one of {models:?}")).into());
-        }
+        let attributes = SearchAttributes { op, node };
+        given.at_most(last_operand(kind))?;
+        let places = Places::of(kind);
+        let (beams, sampling) = (kind.follows_beams(), kind == Search::Sampling);
+        let model = attributes.model(kind)?;
         let (encodes, hears) = (model > 0, model == 2);
-        let first = given.tensor(0).ok_or_else(|| missing(0))?;
         let asks = encodes && (!hears || given.tensor(10).is_none());
-        let start = token("decoder_start_token_id", if asks { None } else { Some(-1) })?;
-        let (ids, batch, length) = match (hears, first.shape()) {
-            (true, &[batch, _, _]) => match given.ints(on, 10, &[Some(batch), None])? {
-                Some(ids) => {
-                    (ids, batch, given.tensor(10).map_or(0, |x| x.shape().get(1).copied().unwrap_or(0)))
-                }
-                None => (vec![i64::from(start); batch], batch, 1),
-            },
-            (false, &[batch, length]) => {
-                (given.ints(on, 0, &[None, None])?.unwrap_or_default(), batch, length)
-            }
-            (_, extents) => {
-                let rank = if hears { 3 } else { 2 };
-                let problem = format!("has the extents {extents:?}, expected {rank} of them");
-                return Err(wrong(op, NodePart::Operand(0), problem).into());
-            }
-        };
+        let start = attributes.token("decoder_start_token_id", if asks { None } else { Some(-1) })?;
+        let Begun { sound, ids, batch, length } = given.begun(on, hears, start)?;
         if hears {
             unheard(node, &given)?;
             if length == 0 {
                 return Err(wrong(op, NodePart::Operand(10), "has no tokens to begin with").into());
             }
         }
-        let begun = if encodes && !hears { 1 } else { length };
-        let most = given.int(on, 1)?.ok_or_else(|| missing(1))?;
-        let most = usize::try_from(most).ok().filter(|&most| most > begun).ok_or_else(|| {
-            let problem = format!("is {most}, expected more than the {begun} tokens that are there first");
-            wrong(op, NodePart::Operand(1), problem)
-        })?;
-        let count = |index: usize| -> Result<usize, B::Error> {
-            let got = if beams { given.int(on, index)?.unwrap_or(1) } else { 1 };
-            let count = usize::try_from(got).ok().filter(|_| (1..=MOST_BEAMS).contains(&got));
-            Ok(count.ok_or_else(|| {
-                wrong(op, NodePart::Operand(index), format!("is {got}, expected 1 to {MOST_BEAMS}"))
-            })?)
-        };
-        let (width, returned) = (count(3)?, count(4)?);
-        if returned > width {
-            let problem = format!("is {returned}; only {width} sequences are followed");
-            return Err(wrong(op, NodePart::Operand(4), problem).into());
-        }
+        let most = given.most(on, if encodes && !hears { 1 } else { length })?;
+        let (width, returned) = if beams { given.widths(on)? } else { (1, 1) };
         check_value(DataType::I32, &[batch, width, most], Limits::default().value_bytes)?;
         let repetition_penalty = given.float(on, places.repetition)?.unwrap_or(1.0);
         if repetition_penalty.is_nan() || repetition_penalty <= 0.0 {
             let problem = format!("is {repetition_penalty}, expected more than 0");
             return Err(wrong(op, NodePart::Operand(places.repetition), problem).into());
         }
-        let vocabulary = Some(attribute("vocab_size", -1)?).filter(|&size| size > 0);
-        let vocabulary = vocabulary.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        let truths = |index: usize, shape: &[Option<usize>]| -> Result<Option<Vec<bool>>, B::Error> {
-            let ints = given.ints(on, index, shape)?;
-            Ok(ints.map(|ints| ints.iter().map(|&n| n != 0).collect()))
-        };
-        let mask = truths(places.vocab_mask, &[None])?;
-        let prefix_mask = truths(places.prefix_mask, &[Some(batch), None])?;
+        let vocabulary = Some(attributes.int("vocab_size", -1)?).filter(|&size| size > 0);
         let attention = match hears {
             true => None,
             false => given.ints(on, places.attention_mask, &[Some(batch), Some(length)])?,
         };
-        let sampling = kind == Search::Sampling;
-        let penalty = float("presence_penalty", 0.0)?;
+        let penalty = attributes.float("presence_penalty", 0.0)?;
         let presence =
             if sampling && penalty != 0.0 { given.ints(on, 7, &[Some(batch), None])? } else { None };
-        let seed = if sampling { given.int(on, 8)?.unwrap_or(0) } else { 0 };
-        let seed = u64::try_from(seed)
-            .map_err(|_| wrong(op, NodePart::Operand(8), format!("is {seed}, expected 0 or more")))?;
-        let temperature = match kind {
-            Search::Sampling => float("temperature", 1.0)?,
-            // As in ONNX Runtime, a temperature that is not positive is ignored.
-            Search::Speech => given.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
-            Search::Beams | Search::Greedy => 1.0,
-        };
-        if temperature.is_nan() || temperature <= 0.0 {
-            return Err(wrong(op, "temperature", format!("is {temperature}, expected more than 0")).into());
-        }
         let halves =
             beams && [5, 6].iter().any(|&at| given.tensor(at).is_some_and(|x| x.dtype() == DataType::F16));
         let rows = |ints: Vec<i64>| -> Vec<Vec<i32>> {
@@ -299,11 +391,7 @@ impl SearchOptions {
             };
             (0..batch).map(row).collect()
         };
-        let natural = |name: &'static str| -> Result<usize, Error> {
-            let got = attribute(name, 0)?;
-            usize::try_from(got).map_err(|_| wrong(op, name, format!("is {got}, expected 0 or more")))
-        };
-        let end = token("eos_token_id", None)?;
+        let end = attributes.token("eos_token_id", None)?;
         // Without speech, it has no effect in ONNX Runtime either.
         let orders = beams && given.int(on, 11)?.is_some_and(|processor| processor == 1) && hears;
         let options = SearchOptions {
@@ -316,33 +404,32 @@ impl SearchOptions {
             most,
             least: usize::try_from(given.int(on, 2)?.unwrap_or(0)).unwrap_or(0),
             end,
-            padding: token("pad_token_id", None)?,
+            padding: attributes.token("pad_token_id", None)?,
             start,
             length_penalty: if beams { given.float(on, 5)?.unwrap_or(1.0) } else { 1.0 },
-            early_stopping: attribute("early_stopping", 0)? == 1,
+            early_stopping: attributes.int("early_stopping", 0)? == 1,
             repetition_penalty,
-            ngram: natural("no_repeat_ngram_size")?,
-            vocabulary,
-            mask,
-            prefix_mask,
+            ngram: attributes.natural("no_repeat_ngram_size")?,
+            vocabulary: vocabulary.map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
+            mask: given.truths(on, places.vocab_mask, &[None])?,
+            prefix_mask: given.truths(on, places.prefix_mask, &[Some(batch), None])?,
             presence: presence.map(|ints| ints.iter().map(|&n| n as f32 * penalty).collect()),
-            temperature,
+            temperature: given.temperature(on, kind, &attributes)?,
             marks: if orders { Some(Marks::read(node, start, end)?) } else { None },
             silence: match node.outputs.get(4) {
-                Some(Some(_)) => Some(token("no_speech_token_id", None)?),
+                Some(Some(_)) => Some(attributes.token("no_speech_token_id", None)?),
                 _ => None,
             },
             draw: Draw {
-                top_p: float("top_p", 0.0)?,
-                filtered: float("filter_value", f32::NEG_INFINITY)?,
-                kept: natural("min_tokens_to_keep")?,
-                from_first: attribute("custom", 0)? != 0,
-                seed,
+                top_p: attributes.float("top_p", 0.0)?,
+                filtered: attributes.float("filter_value", f32::NEG_INFINITY)?,
+                kept: attributes.natural("min_tokens_to_keep")?,
+                from_first: attributes.int("custom", 0)? != 0,
+                seed: if sampling { given.seed(on)? } else { 0 },
             },
             scores: if halves { DataType::F16 } else { DataType::F32 },
             wants: [0, 1, 2].map(|at| node.outputs.get(at).is_some_and(Option::is_some)),
         };
-        let sound = hears.then(|| first.clone());
         Ok((options, Prompt { tokens: rows(ids), mask: attention.map(rows), sound }))
     }
 }
