@@ -315,13 +315,17 @@ fn vendor(input: ParseStream<'_>) -> syn::Result<Path> {
 
 fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
     let wrong = "expected the option's name, or `tile: u64 = 128 => \"what it is for\"`";
+    if let Ok(quoted) = input.fork().parse::<LitStr>() {
+        let message = format_args!("expected a name without quotes: write `options({})`", quoted.value());
+        return Err(syn::Error::new(quoted.span(), message));
+    }
     let name = alone(input, wrong)?;
     if input.is_empty() || input.peek(Token![,]) {
         let text = name.to_string();
         if !COMMON.contains(&text.as_str()) {
             let nearest = did_you_mean(&text, COMMON);
             let message = format_args!(
-                "no option `{text}`{nearest}; there are `device`, `threads` and `memory`, or declare one of your own: \
+                "no option `{text}`{nearest}; there are `device`, `threads` and `memory`; for one of your own: write \
                  `{text}: u64 = 128 => \"what it is for\"`"
             );
             return Err(syn::Error::new(name.span(), message));
@@ -330,14 +334,33 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
     }
     if COMMON.contains(&name.to_string().as_str()) || name == "narrow_floats" {
         let message = format_args!(
-            "`{name}` is an option of all programs: choose another name, or write `options({name})`"
+            "`{name}` is an option of all programs: write `options({name})`, or choose another name"
         );
         return Err(syn::Error::new(name.span(), message));
     }
+    if input.peek(Token![=]) {
+        let message =
+            format_args!("`{name}` lacks its type: write `{name}: u64 = 128 => \"what it is for\"`");
+        return Err(syn::Error::new(name.span(), message));
+    }
     let (colon, kind) = (parsed::<Token![:]>(input, wrong)?, parsed::<Ident>(input, wrong)?);
+    if input.peek(Token![=>]) {
+        let example = example_of(&kind.to_string()).unwrap_or("128");
+        let message = format_args!(
+            "`{name}` lacks its default: write `{name}: {kind} = {example} => \"what it is for\"`"
+        );
+        return Err(syn::Error::new(name.span(), message));
+    }
     let equals: Token![=] = parsed(input, wrong)?;
     let mut default = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![=>]) && !input.peek(Token![,]) {
+        if !default.is_empty()
+            && let Ok(about) = input.fork().parse::<LitStr>()
+        {
+            let spelled = format!("{name}: {kind} = {default} => {}", about.token());
+            let message = format_args!("`=>` stands before the purpose: write `{spelled}`");
+            return Err(syn::Error::new(about.span(), message));
+        }
         default.extend([input.parse::<TokenTree>()?]);
     }
     if !default.is_empty() && !input.peek(Token![=>]) {
@@ -357,16 +380,33 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
 }
 
 /// Returns an example of a default, if the default is a literal of another type. Rustc checks all other defaults.
-fn example_of_default(kind: &Ident, default: &TokenStream) -> Option<&'static str> {
+fn example_of_default(kind: &Ident, default: &TokenStream) -> Option<String> {
+    let kind = kind.to_string();
+    let example = example_of(&kind)?;
+    if let Ok(word) = syn::parse2::<Ident>(default.clone()) {
+        // A constant has upper-case letters.
+        let word = word.to_string();
+        return (kind == "str" && word.starts_with(char::is_lowercase)).then(|| format!("\"{word}\""));
+    }
     let literal: Lit = syn::parse2(default.clone()).ok()?;
-    let (fits, example) = match kind.to_string().as_str() {
-        "bool" => (matches!(literal, Lit::Bool(_)), "true"),
-        "i64" | "u64" => (matches!(literal, Lit::Int(_)), "128"),
-        "f64" => (matches!(literal, Lit::Float(_)), "1.0"),
-        "str" => (matches!(literal, Lit::Str(_)), "\"fast\""),
-        _ => return None,
+    let fits = match kind.as_str() {
+        "bool" => matches!(literal, Lit::Bool(_)),
+        "i64" | "u64" => matches!(literal, Lit::Int(_)),
+        "f64" => matches!(literal, Lit::Float(_)),
+        _ => matches!(literal, Lit::Str(_)),
     };
-    (!fits).then_some(example)
+    (!fits).then(|| example.to_owned())
+}
+
+/// Returns an example of a default of a type that options may have.
+fn example_of(kind: &str) -> Option<&'static str> {
+    match kind {
+        "bool" => Some("true"),
+        "i64" | "u64" => Some("128"),
+        "f64" => Some("1.0"),
+        "str" => Some("\"fast\""),
+        _ => None,
+    }
 }
 
 /// Parses a single name; a path is an error.

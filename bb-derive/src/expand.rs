@@ -104,6 +104,11 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     };
     let mut bounded = (*generics).clone();
     bounded.make_where_clause().predicates.push(parse_quote!(#is_inner));
+    if !generics.params.is_empty() {
+        // Without this, rustc would report a parameter without bounds in each `impl`.
+        let shared = quote!(#ident #arguments: ::core::marker::Send + ::core::marker::Sync + 'static);
+        bounded.make_where_clause().predicates.push(parse_quote!(#shared));
+    }
     let mut layered = bounded.clone();
     layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
     let (params, _, bounds) = bounded.split_for_impl();
@@ -228,7 +233,9 @@ fn create(model: &Backend<'_>) -> TokenStream {
             (quote!(_), made)
         }
         New::Open(path) => {
-            (quote!(options), created(path, quote_spanned!(path.span()=> opened_by(#path, options))))
+            // A path that a macro wrote has another hygiene than the parameter.
+            let options = Ident::new("options", Span::call_site());
+            (quote!(#options), created(path, quote_spanned!(path.span()=> opened_by(#path, #options))))
         }
         New::Unknown => (quote!(_), quote!(loop {})),
     };

@@ -75,7 +75,7 @@ impl<'a> Backend<'a> {
         misplaced(&input.data, ctxt);
         let is_layer = !matches!(options.delegate, Given::No);
         if is_layer {
-            unregistered(&options, ctxt);
+            unregistered(&options, matches!(input.data, Data::Enum(_)), ctxt);
         }
         let version = options.version.valid();
         if let Some(empty) = version.as_ref().filter(|version| version.value().is_empty()) {
@@ -175,9 +175,17 @@ fn supposed(input: &DeriveInput) -> Option<Inner<'_>> {
 }
 
 /// Reports options that register a backend, because a layer is not registered.
-fn unregistered(options: &Options, ctxt: &mut Ctxt) {
-    let message = "a layer is not registered as a backend: remove this; to give it a name, implement \
-                   `bb::RegisteredLayer` and write `bb::register_layer!`";
+fn unregistered(options: &Options, is_enum: bool, ctxt: &mut Ctxt) {
+    let message = match is_enum {
+        true => {
+            "an enum of backends is not registered: remove this; `bb::BackendHandle::start(\"name\", MyEnum::Cpu(…))` \
+             starts it under a name"
+        }
+        false => {
+            "a layer is not registered as a backend: remove this; to give it a name, implement \
+             `bb::RegisteredLayer` and write `bb::register_layer!`"
+        }
+    };
     let Options { name, new, open, devices, instances, .. } = options;
     let names = [name.get(), instances.get().and_then(|list| list.first()).map(|first| &first.name)];
     names.into_iter().flatten().for_each(|name| ctxt.error(name, message));

@@ -232,15 +232,25 @@ impl bb::RegisteredLayer for Fault<Erased> {
 
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
         let rate: f64 = options.own("rate")?;
+        let wrong = |option: &str, expected, got: String| Error::OptionValue {
+            option: option.to_owned(),
+            expected,
+            got,
+        };
         if !(0.0..=1.0).contains(&rate) {
-            return Err(format!("`rate` is from 0 to 1, not {rate}").into());
+            return Err(wrong("rate", "a number from 0 to 1", rate.to_string()).into());
+        }
+        let (kind, op): (String, String) = (options.own("kind")?, options.own("op")?);
+        let expected = "`error`, `delay`, `shape`, `panic` or `loss`";
+        if !op.is_empty() {
+            bb::operation(&op)?;
         }
         let options = FaultOptions {
-            kind: options.own::<String>("kind")?.parse()?,
+            kind: kind.parse().map_err(|_| wrong("kind", expected, kind))?,
             rate,
             at: Some(options.own("at")?).filter(|at| *at > 0),
             seed: options.own("seed")?,
-            op: Some(options.own::<String>("op")?).filter(|op| !op.is_empty()),
+            op: Some(op).filter(|op| !op.is_empty()),
             delay: Duration::try_from_secs_f64(options.own("seconds")?)?,
         };
         Ok(Fault::new(inner, options))

@@ -28,8 +28,11 @@ const TICK: Duration = Duration::from_millis(250);
 #[doc(hidden)]
 #[track_caller]
 pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, test: fn(&Subject<'_>)) {
-    let set = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    check_within(Duration::from_secs(set.unwrap_or(SECONDS)), name, make, test);
+    let seconds = std::env::var(VARIABLE).map_or(SECONDS, |text| match text.parse() {
+        Ok(seconds) if seconds > 0 => seconds,
+        _ => panic!("{VARIABLE} is `{text}`; expected a number of seconds, at least 1"),
+    });
+    check_within(Duration::from_secs(seconds), name, make, test);
 }
 
 /// Runs the test with another time limit for each call.

@@ -69,7 +69,7 @@ pub use subject::{Subject, assert_types, numbers, tensor};
 #[macro_export]
 macro_rules! __for_each_topic {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { [$($($extra)*)?]
-        element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
+        element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure graphs
     } };
 }
 

@@ -8,11 +8,11 @@ use super::shown_call::ShownCall;
 use super::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use super::watch::{CurrentCall, CurrentOperand, Watch};
 use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
-use bb_core::{Backend, DataType, SlotValue, Tensor, TensorData};
+use bb_core::{Backend, BackendAttrs, DataType, GraphProto, SlotValue, Tensor, TensorData};
 use bb_ir::DataTypes;
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -268,6 +268,20 @@ impl<'a> Subject<'a> {
         let (call, causes) = (call.to_string(), bb_core::error::causes(error));
         let hint = hint(&self.types, takes).or_else(|| declared(&self.types, &call, &causes));
         panic!("{call} failed: {causes}{}", hint.map_or_else(String::new, |hint| format!("\n{hint}")))
+    }
+
+    /// Runs a graph through `dispatch` or `execute` of the backend.
+    pub(super) fn run_graph(
+        &self,
+        graph: &Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+        dispatched: bool,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        match dispatched {
+            true => self.on.dispatch(graph.clone(), inputs, attrs).wait(),
+            false => self.on.execute(graph, inputs, attrs),
+        }
     }
 
     /// Copies a host tensor to the backend.

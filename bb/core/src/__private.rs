@@ -79,6 +79,18 @@ pub const fn names_family<B: Declared>(family: Family) -> bool {
     false
 }
 
+/// Returns whether a list of native operations has a family.
+pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
+    let mut natives = natives;
+    while let [first, rest @ ..] = natives {
+        if first.0.is(family) {
+            return true;
+        }
+        natives = rest;
+    }
+    false
+}
+
 /// Returns a number for a family, as an argument of [`NamedFamily`].
 pub const fn family_key(family: Family) -> u64 {
     bb_ir::wire::hash_name(family.name())

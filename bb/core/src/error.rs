@@ -587,7 +587,7 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked))]
+    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked, .nearest.is_none()))]
     UnknownBackend {
         /// The requested name.
         name: String,
@@ -702,7 +702,7 @@ pub enum Error {
     },
 
     /// A backend is needed, and none is bound.
-    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked))]
+    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked, true))]
     NoBackend {
         /// The names of those that are linked.
         linked: Vec<String>,
@@ -1151,6 +1151,15 @@ impl Error {
         None
     }
 
+    /// Returns the error that a backend left out an output of a graph. `rest` has the other outputs that it returned.
+    #[doc(hidden)]
+    #[cold]
+    pub fn missing_output<T>(name: &str, rest: &std::collections::HashMap<String, T>) -> Error {
+        let mut made: Vec<String> = rest.keys().cloned().collect();
+        made.sort_unstable();
+        Error::MissingOutput { name: name.to_owned(), made }
+    }
+
     /// Returns the operation that refused its operands, if the error names one.
     pub fn operation(&self) -> Option<&str> {
         match self {
@@ -1247,12 +1256,14 @@ fn no_backend(name: &str) -> String {
     }
 }
 
-/// Lists the linked backends, and explains how to link one.
-fn linked_backends(linked: &[String]) -> String {
+/// Lists the linked backends, and explains how to link one if the name is not just misspelt.
+fn linked_backends(linked: &[String], is_explained: bool) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
                 `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
     match (linked, DoorAdvice::given()) {
         ([], Some(door)) => format!("there is none; {}", door.backend),
+        (_, Some(_)) if !is_explained => format!("there are {}", quoted(linked)),
+        (_, None) if !is_explained => format!("linked: {}", quoted(linked)),
         (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
         ([], None) => format!("none is linked; {cure}"),
         (_, None) => format!("linked: {}; {cure}", quoted(linked)),

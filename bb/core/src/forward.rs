@@ -53,9 +53,8 @@ pub fn one_node<B: Backend + ?Sized>(
         .outputs
         .iter()
         .map(|name| {
-            results
-                .remove(name)
-                .ok_or_else(|| Error::MissingOutput { name: name.clone(), made: Vec::new() }.into())
+            let result = results.remove(name);
+            result.ok_or_else(|| Error::missing_output(name, &results).into())
         })
         .collect()
 }

@@ -254,12 +254,12 @@ impl Program {
             _ => &[],
         };
         for (name, value) in carried {
-            let made = outputs.get(name).cloned().ok_or_else(|| missing(name, &outputs))?;
+            let made = outputs.get(name).cloned().ok_or_else(|| Error::missing_output(name, &outputs))?;
             values.insert(*value, made);
         }
         for value in part.outputs.iter().filter(|_| carried.is_empty()) {
             let name = self.graph().name_of(*value);
-            let made = outputs.remove(name).ok_or_else(|| missing(name, &outputs))?;
+            let made = outputs.remove(name).ok_or_else(|| Error::missing_output(name, &outputs))?;
             values.insert(*value, made);
         }
         for value in self.frees.get(at).into_iter().flatten() {
@@ -277,13 +277,6 @@ impl Program {
         };
         self.graph().outputs.iter().map(output).collect()
     }
-}
-
-/// Returns the error that an output is missing among those that a backend returned.
-fn missing(name: &str, outputs: &Named) -> Error {
-    let mut made: Vec<String> = outputs.keys().cloned().collect();
-    made.sort_unstable();
-    Error::MissingOutput { name: name.to_owned(), made }
 }
 
 /// Compares a result of a component with the type that the graph declares for it.

@@ -8,6 +8,9 @@ use bb_core::Combined;
 /// The name before the parentheses.
 pub(super) const NAME: &str = "first_of";
 
+/// The entries that are not pins.
+const KEYS: [&str; 2] = ["fallback", "place"];
+
 inventory::submit! { CombinedRegistration::of::<FirstOf>() }
 
 impl Combined for FirstOf {
@@ -23,7 +26,17 @@ impl Combined for FirstOf {
                 "fallback" => made.with_fallback(fallback(value)?),
                 "place" if is_order(value)? => made.with_order(),
                 "place" => made,
-                pinned => made.with_pin(pinned, value)?,
+                pinned => match bb_ir::nearest(pinned, KEYS) {
+                    Some(nearest) if !made.backends().iter().any(|on| on.name() == value) => {
+                        return Err(Error::UnknownOption {
+                            backend: Some(NAME),
+                            option: pinned.to_owned(),
+                            nearest: Some(nearest.to_owned()),
+                            takes: KEYS.map(str::to_owned).to_vec(),
+                        });
+                    }
+                    _ => made.with_pin(pinned, value)?,
+                },
             };
         }
         Ok(made)

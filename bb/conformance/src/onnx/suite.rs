@@ -80,7 +80,11 @@ impl Suite {
         }
         println!("ONNX's cases on `{}`:\n\n{report}", self.on.name());
         let failures = report.failures();
-        assert!(!report.cases.is_empty(), "no case has {:?} in its path", self.only);
+        assert!(
+            !report.cases.is_empty(),
+            "no case has {} in its path; the filters are `cases` of `bb::conformance!` and the variable BB_CASES",
+            self.only.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(" and ")
+        );
         assert!(
             failures.is_empty(),
             "{} of {} cases failed on `{}`:\n{}{}",

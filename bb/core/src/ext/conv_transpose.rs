@@ -5,7 +5,7 @@
 
 use super::fold::fold;
 use super::window::{REACH, Windows};
-use super::{ConvTransposeOptions, Extent, Ops, fail, math, open_results};
+use super::{ConvTransposeOptions, Extent, Ops, fail, math, open_results, types};
 use crate::error::NodePart;
 use crate::{DataType, Error, Tensor};
 use bb_ir::Shape;
@@ -34,6 +34,9 @@ pub fn conv_transpose<B: Ops + ?Sized>(
         return fail::<B, _>(shapes());
     };
     let n = spatial.len();
+    if let (Some(bias), Ok(group)) = (bias, usize::try_from(group)) {
+        types::vector(on, "conv_transpose", (2, bias), &Extent::from(group.saturating_mul(*m)))?;
+    }
     let g = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g) && c == depth);
     let fits = kernel.len() == n && (output_padding.is_empty() || output_padding.len() == n);
     let (Some(g), true) = (g, fits) else { return fail::<B, _>(shapes()) };

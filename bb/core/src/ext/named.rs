@@ -57,13 +57,31 @@ macro_rules! __family_item {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __families_named {
-    ($backend:ty) => {
-        $crate::__families_named! { @ $backend;
+    (@each $kind:ident $backend:ty) => {
+        $crate::__families_named! { @ $kind $backend;
             Bits bits BitsOp, Create create CreateOp, Image image ImageOp, Index index IndexOp, Llm llm LlmOp,
             Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp, Train train TrainOp
         }
     };
-    (@ $backend:ty; $($family:ident $module:ident $operations:ident),*) => {
+    // In a generic `impl`, where the bounds of the layer hold.
+    (@ layer $layer:ty; $($family:ident $module:ident $operations:ident),*) => {{
+        #[allow(unused_imports, reason = "a layer that implements all families does not need it")]
+        use $crate::__private::NotWritten as _;
+        $(
+            ::core::assert!(
+                !$crate::__private::Written::<$layer, $crate::ext::$module::$operations>::WRITTEN
+                    || $crate::__private::lists_family(
+                        <$layer as $crate::__private::Delegate>::NATIVES,
+                        $crate::ir::op::Family::$family,
+                    ),
+                ::core::concat!(
+                    "the family `", ::core::stringify!($family), "` is implemented but not adopted, so that no plan \
+                     would call it: write `extensions(", ::core::stringify!($family), ")` beside `delegate` in `#[bb(…)]`"
+                )
+            );
+        )*
+    }};
+    (@ backend $backend:ty; $($family:ident $module:ident $operations:ident),*) => {
         $(
             const _: () = {
                 #[allow(unused_imports, reason = "a backend that implements the family does not need it")]
@@ -79,6 +97,9 @@ macro_rules! __families_named {
                 );
             };
         )*
+    };
+    ($backend:ty) => {
+        $crate::__families_named! { @each backend $backend }
     };
 }
 

@@ -160,6 +160,14 @@ pub fn batch_normalization<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("batch_normalization", x, types::FLOATS)?;
     types::take::<B>("batch_normalization", variance, types::FLOATS)?;
+    if x.rank() >= 2 {
+        let channels = on.extent(x, 1);
+        for (index, operand) in
+            (1..).zip([scale, bias, mean, variance]).filter(|(_, operand)| operand.rank() == 1)
+        {
+            types::vector(on, "batch_normalization", (index, operand), &channels)?;
+        }
+    }
     // A scale over a small deviation may exceed 16-bit floats, even if the results do not.
     let wide = math::common(math::common(x.dtype(), variance.dtype()), DataType::F32);
     let variance = math::to(on, variance, wide)?;

@@ -2,7 +2,7 @@
 //!
 //! A body checks its operands where primitives would compute something of others.
 
-use super::{Ops, fail};
+use super::{Extent, Ops, fail};
 use crate::error::NodePart;
 use crate::{DataType, Tensor};
 use DataType::{
@@ -47,6 +47,29 @@ pub(crate) fn fits<B: Ops + ?Sized>(
         return Ok(());
     }
     fail::<B, _>(bb_ir::Error::Shapes { op, left: x.shape().into(), right: operand.shape().into() })
+}
+
+/// Refuses the operand at `index` unless it is a vector of `extent` elements.
+///
+/// # Errors
+///
+/// [`Error::Operator`](crate::Error::Operator).
+pub(crate) fn vector<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    (index, operand): (usize, &B::Tensor),
+    extent: &Extent,
+) -> Result<(), B::Error> {
+    if let [only] = on.extents(operand).as_slice()
+        && only.equals(extent)
+    {
+        return Ok(());
+    }
+    fail::<B, _>(crate::Error::Operator {
+        op: op.to_owned(),
+        part: NodePart::Operand(index),
+        problem: format!("has the extents {:?}, expected [{}]", operand.shape(), extent.present()),
+    })
 }
 
 /// Refuses an operand of another element type than `expected`.

@@ -160,6 +160,9 @@ pub fn conv<B: Ops + ?Sized>(
         .ok()
         .filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
     let Some(g) = g else { return fail::<B, _>(shapes()) };
+    if let Some(bias) = bias {
+        types::vector(on, "conv", (2, bias), &super::Extent::from(*m))?;
+    }
     if !slide::is_fixed(&from) {
         let all = slide::slides("conv", &from, kernel, strides, pads, dilations, false)?;
         return slide::conv(on, [x, w], bias, g, &all);

@@ -138,7 +138,10 @@ macro_rules! __layer {
 
         #[automatically_derived]
         impl $($params)* $crate::__private::InnerBackend for $on $($layered)* {
+            const ADOPTS: () = $crate::__families_named! { @each layer Self };
+
             fn natives(&self) -> $crate::__private::Vec<($crate::__private::Family, $crate::__private::OpSet)> {
+                const { <Self as $crate::__private::InnerBackend>::ADOPTS };
                 $crate::__private::layer::layer_natives($crate::__private::IsLayer::as_layer(self))
             }
 

@@ -18,6 +18,10 @@ use std::sync::{Mutex, PoisonError};
     note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
 )]
 pub trait InnerBackend: Backend + Sized + 'static {
+    /// Fails to compile for a layer that implements a family without `extensions(…)`.
+    #[doc(hidden)]
+    const ADOPTS: () = ();
+
     /// Returns the native operations of each family. The default has none.
     fn natives(&self) -> Vec<(Family, OpSet)> {
         Vec::new()

@@ -7,7 +7,7 @@ use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
-    Module, Outputs, Tensor, service,
+    Kernel, Module, Outputs, PrepareStep, Tensor, service,
 };
 use bb_ir::convert::{self, Rounding};
 use bb_ir::graph::{Graph, Node};
@@ -378,6 +378,14 @@ impl Backend for NarrowedOn<'_> {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.kernels.runs_primitive(op)
+    }
+
+    /// Prepares a step that the backend runs in types of its own.
+    fn prepare(
+        &self,
+        step: &PrepareStep<'_, NarrowTensor>,
+    ) -> Result<Option<Box<dyn Kernel<Self>>>, ErasedError> {
+        Ok(self.prepare_own(step)?.map(|kernel| Box::new(kernel) as Box<dyn Kernel<Self>>))
     }
 
     /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.

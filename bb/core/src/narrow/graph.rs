@@ -267,8 +267,7 @@ impl NarrowedOn<'_> {
         let mut results = self.device().execute(graph, held, attrs.with_narrowed(None))?;
         let mut outputs = HashMap::with_capacity(narrowed.outputs.len());
         for GraphOutput { name, dtype, range, .. } in &narrowed.outputs {
-            let missing = || Error::MissingOutput { name: name.clone(), made: Vec::new() };
-            let y = results.remove(name).ok_or_else(missing)?;
+            let y = results.remove(name).ok_or_else(|| Error::missing_output(name, &results))?;
             let own = y.dtype();
             let stands = self.holding().of(*dtype) == Some(own);
             let y = NarrowTensor::device(if stands { *dtype } else { own }, y, range.filter(|_| stands));

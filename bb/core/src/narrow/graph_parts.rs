@@ -176,7 +176,6 @@ impl GraphPart {
 }
 
 fn take(results: &mut Named, name: &str) -> Result<NarrowTensor, ErasedError> {
-    results
-        .remove(name)
-        .ok_or_else(|| Error::MissingOutput { name: name.to_owned(), made: Vec::new() }.into())
+    let result = results.remove(name);
+    Ok(result.ok_or_else(|| Error::missing_output(name, results))?)
 }

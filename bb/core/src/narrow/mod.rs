@@ -32,6 +32,7 @@ mod natives;
 mod offered;
 mod own;
 mod parts;
+mod prepared;
 mod range;
 mod range_report;
 mod shape_only;

@@ -70,16 +70,24 @@ impl NarrowedOn<'_> {
             return self.body(spec, inputs, params);
         };
         let results = results?;
-        let stands = |x: &ErasedTensor| Range::of(x.dtype()).is_some() && x.dtype() != DataType::Bool;
-        let declared = if results.iter().any(stands) { self.declared.of(spec, inputs, params) } else { None };
+        let types = if results.iter().any(may_stand) { self.declared.of(spec, inputs, params) } else { None };
+        Ok(self.adopted(results, types.as_deref()))
+    }
+
+    /// Makes tensors of the results of a native operation. `declared` has the types of the operation's body, if they are known.
+    pub(super) fn adopted(
+        &self,
+        results: Outputs<ErasedTensor>,
+        declared: Option<&[DataType]>,
+    ) -> Outputs<NarrowTensor> {
         let mut outputs = Outputs::with_capacity(results.len());
         for (at, y) in results.into_iter().enumerate() {
             let own = y.dtype();
-            let dtype = declared.as_ref().and_then(|types| types.get(at).copied()).unwrap_or(own);
+            let dtype = declared.and_then(|types| types.get(at).copied()).unwrap_or(own);
             let holds = self.holding().of(dtype) == Some(own);
             outputs.push(NarrowTensor::device(if holds { dtype } else { own }, y, Range::of(own)));
         }
-        Ok(outputs)
+        outputs
     }
 
     fn body(
@@ -90,6 +98,11 @@ impl NarrowedOn<'_> {
     ) -> Result<Outputs<NarrowTensor>, ErasedError> {
         Extended::new(self, &[]).call(spec, inputs, params)
     }
+}
+
+/// Returns whether a result may hold elements of another integer type.
+pub(super) fn may_stand(x: &ErasedTensor) -> bool {
+    Range::of(x.dtype()).is_some() && x.dtype() != DataType::Bool
 }
 
 /// Returns whether an operand only holds positions, which a kernel only reads.

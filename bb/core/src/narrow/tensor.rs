@@ -47,6 +47,15 @@ impl NarrowTensor {
         self.0.range
     }
 
+    /// Returns the tensor of the backend, or this tensor if it is on the host or has other handles.
+    pub(super) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
+        match Arc::try_unwrap(self.0) {
+            Ok(Inner { place: Place::Device(x), .. }) => Ok(x),
+            Ok(inner) => Err(NarrowTensor(Arc::new(inner))),
+            Err(shared) => Err(NarrowTensor(shared)),
+        }
+    }
+
     /// Returns the tensor of the backend, if it is on the backend.
     pub(crate) fn on_device(&self) -> Option<&ErasedTensor> {
         match &self.0.place {

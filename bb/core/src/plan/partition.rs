@@ -271,8 +271,7 @@ impl Part {
                 let mut results = on.0.execute(&part.graph, inputs, attrs)?;
                 for (index, ((name, value), claim)) in part.outputs.iter().zip(&part.claims).enumerate() {
                     let result = results.remove(name);
-                    let result = result
-                        .ok_or_else(|| Error::MissingOutput { name: name.clone(), made: Vec::new() })?;
+                    let result = result.ok_or_else(|| Error::missing_output(name, &results))?;
                     if !claim.holds(&result) {
                         return Err(claim.wrong("execute", index, &result, false).into());
                     }

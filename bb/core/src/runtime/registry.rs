@@ -303,8 +303,29 @@ impl Registry {
                     nearest: Some(meant),
                     linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
                 },
-                None => unknown(name, self.entries().map(|entry| entry.name)),
+                None if name.matches('(').count() != name.matches(')').count() => {
+                    Error::Parentheses { name: name.to_owned() }
+                }
+                None => match self.punctuated(name) {
+                    Some(nearest) => Error::UnknownBackend {
+                        name: name.to_owned(),
+                        nearest: Some(nearest),
+                        linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
+                    },
+                    None => unknown(name, self.entries().map(|entry| entry.name)),
+                },
             },
+        }
+    }
+
+    /// Returns what is probably meant by names of backends, or a name and options, without the right marks: `gpu tile=64`, `gpu; cpu`.
+    fn punctuated(&self, name: &str) -> Option<String> {
+        let (first, rest) = name.split_once([' ', ';', ','])?;
+        let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));
+        self.slot(first)?;
+        match rest.contains('=') {
+            true => Some(format!("{first}({rest})")),
+            false => self.slot(rest).map(|_| format!("first_of({first}, {rest})")),
         }
     }
 

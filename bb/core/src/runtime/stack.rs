@@ -67,6 +67,7 @@ impl LayerRegistration {
     where
         L: RegisteredLayer + InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
     {
+        const { L::ADOPTS };
         const {
             assert!(
                 is_layer_name(L::NAME),

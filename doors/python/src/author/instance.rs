@@ -206,8 +206,11 @@ impl Instance {
             };
             let output = |(name, (dtype, shape)): &(String, Kind)| -> Result<_, PythonError> {
                 let found = results.get_item(name).map_err(|raised| self.raised(METHOD, py, raised))?;
-                let found =
-                    found.ok_or_else(|| bb::Error::MissingOutput { name: name.clone(), made: Vec::new() })?;
+                let found = found.ok_or_else(|| {
+                    let mut made: Vec<String> = results.keys().iter().map(|name| name.to_string()).collect();
+                    made.sort_unstable();
+                    bb::Error::MissingOutput { name: name.clone(), made }
+                })?;
                 Ok((name.clone(), self.taken(METHOD, &found, (*dtype, &shape[..]))?))
             };
             expected.iter().map(output).collect()

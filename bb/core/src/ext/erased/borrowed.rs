@@ -3,13 +3,14 @@
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
 use crate::ext::{FamilyTable, OpSet};
 use crate::narrow::NarrowTensor;
-use crate::{Backend, BackendAttrs, Outputs};
+use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A backend with the families that it adopted.
@@ -119,6 +120,20 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         let attrs = attrs.asked_of(self.on);
         let results = self.on.execute(graph, typed_inputs::<B>(inputs)?, attrs).map_err(own::<B>)?;
         Ok(erased_results::<B>(results))
+    }
+
+    /// Waits for the answer, because the backend is borrowed.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
+        let attrs = attrs.asked_of(self.on);
+        ContractResponse::Now(typed_inputs::<B>(inputs).and_then(|inputs| {
+            let answer = self.on.dispatch(graph, inputs, attrs, CompletionHandle::new());
+            answer.wait().map(erased_results::<B>).map_err(own::<B>)
+        }))
     }
 }
 

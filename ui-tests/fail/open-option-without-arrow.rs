@@ -1,0 +1,15 @@
+//! An option of a backend's own lacks the `=>` before its purpose.
+
+#[derive(bb::Backend)]
+#[bb(open = Cpu::open, options(tile: u64 = 128 "rows of a tile"))]
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+impl Cpu {
+    fn open(_: &bb::OpenOptions) -> Cpu {
+        Cpu
+    }
+}
+
+fn main() {}
