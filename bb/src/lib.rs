@@ -79,11 +79,7 @@ pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, fir
 /// # }
 /// ```
 pub mod prelude {
-    pub use bb_core::Backend as _;
-    pub use bb_core::ext::{
-        Bits as _, Create as _, Image as _, Index as _, Llm as _, Ml as _, Nn as _, Quant as _, Scalar as _,
-        Train as _,
-    };
+    pub use bb_core::prelude::families::*;
 }
 
 /// The former name of [`linked_backends`].

@@ -186,6 +186,13 @@ fn names_put_layers_on_backends() {
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
+    let error = bb::backend("fault(op=mat_mul)+cpu").unwrap_err();
+    assert!(
+        bb_core::error::causes(&error).contains("did you mean `matmul`?"),
+        "{}",
+        bb_core::error::causes(&error)
+    );
+    assert_eq!(bb::backend("fault(kind=errors)+cpu").unwrap_err().kind(), bb::ErrorKind::Configuration);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod narrow;
 mod node_part;
 mod number;
 mod open_option;
+mod phrases;
 mod problem;
 mod trace_fault;
 mod wrong_result;
@@ -29,6 +30,11 @@ pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 pub use wrong_result::WrongResult;
+
+use phrases::{
+    are, declared, declares, did_you_mean, linked_backends, linked_layers, no_backend, options, quoted,
+    renamed, returned, through,
+};
 
 use crate::number::NumberError;
 use crate::service::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
@@ -1230,115 +1236,4 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         last = cause;
     }
     text
-}
-
-/// The backends of this repository, and their crates.
-const CRATES: [(&str, &str); 6] = [
-    ("cpu", "bb-cpu"),
-    ("ort", "bb-ort"),
-    ("reference", "bb-reference"),
-    ("rten", "bb-rten"),
-    ("wgpu", "bb-wgpu"),
-    ("whole-graph", "bb-whole-graph"),
-];
-
-/// Says that no backend of a name is linked, and which crate has one of this name.
-fn no_backend(name: &str) -> String {
-    match CRATES.iter().find(|(known, _)| *known == name) {
-        Some((name, package)) if DoorAdvice::given().is_none() => {
-            let module = package.replace('-', "_");
-            format!(
-                "backend `{name}` is not linked: depend on the crate `{package}`, and write `use {module} as _;`"
-            )
-        }
-        _ if name.is_empty() => "the name of the backend is empty".to_owned(),
-        _ => format!("no backend is called `{}`", shown(name)),
-    }
-}
-
-/// Lists the linked backends, and explains how to link one if the name is not just misspelt.
-fn linked_backends(linked: &[String], is_explained: bool) -> String {
-    let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
-                `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
-    match (linked, DoorAdvice::given()) {
-        ([], Some(door)) => format!("there is none; {}", door.backend),
-        (_, Some(_)) if !is_explained => format!("there are {}", quoted(linked)),
-        (_, None) if !is_explained => format!("linked: {}", quoted(linked)),
-        (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
-        ([], None) => format!("none is linked; {cure}"),
-        (_, None) => format!("linked: {}; {cure}", quoted(linked)),
-    }
-}
-
-/// Explains how to rename a backend.
-fn renamed() -> &'static str {
-    match DoorAdvice::given() {
-        Some(_) => "rename one, or use one alone",
-        None => "rename one with `#[bb(name = \"...\")]`, or link one alone",
-    }
-}
-
-/// Lists the linked layers, and how to link the layers of `bb`.
-fn linked_layers(linked: &[String]) -> String {
-    match linked {
-        [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
-        [] => "none is linked: write `use bb_layers as _;`".to_owned(),
-        _ => format!("linked: {}", quoted(linked)),
-    }
-}
-
-/// Lists the bound backends, as the subject and verb of a sentence.
-fn are(names: &[String]) -> String {
-    match names {
-        [] => "none is".to_owned(),
-        [one] => format!("`{}` is", shown(one)),
-        _ => format!("{} are", quoted(names)),
-    }
-}
-
-/// Returns the subject and verb of the sentence that an option does not exist.
-fn declares(backend: &Option<&'static str>) -> String {
-    backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
-}
-
-/// Lists the declared options.
-fn declared(takes: &[String]) -> String {
-    match takes {
-        [] => "it has no options of its own".to_owned(),
-        _ => format!("there are {}", quoted(takes)),
-    }
-}
-
-/// Lists the options that a backend takes.
-fn options(takes: &[OpenOption]) -> String {
-    match takes {
-        [] => "none".to_owned(),
-        _ => quoted(takes),
-    }
-}
-
-/// Lists outputs that were returned instead of another one.
-fn returned(made: &[String]) -> String {
-    match made {
-        [] => String::new(),
-        _ => format!("; it returned {}", listed(made)),
-    }
-}
-
-/// Lists the backends that open each other, unless there is only one.
-fn through(path: &[String]) -> String {
-    match path {
-        [first, .., last] if path.len() > 2 || first != last => format!(", through {}", quoted(path)),
-        _ => String::new(),
-    }
-}
-
-fn quoted(names: &[impl std::fmt::Display]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
-    names.join(", ")
-}
-
-/// Suggests a name, where there is one.
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }

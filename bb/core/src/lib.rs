@@ -86,11 +86,18 @@ pub mod prelude {
     //! The traits whose methods compute: [`Backend`](crate::Backend), [`Tensor`](crate::Tensor) and the families of
     //! [`ext`](crate::ext). A glob imports their methods and no names.
 
-    pub use crate::ext::{
-        Bits as _, Create as _, Image as _, Index as _, Llm as _, Ml as _, Nn as _, Ops as _, Quant as _,
-        Scalar as _, Train as _,
-    };
-    pub use crate::{Backend as _, Tensor as _};
+    pub use crate::Tensor as _;
+    pub use crate::ext::Ops as _;
+    pub use families::*;
+
+    /// The traits whose methods are operations.
+    pub mod families {
+        pub use crate::Backend as _;
+        pub use crate::ext::{
+            Bits as _, Create as _, Image as _, Index as _, Llm as _, Ml as _, Nn as _, Quant as _,
+            Scalar as _, Train as _,
+        };
+    }
 }
 
 pub mod services {

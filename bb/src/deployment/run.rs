@@ -233,7 +233,8 @@ impl Program {
         for (position, output) in node.outputs.iter().enumerate() {
             match (output, results.next()) {
                 (Some(value), Some(result)) => {
-                    check_result(graph, *value, &node.op_type, position, &result).map_err(failed)?;
+                    check_result(graph, *value, &node.op_type, position, &result)
+                        .map_err(|wrong| failed(wrong.by_component().into()))?;
                     named.insert(graph.name_of(*value).to_owned(), result);
                 }
                 (None, _) => {}
@@ -257,9 +258,13 @@ impl Program {
             let made = outputs.get(name).cloned().ok_or_else(|| Error::missing_output(name, &outputs))?;
             values.insert(*value, made);
         }
-        for value in part.outputs.iter().filter(|_| carried.is_empty()) {
+        let by_backend = matches!(self.steps.get(at), Some(Step::Subgraph(_)));
+        for (index, value) in part.outputs.iter().filter(|_| carried.is_empty()).enumerate() {
             let name = self.graph().name_of(*value);
             let made = outputs.remove(name).ok_or_else(|| Error::missing_output(name, &outputs))?;
+            if by_backend {
+                check_result(self.graph(), *value, "dispatch", index, &made)?;
+            }
             values.insert(*value, made);
         }
         for value in self.frees.get(at).into_iter().flatten() {
@@ -279,18 +284,18 @@ impl Program {
     }
 }
 
-/// Compares a result of a component with the type that the graph declares for it.
+/// Compares a result with the type that the graph declares for it.
 ///
 /// # Errors
 ///
-/// [`Error::WrongResult`] if the element type differs, or an extent that is known.
+/// The element type differs, or an extent that is known.
 fn check_result(
     graph: &Graph,
     value: ValueId,
     op: &str,
     index: usize,
     result: &Value,
-) -> Result<(), crate::BoxError> {
+) -> Result<(), crate::WrongResult> {
     let ty = graph.values.get(value.index()).map(|value| &value.ty);
     let Some(ValueType::Tensor { dtype, shape }) = ty else { return Ok(()) };
     let known = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
@@ -304,5 +309,5 @@ fn check_result(
     }
     let expected = expected.unwrap_or_else(|| result.shape().iter().copied().map(Some).collect());
     let got = (result.dtype(), result.shape());
-    Err(Box::new(crate::WrongResult::of_component(op, index, (*dtype, expected), got)))
+    Err(crate::WrongResult::new(op, index, (*dtype, expected), got))
 }

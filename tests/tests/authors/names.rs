@@ -15,6 +15,13 @@ fn a_wrong_name_says_what_was_probably_meant() {
     for (name, expected) in [
         ("first_off(cpu, reference)", "did you mean `first_of(cpu, reference)`?"),
         ("first_of cpu, reference", "did you mean `first_of(cpu, reference)`?"),
+        ("cpu tile=64", "did you mean `cpu(tile=64)`?"),
+        ("cpu; reference", "did you mean `first_of(cpu, reference)`?"),
+        ("cpu(threads=2", "the parentheses in `cpu(threads=2` do not match"),
+        (
+            "first_of(cpu, falback=lost)",
+            "backend `first_of` has no option `falback`; did you mean `fallback`?; there are `fallback`, `place`",
+        ),
         (
             "cpu(narow_floats)",
             "`narow_floats` in `cpu(narow_floats)` is no option; did you mean `narrow_floats`?",

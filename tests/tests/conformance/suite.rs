@@ -3,10 +3,15 @@
 
 use bb::conformance::Subject;
 use bb::conformance::onnx::{Outcome, Report, Suite};
-use bb::{Backend, DataType, DataTypes, Primitive, Runtime, Tensor, TensorData};
+use bb::{
+    Backend, BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive,
+    Runtime, Tensor, TensorData,
+};
 use bb_reference::Reference;
 use bb_tests::few::Few;
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs the cases whose path contains the text.
@@ -429,5 +434,108 @@ mod named {
     fn the_first_error_about_a_second_suite_says_to_name_it() {
         let backend = name_the_second_suite_as_in_conformance_wide_MyBackend_wide();
         assert_eq!(bb::Backend::types(&backend), bb::Backend::types(&Few::least()));
+    }
+}
+
+/// What a backend does wrong with whole graphs.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrongly {
+    Empty,
+    Renames,
+    Drops,
+    Reshapes,
+}
+
+/// A backend of few types whose `dispatch` and `execute` are wrong.
+struct WrongGraphs(Few, Wrongly, bool);
+
+type FewTensor = <Few as Backend>::Tensor;
+type Tensors = HashMap<String, FewTensor>;
+
+impl WrongGraphs {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&FewTensor>],
+        params: &[bb::ir::op::Param<'_>],
+    ) -> Result<bb::Outputs<FewTensor>, bb_reference::Error> {
+        bb::call_primitive(&self.0, op, inputs, params)
+    }
+
+    fn wrong(&self, results: Tensors) -> Result<Tensors, bb_reference::Error> {
+        match self.1 {
+            Wrongly::Empty | Wrongly::Drops => Ok(Tensors::new()),
+            Wrongly::Renames => Ok(results.into_iter().map(|(name, y)| (format!("{name}0"), y)).collect()),
+            Wrongly::Reshapes => {
+                results.into_iter().map(|(name, y)| Ok((name, self.0.reshape(&y, &[4])?))).collect()
+            }
+        }
+    }
+}
+
+impl Backend for WrongGraphs {
+    type Tensor = FewTensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &FewTensor) -> Result<TensorData, Self::Error> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: Tensors,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Tensors, Self::Error> {
+        let results = self.0.execute(graph, inputs, attrs)?;
+        if self.2 { Ok(results) } else { self.wrong(results) }
+    }
+
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Tensors,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<Tensors, Self::Error>,
+    ) -> ContractResponse<Tensors, Self::Error> {
+        let results = self.0.execute(&graph, inputs, attrs).and_then(|results| self.wrong(results));
+        match self.1 {
+            Wrongly::Drops => completion.later().0,
+            _ => ContractResponse::Now(results),
+        }
+    }
+}
+
+#[test]
+fn the_suite_sees_wrong_answers_to_whole_graphs() {
+    for types in [SOME, DataType::ALL] {
+        bb::conformance::topics::graphs(&Subject::new(&Few::of(types)));
+        for (wrongly, expected) in [
+            (Wrongly::Empty, "returned no output `sum`"),
+            (Wrongly::Renames, "got      [\"product0\", \"sum0\"]"),
+            (Wrongly::Drops, "failed: "),
+            (Wrongly::Reshapes, "the output `sum` differs\n  got      f32[4] {1.5, 1.0, 5.0, 4.0}"),
+        ] {
+            let check = |only_dispatch| {
+                let on = WrongGraphs(Few::of(types), wrongly, only_dispatch);
+                panics(|| bb::conformance::topics::graphs(&Subject::new(&on)))
+            };
+            let text = check(true);
+            assert!(
+                text.starts_with("`dispatch` of a graph that adds, and ends with mul(f32[2, 2]"),
+                "{text}"
+            );
+            assert!(text.contains(expected), "{text}");
+            if wrongly != Wrongly::Drops {
+                let text = check(false);
+                assert!(text.starts_with("`execute` of a graph") && text.contains(expected), "{text}");
+            }
+        }
     }
 }

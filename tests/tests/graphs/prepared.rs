@@ -6,8 +6,8 @@ use bb::ir::op::Param;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::profile::Profile;
 use bb::{
-    Backend, BackendRuntime, CompileOptions, DataType, ErasedExecutable, Kernel, KernelOperands, Module,
-    Outputs, PrepareStep, Primitive, Runtime, TensorData,
+    Backend, BackendRuntime, CompileOptions, DataType, DataTypes, ErasedExecutable, Kernel, KernelOperands,
+    Module, Outputs, PrepareStep, Primitive, Runtime, TensorData,
 };
 use bb_reference::{Error, Reference};
 use bb_tests::model::{ints, named, node, serialized, untyped, value};
@@ -89,6 +89,8 @@ struct Habits {
     fails: Option<&'static str>,
     /// Number of bytes that a kernel reports.
     bytes: usize,
+    /// Whether the backend lacks element types.
+    few: bool,
 }
 
 /// A backend that prepares kernels; the reference backend computes.
@@ -139,6 +141,13 @@ impl Backend for Preparing {
 
     fn to_host(&self, x: &Counted) -> Result<TensorData, Error> {
         Reference.to_host(&x.0.tensor)
+    }
+
+    fn types(&self) -> DataTypes {
+        match self.habits.few {
+            true => DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool]),
+            false => DataTypes::ALL,
+        }
     }
 
     fn prepare(&self, step: &PrepareStep<'_, Counted>) -> Result<Option<Box<dyn Kernel<Self>>>, Error> {
@@ -247,8 +256,11 @@ impl Compiled {
 
     fn with(graph: GraphProto, habits: Habits, options: &CompileOptions) -> Compiled {
         let notes = Notes::default();
-        let on = Runtime::named("preparing", Preparing { notes: notes.clone(), habits });
-        let on: Arc<dyn BackendRuntime> = on;
+        let backend = Preparing { notes: notes.clone(), habits };
+        let on: Arc<dyn BackendRuntime> = match habits.few {
+            true => Runtime::erased("preparing", backend, &[]),
+            false => Runtime::named("preparing", backend),
+        };
         let plan = on.clone().compile(Module::from_bytes(serialized(graph)).unwrap(), options).unwrap();
         Compiled { notes, on, plan }
     }
@@ -262,7 +274,7 @@ impl Compiled {
 }
 
 const MATMUL: Habits =
-    Habits { prepares: &[Primitive::MatMul], reads: false, asks: false, fails: None, bytes: 0 };
+    Habits { prepares: &[Primitive::MatMul], reads: false, asks: false, fails: None, bytes: 0, few: false };
 
 fn product_and_sum() -> GraphProto {
     graph(&["n", "2"], vec![node("MatMul", &["x", "w"], &["p"]), node("Neg", &["p"], &["y"])], &["y"])
@@ -279,6 +291,32 @@ fn each_step_is_prepared_once_and_its_kernel_runs_in_place_of_the_call() {
     assert_eq!((notes.count("run matmul"), notes.count("call matmul"), notes.count("call neg")), (3, 0, 3));
     drop(compiled.plan);
     assert_eq!(compiled.notes.kernels(), 0);
+}
+
+#[test]
+fn a_backend_with_few_types_prepares_the_steps_of_its_own_types() {
+    const BOTH: &[Primitive] = &[Primitive::MatMul, Primitive::Neg];
+    for (prepares, reads) in [(MATMUL.prepares, false), (BOTH, false), (BOTH, true)] {
+        let compiled = Compiled::new(product_and_sum(), Habits { prepares, reads, few: true, ..MATMUL });
+        for rows in 1..4 {
+            assert_eq!(
+                compiled.run(&[rows, 2], &[1.0, 10.0].repeat(rows)).unwrap(),
+                [[-31.0, -42.0].repeat(rows)]
+            );
+        }
+        let notes = &compiled.notes;
+        assert_eq!((notes.count("prepare matmul"), notes.count("prepare neg")), (1, 1));
+        assert_eq!((notes.count("run matmul"), notes.count("call matmul")), (3, 0));
+        let runs = if prepares == BOTH { 3 } else { 0 };
+        assert_eq!(
+            (notes.count("run neg"), notes.count("own neg"), notes.count("call neg")),
+            (runs, runs, 3 - runs)
+        );
+        // The weight is an operand only if the kernel reads it.
+        assert_eq!(notes.count("share matmul"), if reads { 6 } else { 3 });
+        drop(compiled.plan);
+        assert_eq!(compiled.notes.kernels(), 0);
+    }
 }
 
 #[test]

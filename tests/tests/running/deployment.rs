@@ -299,3 +299,38 @@ fn a_part_reaches_its_backend_as_it_was_checked() {
     }
     assert_eq!(recorded.lock().unwrap().len(), 2);
 }
+
+/// A backend for whole graphs that flattens each result.
+struct Flattens;
+
+impl Flattens {
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: Tensors,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Tensors, bb_reference::Error> {
+        let results = Reference.execute(graph, inputs, attrs)?;
+        results.into_iter().map(|(name, y)| Ok((name, Reference.reshape(&y, &[1, 2])?))).collect()
+    }
+}
+
+impl Backend for Flattens {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        Reference.to_host(x)
+    }
+}
+
+#[test]
+fn a_result_of_other_extents_than_the_model_declares_is_an_error() {
+    let on = BackendHandle::new(Runtime::named("flattens", Flattens));
+    let ready = Deployment::builder().model("m", three_parts()).backend(on.clone()).ready().unwrap();
+    let x = on.tensor(&[2], &[0.5f32, -1.0]).unwrap();
+    let error = ready.run(&[Some(&x)]).unwrap_err().to_string();
+    assert_eq!(error, "result 0 of `dispatch` is f32[1, 2], expected f32[2]: the backend computed it");
+}

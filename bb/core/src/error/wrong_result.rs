@@ -4,7 +4,7 @@ use crate::Error;
 use bb_ir::text::shown;
 use bb_ir::{DataType, Shape};
 
-/// A backend's result is not of the element type or the extents that its operation has.
+/// A result of a backend or a component is not of the element type or the extents that its operation has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: the {maker} computed it",
@@ -30,51 +30,35 @@ pub struct WrongResult {
 }
 
 impl WrongResult {
-    /// Returns the error for a result of another element type or other extents.
+    /// Returns the error for a result of a backend, of another element type or other extents.
     #[cold]
-    pub fn of_values(
-        op: &str,
-        index: usize,
-        (expected, expected_shape): (DataType, Vec<Option<usize>>),
-        (got, got_shape): (DataType, &[usize]),
-    ) -> Error {
-        let (op, got_shape) = (op.to_owned(), Shape::from_slice(got_shape));
-        let maker = "backend";
-        Error::WrongResult(Box::new(WrongResult {
-            op,
-            index,
-            expected,
-            expected_shape,
-            got,
-            got_shape,
-            maker,
-        }))
-    }
-
-    /// Returns the error for a result of a component, of another element type or other extents.
-    #[cold]
-    pub fn of_component(
+    pub fn new(
         op: &str,
         index: usize,
         (expected, expected_shape): (DataType, Vec<Option<usize>>),
         (got, got_shape): (DataType, &[usize]),
     ) -> WrongResult {
         let (op, got_shape) = (op.to_owned(), Shape::from_slice(got_shape));
-        WrongResult { op, index, expected, expected_shape, got, got_shape, maker: "component" }
+        WrongResult { op, index, expected, expected_shape, got, got_shape, maker: "backend" }
+    }
+
+    /// Returns the error for a result of a component instead of a backend.
+    #[must_use]
+    pub fn by_component(self) -> WrongResult {
+        WrongResult { maker: "component", ..self }
     }
 
     /// Returns the error for a result of another element type, with the extents that came.
     #[cold]
     pub(crate) fn of_type(op: &str, index: usize, expected: DataType, got: (DataType, &[usize])) -> Error {
-        Error::WrongResult(Box::new(WrongResult {
-            op: op.to_owned(),
-            index,
-            expected,
-            expected_shape: got.1.iter().copied().map(Some).collect(),
-            got: got.0,
-            got_shape: Shape::from_slice(got.1),
-            maker: "backend",
-        }))
+        let extents = got.1.iter().copied().map(Some).collect();
+        WrongResult::new(op, index, (expected, extents), got).into()
+    }
+}
+
+impl From<WrongResult> for Error {
+    fn from(wrong: WrongResult) -> Error {
+        Error::WrongResult(Box::new(wrong))
     }
 }
 

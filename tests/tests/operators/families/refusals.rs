@@ -2,8 +2,9 @@
 
 use super::each;
 use bb::ext::{
-    Border, CachedAttentionOptions, DequantizeOptions, PagedAttentionOptions, QuantizeOptions,
-    QuantizedLinearOptions, RaggedAttentionOptions, SampleTokenOptions, SharpenOptions, SobelOptions,
+    Border, CachedAttentionOptions, ConvOptions, ConvTransposeOptions, DequantizeOptions,
+    PagedAttentionOptions, QuantizeOptions, QuantizedLinearOptions, RaggedAttentionOptions,
+    SampleTokenOptions, SharpenOptions, SobelOptions,
 };
 use bb::ir::op::Param;
 use bb::{DataType, Error, Value};
@@ -335,5 +336,35 @@ fn attention_of_many_sequences_takes_keys_of_another_float() {
         // Eighths from -1 to 1.25 are halves.
         let (halves, singles) = (call(DataType::F16), call(DataType::F32));
         assert!(halves.iter().zip(&singles).all(|(a, b)| (a - b).abs() < 1e-6), "{halves:?}, {singles:?}");
+    }
+}
+
+#[test]
+fn vectors_that_do_not_fit_the_channels_are_refused() {
+    for on in each() {
+        let ones = |shape: &[usize]| on.tensor(shape, &vec![1f32; shape.iter().product()]).unwrap();
+        let (x, w) = (ones(&[1, 1, 4, 4]), ones(&[3, 1, 3, 3]));
+        let conv = |w: &Value, bias: &Value| x.conv(w, Some(bias), ConvOptions::default());
+        assert_eq!(conv(&w, &ones(&[3])).unwrap().shape(), [1, 3, 2, 2]);
+        refused(conv(&w, &ones(&[1])), "has the extents [1], expected [3]");
+        refused(conv(&w, &ones(&[1, 3])), "has the extents [1, 3], expected [3]");
+        refused(conv(&ones(&[1, 1, 3, 3]), &ones(&[4])), "has the extents [4], expected [1]");
+        let transposed =
+            |w: &Value, bias: &Value| x.conv_transpose(w, Some(bias), ConvTransposeOptions::default());
+        assert_eq!(transposed(&ones(&[1, 3, 3, 3]), &ones(&[3])).unwrap().shape(), [1, 3, 6, 6]);
+        refused(transposed(&ones(&[1, 3, 3, 3]), &ones(&[1])), "has the extents [1], expected [3]");
+        refused(transposed(&ones(&[1, 1, 3, 3]), &ones(&[4])), "has the extents [4], expected [1]");
+        let x = ones(&[2, 3]);
+        let (three, one) = (ones(&[3]), ones(&[1]));
+        assert!(x.batch_normalization(&three, &three, &three, &three, 1e-5).is_ok());
+        for wrong in 0..4 {
+            let vectors = [0, 1, 2, 3].map(|at| if at == wrong { &one } else { &three });
+            let [scale, bias, mean, variance] = vectors;
+            let result = x.batch_normalization(scale, bias, mean, variance, 1e-5);
+            refused(result, &format!("operand {}", wrong + 1));
+        }
+        assert_eq!(ones(&[1]).clip(Some(&ones(&[])), None).unwrap().shape(), [1]);
+        refused(ones(&[1]).clip(Some(&ones(&[5])), None), "[5]");
+        refused(ones(&[1]).clip(None, Some(&ones(&[5]))), "[5]");
     }
 }

@@ -1,0 +1,116 @@
+//! Parts of the sentences of errors.
+
+use super::DoorAdvice;
+use crate::OpenOption;
+use bb_ir::text::{listed, shown};
+
+/// The backends of this repository, and their crates.
+const CRATES: [(&str, &str); 6] = [
+    ("cpu", "bb-cpu"),
+    ("ort", "bb-ort"),
+    ("reference", "bb-reference"),
+    ("rten", "bb-rten"),
+    ("wgpu", "bb-wgpu"),
+    ("whole-graph", "bb-whole-graph"),
+];
+
+/// Says that no backend of a name is linked, and which crate has one of this name.
+pub(super) fn no_backend(name: &str) -> String {
+    match CRATES.iter().find(|(known, _)| *known == name) {
+        Some((name, package)) if DoorAdvice::given().is_none() => {
+            let module = package.replace('-', "_");
+            format!(
+                "backend `{name}` is not linked: depend on the crate `{package}`, and write `use {module} as _;`"
+            )
+        }
+        _ if name.is_empty() => "the name of the backend is empty".to_owned(),
+        _ => format!("no backend is called `{}`", shown(name)),
+    }
+}
+
+/// Lists the linked backends, and explains how to link one if the name is not just misspelt.
+pub(super) fn linked_backends(linked: &[String], is_explained: bool) -> String {
+    let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
+                `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
+    match (linked, DoorAdvice::given()) {
+        ([], Some(door)) => format!("there is none; {}", door.backend),
+        (_, Some(_)) if !is_explained => format!("there are {}", quoted(linked)),
+        (_, None) if !is_explained => format!("linked: {}", quoted(linked)),
+        (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
+        ([], None) => format!("none is linked; {cure}"),
+        (_, None) => format!("linked: {}; {cure}", quoted(linked)),
+    }
+}
+
+/// Explains how to rename a backend.
+pub(super) fn renamed() -> &'static str {
+    match DoorAdvice::given() {
+        Some(_) => "rename one, or use one alone",
+        None => "rename one with `#[bb(name = \"...\")]`, or link one alone",
+    }
+}
+
+/// Lists the linked layers, and how to link the layers of `bb`.
+pub(super) fn linked_layers(linked: &[String]) -> String {
+    match linked {
+        [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
+        [] => "none is linked: write `use bb_layers as _;`".to_owned(),
+        _ => format!("linked: {}", quoted(linked)),
+    }
+}
+
+/// Lists the bound backends, as the subject and verb of a sentence.
+pub(super) fn are(names: &[String]) -> String {
+    match names {
+        [] => "none is".to_owned(),
+        [one] => format!("`{}` is", shown(one)),
+        _ => format!("{} are", quoted(names)),
+    }
+}
+
+/// Returns the subject and verb of the sentence that an option does not exist.
+pub(super) fn declares(backend: &Option<&'static str>) -> String {
+    backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
+}
+
+/// Lists the declared options.
+pub(super) fn declared(takes: &[String]) -> String {
+    match takes {
+        [] => "it has no options of its own".to_owned(),
+        _ => format!("there are {}", quoted(takes)),
+    }
+}
+
+/// Lists the options that a backend takes.
+pub(super) fn options(takes: &[OpenOption]) -> String {
+    match takes {
+        [] => "none".to_owned(),
+        _ => quoted(takes),
+    }
+}
+
+/// Lists outputs that were returned instead of another one.
+pub(super) fn returned(made: &[String]) -> String {
+    match made {
+        [] => String::new(),
+        _ => format!("; it returned {}", listed(made)),
+    }
+}
+
+/// Lists the backends that open each other, unless there is only one.
+pub(super) fn through(path: &[String]) -> String {
+    match path {
+        [first, .., last] if path.len() > 2 || first != last => format!(", through {}", quoted(path)),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn quoted(names: &[impl std::fmt::Display]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
+    names.join(", ")
+}
+
+/// Suggests a name, where there is one.
+pub(super) fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
+}
