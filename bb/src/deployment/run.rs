@@ -4,7 +4,7 @@ use super::BackendSubgraph;
 use super::component::{Component, Ctx};
 use super::target::Part;
 use crate::placement::Placement;
-use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value};
+use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value, WrongResult};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use std::collections::{HashMap, HashSet};
@@ -263,7 +263,7 @@ impl Program {
             let name = self.graph().name_of(*value);
             let made = outputs.remove(name).ok_or_else(|| Error::missing_output(name, &outputs))?;
             if by_backend {
-                check_result(self.graph(), *value, "dispatch", index, &made)?;
+                check_result(self.graph(), *value, "dispatch", index, &made).map_err(Error::WrongResult)?;
             }
             values.insert(*value, made);
         }
@@ -295,7 +295,7 @@ fn check_result(
     op: &str,
     index: usize,
     result: &Value,
-) -> Result<(), crate::WrongResult> {
+) -> Result<(), Box<WrongResult>> {
     let ty = graph.values.get(value.index()).map(|value| &value.ty);
     let Some(ValueType::Tensor { dtype, shape }) = ty else { return Ok(()) };
     let known = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
@@ -309,5 +309,5 @@ fn check_result(
     }
     let expected = expected.unwrap_or_else(|| result.shape().iter().copied().map(Some).collect());
     let got = (result.dtype(), result.shape());
-    Err(crate::WrongResult::new(op, index, (*dtype, expected), got))
+    Err(Box::new(WrongResult::new(op, index, (*dtype, expected), got)))
 }

@@ -41,7 +41,7 @@ pub fn graphs(on: &Subject<'_>) {
         ("`dispatch` of the same graph again, which ends with ", true),
     ] {
         let inputs = [("a", &a), ("b", &b)].map(|(name, x)| (name.to_owned(), on.bring(x)));
-        let attrs = BackendAttrs::default().with_identity(identity.clone());
+        let attrs = BackendAttrs::default().with_identity(identity);
         let call = CurrentCall { prefix, ..CurrentCall::of(&last) };
         let ran = on.called(call, || on.run_graph(&graph, inputs.into(), attrs, dispatched));
         let what = format!("{prefix}{last}");

@@ -396,13 +396,16 @@ impl GraphPart {
     }
 }
 
+/// Values by name, in order.
+type NamedValues = Vec<(String, TraceValue)>;
+
 /// Returns a run of steps, which ends before the step `end`, as a trace, and its inputs by name; `None` if its results are not read.
 fn part_of(
     recorded: &Trace,
     liveness: &Liveness<TraceValue, StepId>,
     own: &[(StepId, &Step)],
     end: StepId,
-) -> Result<Option<(Trace, Vec<(String, TraceValue)>)>, Error> {
+) -> Result<Option<(Trace, NamedValues)>, Error> {
     let mut made: Table<TraceValue, bool> = Table::with(recorded.values.len(), || false);
     let mut read = made.clone();
     let mut results: Vec<TraceValue> = Vec::new();
