@@ -32,8 +32,8 @@ pub use trace_fault::TraceFault;
 pub use wrong_result::WrongResult;
 
 use phrases::{
-    are, declared, declares, did_you_mean, linked_backends, linked_layers, no_backend, options, quoted,
-    renamed, returned, through,
+    are, declared, declares, did_you_mean, linked_backends, linked_layers, nearest_of, no_backend,
+    of_backend, options, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -169,7 +169,7 @@ pub enum Error {
     },
 
     /// An input was given that the graph does not have.
-    #[error("`{name}` is no input of the graph; its inputs are {expected}", name = shown(.name), expected = listed(.expected))]
+    #[error("`{name}` is no input of the graph{}; its inputs are {expected}", nearest_of(.name, .expected), name = shown(.name), expected = listed(.expected))]
     UnknownInput {
         /// The name given.
         name: String,
@@ -787,9 +787,9 @@ pub enum Error {
     },
 
     /// An option was given twice: twice in the name of a backend, or in the name and in the options.
-    #[error("the option `{option}` is given twice for `{name}`: leave out one", option = shown(.option), name = shown(.name))]
+    #[error("the option `{option}` is given twice{}: leave out one", of_backend(.name), option = shown(.option))]
     OptionTwice {
-        /// The requested name.
+        /// The requested name of the backend; empty if it is not known.
         name: String,
         /// The option.
         option: String,
@@ -907,7 +907,7 @@ pub enum Error {
     },
 
     /// A backend that is added has the name of another one.
-    #[error("the name `{name}` is taken by `{by}`: remove that one before, or choose another name", name = shown(.name), by = shown(.by))]
+    #[error("the name `{name}` is taken{}", taken(.by), name = shown(.name))]
     NameTaken {
         /// The name.
         name: String,

@@ -568,7 +568,7 @@ struct bb_option {
     bb_text about;
 };
 
-/* The library's description of its backend. All texts live as long as the library is loaded. */
+/* The library's description of its backend. All texts and lists live as long as the library is loaded, so they are static. */
 struct bb_description {
     /* The size of this structure. The host writes how much it knows, the backend how much it has written. */
     size_t size;

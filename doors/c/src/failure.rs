@@ -16,6 +16,12 @@ impl Failed {
         Failed { status: status::of(kind), text: text.into() }
     }
 
+    /// Adds what the failure is about: `input`, and its name.
+    #[must_use]
+    pub fn about(self, what: &str, name: &str) -> Failed {
+        Failed { text: format!("{what} `{}`: {}", bb_ir::text::shown(name), self.text), ..self }
+    }
+
     /// Makes a failure of an error of `bb`, with its causes.
     pub fn of(error: &bb_core::Error) -> Failed {
         Failed::caused(error.kind(), error)

@@ -22,6 +22,8 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     """The name of a backend with options in it: `chip(tile=64)`."""
     if not options:
         return name
+    if not isinstance(options, Mapping):
+        raise TypeError(f"`backend_options` must be a dict, as in {{'tile': 64}}, got {options!r}")
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     for key, text in texts.items():
         if any(mark in key + text for mark in ",()"):

@@ -133,7 +133,7 @@ class Session(_bb.Session, Advised):
         threads, memory = whole("threads", threads), whole("memory", memory)
         if threads is not None and threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {threads}")
-        bound = {**options._dims, **(dims or {})}
+        bound = {name: _extent(name, extent) for name, extent in {**options._dims, **(dims or {})}.items()}
         texts = {key: str(value) for key, value in (limits or {}).items()}
         if isinstance(path_or_bytes, (bytearray, memoryview)):
             path_or_bytes = bytes(path_or_bytes)
@@ -300,6 +300,14 @@ class Session(_bb.Session, Advised):
         model = self._arguments[0]
         what = f"{len(model)} bytes" if isinstance(model, bytes) else repr(model)
         return f"bb.Session({what}, backend={self.backend!r})"
+
+
+def _extent(name: str, extent: Any) -> int:
+    """The extent of a symbolic dimension."""
+    number = whole(f"dims[{name!r}]", extent)
+    if number is None or number < 0:
+        raise ValueError(f"`dims[{name!r}]` must be a whole number, at least 0, got {extent!r}")
+    return number
 
 
 #: The names of the constructor's arguments.

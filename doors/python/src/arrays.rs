@@ -63,6 +63,12 @@ pub(crate) fn as_array<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bou
     is.then(|| unsafe { object.cast_unchecked() })
 }
 
+/// Makes an array read-only, so that a method cannot change a tensor that other nodes read.
+pub(crate) fn freeze(array: &Bound<'_, PyUntypedArray>) {
+    // SAFETY: the array is live, the interpreter's lock is held, and NumPy allows to clear this flag at any time.
+    unsafe { (*array.as_array_ptr()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE }
+}
+
 /// Makes a tensor of an array of numbers, truth values or strings.
 ///
 /// # Errors

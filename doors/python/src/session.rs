@@ -176,6 +176,11 @@ impl Session {
             (None, None, None) => (None, PyDict::new(py).into_any()),
             (_, Some(_), Some(_)) => return Err(twice()),
         };
+        let is_list = |x: &Bound<'_, PyAny>| x.is_instance_of::<PyList>() || x.is_instance_of::<PyTuple>();
+        if names.as_ref().is_some_and(|names| names.is_instance_of::<PyDict>()) && is_list(&feeds) {
+            let message = "the names of outputs come before the inputs: write `run([\"y\"], {\"x\": x})`";
+            return Err(PyTypeError::new_err(message));
+        }
         let names = match (names, fetch) {
             (Some(_), Some(_)) => return Err(PyTypeError::new_err("the outputs are given twice")),
             (names, fetch) => names.or(fetch),

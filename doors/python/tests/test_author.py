@@ -92,7 +92,7 @@ def test_a_backend_is_listed_and_opened_by_its_name():
 def test_a_name_is_taken_once(named):
     name = named(OnlyAdd)
     for taken in (name, "cpu", "metrics", "first_of"):
-        with pytest.raises(bb.BackendError, match="is taken by"):
+        with pytest.raises(bb.BackendError, match="is taken: choose another name"):
             bb.register(OnlyAdd, taken)
     for wrong in ("", "a b", "a+b", "a(b)", "a:1"):
         with pytest.raises(bb.BackendError, match="cannot be the name of a backend"):
@@ -153,6 +153,18 @@ def test_what_is_no_backend_is_refused(named):
         with pytest.raises(TypeError, match=text):
             bb.register(cls, "wrong-types")
     assert "wrong-types" not in bb.backends()
+
+
+def test_a_method_cannot_write_to_what_other_nodes_read(named):
+    class InPlace(NumPy):
+        def exp(self, x):
+            return np.exp(x, out=x)
+
+    ty = models.tensor_type(models.FLOAT, [3])
+    nodes = [models.node("Neg", ["x"], ["h"]), models.node("Exp", ["h"], ["e"]), models.node("Sub", ["h", "e"], ["y"])]
+    session = bb.Session(models.model(nodes, [("x", ty)], [("y", ty)]), named(InPlace))
+    with pytest.raises(bb.RunError, match="read-only"):
+        session.run({"x": np.array([1, 2, 3], np.float32)})
 
 
 def test_a_method_that_is_missing_is_said_with_what_to_write(named):

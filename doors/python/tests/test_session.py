@@ -161,6 +161,12 @@ def test_threads_and_backends_are_chosen(two):
         bb.Session(two, threads="two")
     with pytest.raises(TypeError, match="`memory` must be a whole number, got 1.5"):
         bb.Session(two, memory=1.5)
+    with pytest.raises(TypeError, match="`backend_options` must be a dict"):
+        bb.Session(two, backend_options=["tile"])
+    with pytest.raises(ValueError, match=r"`dims\['batch'\]` must be a whole number, at least 0, got -1"):
+        bb.Session(two, dims={"batch": -1})
+    with pytest.raises(TypeError, match="the names of outputs come before the inputs"):
+        bb.Session(two).run({"x": X}, ["minus"])
     with pytest.raises(AttributeError, match="no option 'intra_op_threads'; did you mean 'intra_op_num_threads'?"):
         bb.SessionOptions().intra_op_threads = 2
     with pytest.raises(bb.OutputError, match="the graph has no value `nothing`; its outputs are"):

@@ -65,7 +65,9 @@ fn options_of_its_own_are_listed_given_in_its_name_and_checked() {
     assert!(run("own(lanes=3)").contains("3 lanes"));
     let error = run("own(lane=3)");
     assert!(error.contains("backend `own` has no option `lane`; did you mean `lanes`?"), "{error}");
-    assert!(run("own(lanes=few)").contains("the option `lanes` is `few`; expected u64"));
+    assert!(
+        run("own(lanes=few)").contains("the option `lanes` is `few`; expected a whole number, at least 0")
+    );
     // The worker processes of `conformance` open the backend with the same options.
     let ended = Command::new(env!("CARGO_BIN_EXE_own"))
         .args(["conformance", folder.to_str().unwrap(), "--backend", "own(lanes=5)"])

@@ -106,9 +106,9 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
         refused("reference(tile=3)"),
         "backend `reference` has no option `tile`; it has no options of its own"
     );
-    assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected u64");
-    assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected bool");
-    assert_eq!(refused("tiled(scale=nan)"), "the option `scale` is `nan`; expected f64");
+    assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected a whole number, at least 0");
+    assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected `true` or `false`");
+    assert_eq!(refused("tiled(scale=nan)"), "the option `scale` is `nan`; expected a number");
     assert_eq!(
         refused("tiled(tile)"),
         "`tile` in `tiled(tile)` is no option; write `NAME=VALUE`, as in `chip(tile=64)`"

@@ -61,6 +61,17 @@ impl OptionDefault {
         }
     }
 
+    /// Returns which values the type has, for errors.
+    pub(crate) fn values(self) -> &'static str {
+        match self {
+            OptionDefault::Bool(_) => "`true` or `false`",
+            OptionDefault::Int(_) => "a whole number",
+            OptionDefault::Count(_) => "a whole number, at least 0",
+            OptionDefault::Float(_) => "a number",
+            OptionDefault::Text(_) => "a text",
+        }
+    }
+
     /// Returns a value of the type as everybody writes it; `None` if the text is no value of the type.
     pub(crate) fn normal(self, text: &str) -> Option<String> {
         Some(match self {

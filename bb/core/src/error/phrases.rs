@@ -114,3 +114,22 @@ pub(super) fn quoted(names: &[impl std::fmt::Display]) -> String {
 pub(super) fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }
+
+/// Suggests the most similar one of the names.
+pub(super) fn nearest_of(name: &str, names: &[String]) -> String {
+    let nearest = bb_ir::nearest(name, names.iter().map(String::as_str));
+    did_you_mean(&nearest.map(str::to_owned))
+}
+
+/// Names the backend that an option belongs to, if it is known.
+pub(super) fn of_backend(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }
+}
+
+/// Says what has a name, and how to free it.
+pub(super) fn taken(by: &str) -> String {
+    match DoorAdvice::given() {
+        Some(_) => ": choose another name".to_owned(),
+        None => format!(" by `{}`: remove that one before, or choose another name", shown(by)),
+    }
+}

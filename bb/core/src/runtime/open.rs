@@ -83,7 +83,7 @@ impl OpenOptions {
     /// [`Error::OptionValue`] if `threads`, `memory` or `narrow_floats` cannot have the value; [`Error::OptionTwice`] and
     /// [`Error::TwoDevices`] if the option has another value already.
     pub fn with_text(mut self, name: &str, value: &str) -> Result<OpenOptions, Error> {
-        super::named::set(&mut self, name, name, Some(value))?;
+        super::named::set(&mut self, "", name, Some(value))?;
         Ok(self)
     }
 
@@ -349,7 +349,7 @@ pub(super) fn taken(
             });
         };
         if own.default.normal(value).is_none() {
-            let expected = own.default.type_name();
+            let expected = own.default.values();
             return Err(Error::OptionValue { option: name.clone(), expected, got: value.clone() });
         }
     }

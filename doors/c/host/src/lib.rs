@@ -7,7 +7,7 @@ pub mod options;
 pub mod run;
 pub mod session;
 
-use bb_c::abi::{Failure, Status};
+use bb_c::abi::{Failure, Items, Status};
 use bb_c::failure::{Failed, guarded};
 use bb_cpu as _;
 use bb_layers as _;
@@ -40,6 +40,20 @@ unsafe fn ended<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failed> 
 /// Says that an argument is null.
 fn null(what: &str) -> Failed {
     Failed::new(bb::ErrorKind::WrongInput, format!("expected {what}, got null"))
+}
+
+/// Returns a list that the caller lends.
+///
+/// # Safety
+///
+/// As [`Items::slice`](bb_c::abi::Items::slice).
+unsafe fn given<'a, T>(list: Items<T>, what: &str) -> Result<&'a [T], Failed> {
+    if list.items.is_null() && list.count > 0 {
+        let text = format!("{what} has {} entries, but its pointer is null", list.count);
+        return Err(Failed::new(bb::ErrorKind::WrongInput, text));
+    }
+    // SAFETY: what the caller promises.
+    Ok(unsafe { list.slice() })
 }
 
 fn failed_to_load(error: bb::LoadError) -> Failed {

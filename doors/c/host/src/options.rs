@@ -6,7 +6,7 @@ use bb_c::export::open::{options, text};
 use bb_c::failure::Failed;
 use std::time::{Duration, Instant};
 
-use crate::dropped;
+use crate::{dropped, given};
 
 /// How the name of an option begins that is a limit on models from strangers.
 const LIMITS: &str = "limits.";
@@ -107,7 +107,7 @@ impl HostRunOptions {
     /// The list is one of the interface.
     pub(crate) unsafe fn values<'a>(&self) -> Result<Vec<&'a str>, Failed> {
         // SAFETY: the caller guarantees valid pointers.
-        unsafe { self.values.slice() }.iter().map(|name| text(*name)).collect()
+        unsafe { given(self.values, "the list of values") }?.iter().map(|name| text(*name)).collect()
     }
 }
 

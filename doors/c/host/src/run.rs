@@ -29,20 +29,22 @@ fn run(
 ) -> Result<HostRun, Failed> {
     let mut named: Vec<(&str, Value)> = Vec::with_capacity(inputs.len());
     for input in inputs {
+        let name = text(input.name)?;
         // SAFETY: the caller lends what the structure points to for the call.
-        let data = unsafe { host(&input.data) }?;
-        let value = session.backend.runtime().constant(&data).map_err(|e| Failed::of(&e))?;
-        named.push((text(input.name)?, value));
+        let data = unsafe { host(&input.data) }.map_err(|failed| failed.about("input", name))?;
+        let value = session.backend.runtime().constant(&data).map_err(|e| session.failed(&e))?;
+        named.push((name, value));
     }
     let lent: Vec<(&str, &Value)> = named.iter().map(|(name, value)| (*name, value)).collect();
     let run = || {
-        let mut outputs = executable.run_named(&lent)?;
+        let outputs = executable.run_named(&lent)?;
         let ports = executable.outputs().iter();
         ports
             .map(|port| {
-                let missing = || bb::Error::MissingOutput { name: port.name.clone(), made: Vec::new() };
-                let value = outputs.remove(&port.name).ok_or_else(missing)?;
-                let host = session.backend.to_host(&value)?;
+                // An output may be asked for twice.
+                let missing = || bb::Error::missing_output(&port.name, &outputs);
+                let value = outputs.get(&port.name).ok_or_else(missing)?;
+                let host = session.backend.to_host(value)?;
                 host.prepare()?;
                 Ok(host)
             })
@@ -52,7 +54,7 @@ fn run(
         Some(ends) => ends.within(run),
         None => run(),
     };
-    outputs.map(HostRun).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
+    outputs.map(HostRun).map_err(|e| session.failed(&e))
 }
 
 /// `bb_session_run`: runs the model.

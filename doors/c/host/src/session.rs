@@ -1,7 +1,7 @@
 //! Sessions: models that are ready to run.
 
 use crate::model::{ModelFacts, ModelSource, Told};
-use crate::{dropped, ended, failed_to_load, null, options};
+use crate::{dropped, ended, failed_to_load, given, null, options};
 use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
@@ -30,6 +30,11 @@ pub struct HostSession {
 }
 
 impl HostSession {
+    /// Returns the failure of a run, with the kind that the backend gives it.
+    pub(crate) fn failed(&self, error: &bb::Error) -> Failed {
+        Failed::caused(self.backend.error_kind(error), error)
+    }
+
     /// Returns the executable whose outputs are these values, which may be intermediate; all outputs if `names` is empty.
     ///
     /// # Errors
@@ -107,11 +112,12 @@ fn open(
     source: &ModelSource<'_>,
     backend: &str,
     (options, limits): (&OpenOptions, &Limits),
-) -> Result<HostSession, bb::Error> {
-    let (module, facts) = source.load(limits)?;
-    let backend = bb::backend_with(backend, options)?;
+) -> Result<HostSession, Failed> {
+    let (module, facts) = source.load(limits).map_err(|e| Failed::of(&e))?;
+    let backend = bb::backend_with(backend, options).map_err(|e| Failed::of(&e))?;
     let options = CompileOptions::default().within(limits);
-    let executable = backend.compile(module.clone(), &options)?;
+    let executable = backend.compile(module.clone(), &options);
+    let executable = executable.map_err(|e| Failed::caused(backend.error_kind(&e), &e))?;
     let inputs = executable.inputs().iter().map(Known::of).collect();
     let outputs = executable.outputs().iter().map(Known::of).collect();
     let (told, others) = (Told::new(facts), Mutex::default());
@@ -137,8 +143,8 @@ unsafe fn give<'a>(
         let session = session.ok_or_else(|| null("a place for a session"))?;
         obey_the_environment()?;
         // SAFETY: as above.
-        let (options, limits) = options::of_session(unsafe { pairs.slice() })?;
-        let opened = open(&source()?, name, (&options, &limits)).map_err(|e| Failed::of(&e))?;
+        let (options, limits) = options::of_session(unsafe { given(pairs, "the list of options") }?)?;
+        let opened = open(&source()?, name, (&options, &limits))?;
         *session = Box::into_raw(Box::new(opened));
         Ok(())
     };

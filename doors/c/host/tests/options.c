@@ -43,6 +43,9 @@ int main(int argc, char **argv) {
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&level, 1}, &session, &error), BB_CONFIGURATION, "the option `level` is `sse`; expected `portable`");
     bb_named much = {of("memory"), of("1 lot")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or `1G`");
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){NULL, 2}, &session, &error), BB_WRONG_INPUT, "its pointer is null");
+    bb_named nameless = {of(""), of("2")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&nameless, 1}, &session, &error), BB_CONFIGURATION, "has no name");
     bb_named truth = {of("narrow_floats"), of("maybe")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
     EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
@@ -86,6 +89,18 @@ int main(int argc, char **argv) {
     memcpy(h, data.bytes, sizeof h);
     printf("%d outputs, h is %.0f %.0f\n", (int)bb_run_output_count(run), h[0], h[3]);
     bb_run_free(run);
+    names[0] = of("y");
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
+    bb_run_free(run);
+    options.values = (bb_texts){NULL, 2};
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "its pointer is null");
+    options.values = (bb_texts){names, 2};
+    inputs[1].data.length = 8;
+    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: a tensor of f32 with extents [2, 2] needs 16 bytes, got 8");
+    inputs[1].data.length = sizeof x;
+    inputs[1].data.bytes = NULL;
+    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null");
+    inputs[1].data.bytes = (uint8_t *)x;
     names[0] = of("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");
     EXPECT(bb_session_run(session, inputs, 1, &run, &error), BB_WRONG_INPUT, "input `x` is missing");

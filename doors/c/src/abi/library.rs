@@ -20,7 +20,7 @@ c_structs! {
         about: Text = "bb_text about";
     }
 
-    /// The library's description of its backend. All texts live as long as the library is loaded.
+    /// The library's description of its backend. All texts and lists live as long as the library is loaded, so they are static.
     Description = "bb_description" {
         /// The size of this structure. The host writes how much it knows, the backend how much it has written.
         size: usize = "size_t size";

@@ -26,6 +26,12 @@ pub fn options(pairs: &[Named]) -> Result<OpenOptions, Failed> {
     let mut options = OpenOptions::default();
     for pair in pairs {
         let (name, value) = (text(pair.name)?, text(pair.value)?);
+        if name.is_empty() {
+            return Err(Failed::new(
+                ErrorKind::Configuration,
+                format!("the option with the value `{value}` has no name"),
+            ));
+        }
         options = options.with_text(name, value).map_err(|error| Failed::of(&error))?;
     }
     Ok(options)
@@ -40,7 +46,11 @@ pub(super) unsafe extern "C" fn open<B: Declared>(
     let body = || {
         // SAFETY: the host lends the list for the call.
         let options = options(unsafe { pairs.slice() })?;
-        let made = bb_core::__private::constructed::<B>(&options).map_err(|e| Failed::of(&e))?;
+        let made = bb_core::__private::constructed::<B>(&options).map_err(|error| match &error {
+            // The host says itself that the backend is not available.
+            bb_core::Error::Unavailable { source, .. } => Failed::caused(error.kind(), &**source),
+            _ => Failed::of(&error),
+        })?;
         let opened = Box::into_raw(Box::new(Opened { erased: Erased::new(made) }));
         // SAFETY: the host lends the place for the call.
         unsafe { backend.write(opened.cast()) };

@@ -52,6 +52,14 @@ pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
 pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
     let wrong = |e: bb_ir::Error| Failed::of(&e.into());
     let dtype = dtype(data.dtype)?;
+    for (field, is_null, count) in
+        [("shape", data.shape.is_null(), data.rank), ("bytes", data.bytes.is_null(), data.length)]
+    {
+        if is_null && count > 0 {
+            let text = format!("`{field}` is null, but {count} values are declared");
+            return Err(Failed::new(ErrorKind::WrongInput, text));
+        }
+    }
     // SAFETY: what the caller promises.
     let (shape, bytes) = unsafe {
         (

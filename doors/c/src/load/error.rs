@@ -52,7 +52,7 @@ pub enum LoadError {
         got: String,
     },
     /// The library lacks functions that every backend has.
-    #[error("the library `{}` lacks {}", sentence(.path.display()), sentence(.missing.join(", ")))]
+    #[error("the library `{}` lacks {}: write it, and name it in `bb_backend_library`", sentence(.path.display()), sentence(.missing.join(", ")))]
     Lacks {
         /// The file.
         path: PathBuf,

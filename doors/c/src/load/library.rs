@@ -368,7 +368,7 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
         ("release", table.release.is_some()),
     ];
     let mut missing: Vec<String> =
-        required.iter().filter(|(_, has)| !has).map(|(name, _)| (*name).to_owned()).collect();
+        required.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")).collect();
     let graphs = [
         ("compile", table.compile.is_some()),
         ("run", table.run.is_some()),
@@ -376,7 +376,7 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
     ];
     let takes_graphs = graphs.iter().any(|(_, has)| *has);
     if takes_graphs {
-        missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| (*name).to_owned()));
+        missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")));
     }
     let has = |op: &&Primitive| !super::calls::has(primitives, **op);
     let needed = Primitive::ALL.iter().filter(|op| !takes_graphs || **op == Primitive::Constant);
@@ -480,28 +480,36 @@ impl Reading<'_> {
                 )
             };
             let option = OwnedOption { name, kind, initial, about };
-            match super::register::open_option(&option) {
-                Some(_) => Ok(option),
-                None => self.mismatch(
-                    "option",
-                    "`device`, `threads`, `memory`, or a value of `bool`, `i64`, `u64`, `f64` or `str`",
-                    format!(
-                        "`{}`, of kind `{}` with the default `{}`",
-                        option.name, option.kind, option.initial
-                    ),
-                ),
+            match super::register::wrong_option(&option) {
+                None => Ok(option),
+                Some((what, expected, got)) => {
+                    self.mismatch(what, expected, format!("`{got}` of the option `{}`", option.name))
+                }
             }
         };
-        list.iter().map(read).collect()
+        let options: Vec<OwnedOption> = list.iter().map(read).collect::<Result<_, _>>()?;
+        for (at, option) in options.iter().enumerate() {
+            if options.iter().take(at).any(|before| before.name == option.name) {
+                return self.mismatch(
+                    "list of options",
+                    "each name once",
+                    format!("`{}` twice", option.name),
+                );
+            }
+        }
+        Ok(options)
     }
 
     /// Reads the names of native operations.
     unsafe fn natives(&self, list: Items<Text>, table: &Library) -> Result<Vec<&'static OpSpec>, LoadError> {
-        if list.count > MOST || (list.count > 0 && table.native.is_none()) {
+        if list.count > MOST {
+            return self.mismatch("number of native operations", "at most 65536", list.count.to_string());
+        }
+        if list.count > 0 && table.native.is_none() {
             return self.mismatch(
-                "number of native operations",
-                "at most 65536, and a function `native`",
-                list.count.to_string(),
+                "function `native`",
+                "one that computes the operations of `natives`",
+                format!("null, and {} operations", list.count),
             );
         }
         // SAFETY: what the caller promises.

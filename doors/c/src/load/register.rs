@@ -35,13 +35,26 @@ impl BackendLibrary {
 
     fn add(&self, of: Added) -> Result<(), Error> {
         let library = self.clone();
-        let make = move |options: &OpenOptions| library.open(options).map_err(BoxError::from);
+        let make =
+            move |options: &OpenOptions| library.open(options).map_err(|error| library.unavailable(error));
         match self.0.table.devices {
             None => Registry::global().add(of, make),
             Some(_) => {
                 let library = self.clone();
                 Registry::global().add_with_devices(of, move || Ok(library.devices()?), make)
             }
+        }
+    }
+}
+
+impl BackendLibrary {
+    /// Returns the error of opening the backend as one of `bb`, which keeps the kind.
+    fn unavailable(&self, error: LoadError) -> BoxError {
+        match error {
+            LoadError::Failed { kind, message, function, .. } => {
+                Error::Loaded { backend: self.0.name, op: function, kind, message }.into()
+            }
+            other => other.into(),
         }
     }
 }
@@ -61,6 +74,34 @@ fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     let new: &'static [OpenOption] = options.leak();
     kept.push(new);
     new
+}
+
+/// Returns what is wrong with an option: which part, what is expected, and what came.
+pub(super) fn wrong_option(option: &OwnedOption) -> Option<(&'static str, &'static str, String)> {
+    const COMMON: [&str; 3] = ["device", "threads", "memory"];
+    let OwnedOption { name, kind, initial, .. } = option;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(fits) {
+        return Some(("name of an option", "letters, digits and `_`", name.clone()));
+    }
+    let is_common = |text: &str| COMMON.contains(&text);
+    if (is_common(name) || is_common(kind)) && name != kind {
+        let expected =
+            "`device`, `threads` or `memory` for the option of the same name, and another kind for others";
+        return Some(("kind of an option", expected, kind.clone()));
+    }
+    let expected = match kind.as_str() {
+        "device" | "threads" | "memory" | "str" => return None,
+        "bool" => "`true` or `false`",
+        "i64" => "a whole number",
+        "u64" => "a whole number, at least 0",
+        "f64" => "a finite number",
+        _ => {
+            let kinds = "`device`, `threads`, `memory`, `bool`, `i64`, `u64`, `f64` or `str`";
+            return Some(("kind of an option", kinds, kind.clone()));
+        }
+    };
+    open_option(option).is_none().then(|| ("default of an option", expected, initial.clone()))
 }
 
 /// Returns an option as a record, whose texts live as long as the program; `None` if the option is invalid.

@@ -265,6 +265,9 @@ impl Instance {
         let kind = self.kind(object).map_err(|raised| self.raised(method, object.py(), raised))?;
         match kind {
             Some((dtype, shape)) if (dtype, &shape[..]) == expected => {
+                if let Some(array) = arrays::as_array(object) {
+                    arrays::freeze(array);
+                }
                 Ok(PythonTensor::new(object.clone().unbind(), dtype, shape))
             }
             other => Err(self.returned(method, expected, object, other)),
@@ -301,7 +304,13 @@ impl Instance {
     fn kind(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
         if let Some(describe) = &self.describe {
             let described = describe.bind(object.py()).call1((object,))?;
-            let pair: (Bound<'_, PyAny>, Bound<'_, PyAny>) = described.extract()?;
+            let Ok(pair) = described.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
+                return Err(PyTypeError::new_err(format!(
+                    "`{}` returned `{}`, expected the element type and the shape, as in `(x.dtype, x.shape)`",
+                    self.path("describe"),
+                    type_name(&described)
+                )));
+            };
             return kind_by(&pair.0, &pair.1);
         }
         if let Some(array) = arrays::as_array(object) {

@@ -53,7 +53,8 @@ fn functions_that_are_missing_are_named() {
     );
     assert_eq!(
         message,
-        "the library `wrong` lacks describe, release, the primitive `add`, the primitive `gather`"
+        "the library `wrong` lacks `describe`, `release`, the primitive `add`, the primitive `gather`: write it, and name it in \
+         `bb_backend_library`"
     );
     let short = Primitives { size: 8, ..primitives };
     let of_none = Library { fingerprint: bb_ir::op::primitives_fingerprint(0), ..table };
@@ -98,12 +99,19 @@ macro_rules! descriptions {
 }
 
 const NOT_UTF8: &[u8] = &[b'a', 0xff];
-const ODD_OPTION: &[OptionSpec] = &[OptionSpec {
-    name: Text::new("tile"),
-    kind: Text::new("u128"),
-    initial: Text::new("1"),
-    about: Text::new(""),
-}];
+const fn option(name: &'static str, kind: &'static str, initial: &'static str) -> OptionSpec {
+    OptionSpec {
+        name: Text::new(name),
+        kind: Text::new(kind),
+        initial: Text::new(initial),
+        about: Text::new(""),
+    }
+}
+
+const ODD_OPTION: &[OptionSpec] = &[option("tile", "u128", "1")];
+const NO_DEFAULT: &[OptionSpec] = &[option("tile", "u64", "many")];
+const OWN_THREADS: &[OptionSpec] = &[option("threads", "u64", "1")];
+const TWICE: &[OptionSpec] = &[option("tile", "u64", "1"), option("tile", "bool", "true")];
 const NATIVES: &[Text] = &[Text::new("sofmax")];
 
 descriptions! {
@@ -116,6 +124,9 @@ descriptions! {
     no_types: |d| d.types = 0;
     few_types: |d| d.types = 1 << DataType::F32.to_onnx();
     odd_option: |d| d.options = Items::of(ODD_OPTION);
+    no_default: |d| d.options = Items::of(NO_DEFAULT);
+    own_threads: |d| d.options = Items::of(OWN_THREADS);
+    twice: |d| d.options = Items::of(TWICE);
     many_options: |d| d.options = Items { items: ODD_OPTION.as_ptr(), count: usize::MAX };
     natives: |d| d.natives = Items::of(NATIVES);
 }
@@ -124,18 +135,21 @@ descriptions! {
 fn descriptions_are_compared() {
     let (table, primitives) = good();
     type Describe = unsafe extern "C" fn(*mut Description, *mut Failure) -> Status;
-    let cases: [(Describe, &str); 9] = [
+    let cases: [(Describe, &str); 12] = [
         (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
         (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
         (no_utf8, "another name than expected: expected UTF-8"),
         (null_name, "another name than expected: expected a text of at most 4096 bytes, got 5 bytes"),
         (long_version, "another version than expected: expected a text of at most 4096 bytes"),
         (odd_types, "another set of element types than expected"),
-        (odd_option, "another option than expected"),
+        (odd_option, "`bool`, `i64`, `u64`, `f64` or `str`, got `u128` of the option `tile`"),
+        (no_default, "expected a whole number, at least 0, got `many` of the option `tile`"),
+        (own_threads, "got `u64` of the option `threads`"),
+        (twice, "another list of options than expected: expected each name once, got `tile` twice"),
         (many_options, "another number of options than expected: expected at most 65536"),
         (
             natives,
-            "another number of native operations than expected: expected at most 65536, and a function `native`",
+            "another function `native` than expected: expected one that computes the operations of `natives`, got null",
         ),
     ];
     for (describe, expected) in cases {
