@@ -104,8 +104,8 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     };
     let mut bounded = (*generics).clone();
     bounded.make_where_clause().predicates.push(parse_quote!(#is_inner));
-    if !generics.params.is_empty() {
-        // Without this, rustc would report a parameter without bounds in each `impl`.
+    if generics.params.len() > 1 {
+        // Without this, rustc would report a second parameter without bounds in each `impl`.
         let shared = quote!(#ident #arguments: ::core::marker::Send + ::core::marker::Sync + 'static);
         bounded.make_where_clause().predicates.push(parse_quote!(#shared));
     }

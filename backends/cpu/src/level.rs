@@ -320,7 +320,7 @@ mod tests {
             "aarch64" => "`portable`, `dotprod` or `i8mm`",
             _ => "`portable`",
         };
-        assert_eq!(unknown, Err(format!("there is no level of instructions `avx1024`; expected {expected}")));
+        assert_eq!(unknown, Err(format!("the option `level` is `avx1024`; expected {expected}")));
     }
 
     #[test]

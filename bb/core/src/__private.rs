@@ -1,11 +1,12 @@
 //! The names that the macros of `bb` expand to. They carry no promise of stability.
 
+mod constructor;
+
+pub use constructor::{ByDefault, Makes, NewFunction, opened_by};
+
 pub use crate::call::{Operands, no_more_params, only};
 pub use crate::contract::OnnxValue;
-pub use crate::forward::{
-    ByDefault, Constructs, ForwardedCall, ForwardedGraph, Makes, NewFunction, Signature, Types, kept, once,
-    one_node, opened_by,
-};
+pub use crate::forward::{Constructs, ForwardedCall, ForwardedGraph, Signature, Types, kept, once, one_node};
 pub use crate::plan::{compile_whole_graph, execute_itself as execute_planned};
 pub use bb_derive::{at, vendor_rows};
 pub use bb_ir as ir;

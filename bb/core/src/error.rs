@@ -593,7 +593,7 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked, .nearest.is_none()))]
+    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked))]
     UnknownBackend {
         /// The requested name.
         name: String,
@@ -708,7 +708,7 @@ pub enum Error {
     },
 
     /// A backend is needed, and none is bound.
-    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked, true))]
+    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked))]
     NoBackend {
         /// The names of those that are linked.
         linked: Vec<String>,

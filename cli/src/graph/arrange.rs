@@ -49,27 +49,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
         .collect();
     let owner_of = |at: usize| owner.get(at).copied().flatten();
     let insides: Vec<Inside> = (0..picture.frames.len()).map(|frame| inside(picture, frame)).collect();
-    // Outside, a frame is a box at the place of its first box.
-    let mut outer: HashMap<usize, usize> = HashMap::new();
-    let mut sizes: Vec<Size> = Vec::new();
-    for (at, drawn) in picture.boxes.iter().enumerate() {
-        let size =
-            match owner_of(at).and_then(|frame| Some((picture.frames.get(frame)?, insides.get(frame)?))) {
-                None => Size { width: svg::width(drawn), height: HEIGHT, anchor: Anchor::Free },
-                Some((frame, inside)) if frame.boxes.start == at => Size {
-                    width: inside.layout.width.max(svg::frame_width(frame)) + 2.0 * PAD,
-                    height: inside.layout.height + TITLE + 2.0 * PAD,
-                    anchor: Anchor::Free,
-                },
-                Some((frame, _)) => {
-                    let first = outer.get(&frame.boxes.start).copied().unwrap_or(0);
-                    outer.insert(at, first);
-                    continue;
-                }
-            };
-        outer.insert(at, sizes.len());
-        sizes.push(size);
-    }
+    let (outer, sizes) = outside(picture, &insides, &owner_of);
     let outer_of = |at: usize| outer.get(&at).copied().unwrap_or(0);
     let mut numbers: HashMap<usize, usize> = HashMap::new();
     let mut edges = Vec::new();
@@ -151,6 +131,35 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
         Some(Area { x: at.x - size.width / 2.0, y: at.y, width: size.width, height: size.height })
     });
     Arranged { edges, frames: frames.collect(), width: layout.width, height: layout.height, boxes }
+}
+
+/// Returns the boxes outside of frames, by the number of a box, and their sizes. A frame is a box at the place of its first box.
+fn outside(
+    picture: &Picture,
+    insides: &[Inside],
+    owner_of: &impl Fn(usize) -> Option<usize>,
+) -> (HashMap<usize, usize>, Vec<Size>) {
+    let mut outer: HashMap<usize, usize> = HashMap::new();
+    let mut sizes: Vec<Size> = Vec::new();
+    for (at, drawn) in picture.boxes.iter().enumerate() {
+        let size =
+            match owner_of(at).and_then(|frame| Some((picture.frames.get(frame)?, insides.get(frame)?))) {
+                None => Size { width: svg::width(drawn), height: HEIGHT, anchor: Anchor::Free },
+                Some((frame, inside)) if frame.boxes.start == at => Size {
+                    width: inside.layout.width.max(svg::frame_width(frame)) + 2.0 * PAD,
+                    height: inside.layout.height + TITLE + 2.0 * PAD,
+                    anchor: Anchor::Free,
+                },
+                Some((frame, _)) => {
+                    let first = outer.get(&frame.boxes.start).copied().unwrap_or(0);
+                    outer.insert(at, first);
+                    continue;
+                }
+            };
+        outer.insert(at, sizes.len());
+        sizes.push(size);
+    }
+    (outer, sizes)
 }
 
 /// Places the content of a frame, with a point at the top for each source outside, and one at the bottom for each box that is read outside.

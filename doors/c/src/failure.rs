@@ -16,7 +16,7 @@ impl Failed {
         Failed { status: status::of(kind), text: text.into() }
     }
 
-    /// Adds what the failure is about: `input`, and its name.
+    /// Adds the subject of the failure: `input`, and its name.
     #[must_use]
     pub fn about(self, what: &str, name: &str) -> Failed {
         Failed { text: format!("{what} `{}`: {}", bb_ir::text::shown(name), self.text), ..self }

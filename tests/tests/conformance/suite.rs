@@ -437,7 +437,7 @@ mod named {
     }
 }
 
-/// What a backend does wrong with whole graphs.
+/// The mistake of a backend for whole graphs.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrongly {
     Empty,

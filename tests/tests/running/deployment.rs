@@ -5,7 +5,7 @@ use bb::coverage::How;
 use bb::deployment::{DeploymentBuilder, Executor, Side};
 use bb::{
     Backend, BackendAttrs, BackendHandle, BoxError, CompletionHandle, ContractResponse, Ctx, DataType,
-    Deployment, Error, GraphProto, Registry, Runtime, TensorData, Value,
+    Deployment, Error, GraphProto, Outputs, Primitive, Registry, Runtime, TensorData, Value,
 };
 use bb_reference::Reference;
 use bb_tests::device::Device;
@@ -300,18 +300,17 @@ fn a_part_reaches_its_backend_as_it_was_checked() {
     assert_eq!(recorded.lock().unwrap().len(), 2);
 }
 
-/// A backend for whole graphs that flattens each result.
+/// A backend whose `dispatch` returns results of other extents.
 struct Flattens;
 
 impl Flattens {
-    fn run(
+    fn call(
         &self,
-        graph: &GraphProto,
-        inputs: Tensors,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<Tensors, bb_reference::Error> {
-        let results = Reference.execute(graph, inputs, attrs)?;
-        results.into_iter().map(|(name, y)| Ok((name, Reference.reshape(&y, &[1, 2])?))).collect()
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[bb::ir::op::Param<'_>],
+    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&Reference, op, inputs, params)
     }
 }
 
@@ -319,10 +318,22 @@ impl Backend for Flattens {
     type Tensor = bb_reference::Tensor;
     type Error = bb_reference::Error;
 
-    bb::forward_to_execute!(Self::run);
+    bb::forward_to_call!(Self::call);
 
     fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
         Reference.to_host(x)
+    }
+
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Tensors,
+        attrs: BackendAttrs<'_>,
+        _completion: CompletionHandle<Tensors, Self::Error>,
+    ) -> ContractResponse<Tensors, Self::Error> {
+        let flat = |(name, y)| Ok((name, Reference.reshape(&y, &[1, 2])?));
+        let results = Reference.execute(&graph, inputs, attrs);
+        ContractResponse::Now(results.and_then(|results| results.into_iter().map(flat).collect()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests what a backend returns for a whole graph.
+//! Tests the answers of a backend to a whole graph.
 
 use crate::check::checked;
 use crate::show::shown;

@@ -28,14 +28,12 @@ pub(super) fn no_backend(name: &str) -> String {
     }
 }
 
-/// Lists the linked backends, and explains how to link one if the name is not just misspelt.
-pub(super) fn linked_backends(linked: &[String], is_explained: bool) -> String {
+/// Lists the linked backends, and explains how to link one.
+pub(super) fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
                 `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
     match (linked, DoorAdvice::given()) {
         ([], Some(door)) => format!("there is none; {}", door.backend),
-        (_, Some(_)) if !is_explained => format!("there are {}", quoted(linked)),
-        (_, None) if !is_explained => format!("linked: {}", quoted(linked)),
         (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
         ([], None) => format!("none is linked; {cure}"),
         (_, None) => format!("linked: {}; {cure}", quoted(linked)),
@@ -126,7 +124,7 @@ pub(super) fn of_backend(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }
 }
 
-/// Says what has a name, and how to free it.
+/// Names the backend that has a name, and how to free it.
 pub(super) fn taken(by: &str) -> String {
     match DoorAdvice::given() {
         Some(_) => ": choose another name".to_owned(),

@@ -3,9 +3,7 @@
 
 mod signature;
 
-pub use signature::{
-    ByDefault, Constructs, ForwardedCall, ForwardedGraph, Makes, NewFunction, Signature, opened_by,
-};
+pub use signature::{Constructs, ForwardedCall, ForwardedGraph, Signature};
 
 use crate::contract::{Caller, plans_of};
 use crate::trace::one_node_graph;

@@ -318,7 +318,7 @@ impl Registry {
         }
     }
 
-    /// Returns what is probably meant by names of backends, or a name and options, without the right marks: `gpu tile=64`, `gpu; cpu`.
+    /// Returns the probable spelling of a name whose marks are wrong: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu, cpu)` for `gpu; cpu`.
     fn punctuated(&self, name: &str) -> Option<String> {
         let (first, rest) = name.split_once([' ', ';', ','])?;
         let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));

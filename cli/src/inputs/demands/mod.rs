@@ -95,13 +95,7 @@ impl Node<'_> {
                 let kernel = self.ints("kernel_shape");
                 self.spatial(&kernel);
             }
-            ("", "BatchNormalization" | "InstanceNormalization" | "GroupNormalization") => {
-                let (channels, scale) = (self.extent(0, 1), self.extent(1, 0));
-                if self.int("num_groups", 0) == 0 || self.node.opset >= 21 {
-                    self.equal(channels.clone(), scale);
-                }
-                self.multiple(channels, self.int("num_groups", 1));
-            }
+            ("", "BatchNormalization" | "InstanceNormalization" | "GroupNormalization") => self.channels(),
             ("", "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization")
             | ("com.microsoft", "LayerNormalization" | "SimplifiedLayerNormalization") => {
                 self.broadcast(&[0, 1])
@@ -125,29 +119,9 @@ impl Node<'_> {
                 let axis = self.int("axis", 1);
                 self.alike(axis);
             }
-            ("", "Gather" | "GatherElements") => {
-                let least = self.numbers(1).and_then(|indices| {
-                    indices
-                        .iter()
-                        .map(|&n| if n < 0 { n.saturating_neg() } else { n.saturating_add(1) })
-                        .max()
-                });
-                let extent = self.extent(0, self.int("axis", 0));
-                self.at_least(extent, least.unwrap_or(0));
-            }
-            ("ai.onnx.ml", "ArrayFeatureExtractor") => {
-                let least =
-                    self.numbers(1).and_then(|indices| indices.iter().map(|n| n.saturating_add(1)).max());
-                let extent = self.extent(0, -1);
-                self.at_least(extent, least.unwrap_or(0));
-            }
-            ("", "Split") => {
-                let sizes = self.numbers(1).unwrap_or_else(|| self.ints("split"));
-                let extent = self.extent(0, self.int("axis", 0));
-                if !sizes.is_empty() {
-                    self.number(extent, sizes.iter().fold(0, |sum, n| i64::saturating_add(sum, *n)));
-                }
-            }
+            ("", "Gather" | "GatherElements") => self.indexed(self.int("axis", 0)),
+            ("ai.onnx.ml", "ArrayFeatureExtractor") => self.indexed(-1),
+            ("", "Split") => self.split(),
             ("", "Squeeze") => {
                 for axis in self.numbers(1).unwrap_or_else(|| self.ints("axes")) {
                     let extent = self.extent(0, axis);
@@ -178,6 +152,31 @@ impl Node<'_> {
             ("", "Einsum") => self.einsum(),
             ("ai.onnx.ml", _) => self.features(),
             _ => {}
+        }
+    }
+
+    /// A normalization of channels, with a scale for each, and groups of them.
+    fn channels(&mut self) {
+        let (channels, scale) = (self.extent(0, 1), self.extent(1, 0));
+        if self.int("num_groups", 0) == 0 || self.node.opset >= 21 {
+            self.equal(channels.clone(), scale);
+        }
+        self.multiple(channels, self.int("num_groups", 1));
+    }
+
+    /// Operand 1 has positions along an axis of operand 0; negative ones count from the end.
+    fn indexed(&mut self, axis: i64) {
+        let count = |&n: &i64| if n < 0 { n.saturating_neg() } else { n.saturating_add(1) };
+        let least = self.numbers(1).and_then(|indices| indices.iter().map(count).max());
+        let extent = self.extent(0, axis);
+        self.at_least(extent, least.unwrap_or(0));
+    }
+
+    fn split(&mut self) {
+        let sizes = self.numbers(1).unwrap_or_else(|| self.ints("split"));
+        let extent = self.extent(0, self.int("axis", 0));
+        if !sizes.is_empty() {
+            self.number(extent, sizes.iter().fold(0, |sum, n| i64::saturating_add(sum, *n)));
         }
     }
 

@@ -52,7 +52,7 @@ unsafe fn given<'a, T>(list: Items<T>, what: &str) -> Result<&'a [T], Failed> {
         let text = format!("{what} has {} entries, but its pointer is null", list.count);
         return Err(Failed::new(bb::ErrorKind::WrongInput, text));
     }
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees a valid list.
     Ok(unsafe { list.slice() })
 }
 

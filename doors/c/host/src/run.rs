@@ -41,7 +41,7 @@ fn run(
         let ports = executable.outputs().iter();
         ports
             .map(|port| {
-                // An output may be asked for twice.
+                // The caller may list an output twice.
                 let missing = || bb::Error::missing_output(&port.name, &outputs);
                 let value = outputs.get(&port.name).ok_or_else(missing)?;
                 let host = session.backend.to_host(value)?;

@@ -76,7 +76,7 @@ fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     new
 }
 
-/// Returns what is wrong with an option: which part, what is expected, and what came.
+/// Returns the invalid part of an option: its description, the expected value, and the value that the library has.
 pub(super) fn wrong_option(option: &OwnedOption) -> Option<(&'static str, &'static str, String)> {
     const COMMON: [&str; 3] = ["device", "threads", "memory"];
     let OwnedOption { name, kind, initial, .. } = option;

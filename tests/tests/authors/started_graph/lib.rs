@@ -43,4 +43,12 @@ impl bb::Backend for StartedGraph {
     fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
         Ok(x.0.clone())
     }
+
+    /// A wrong operand stays the caller's mistake, whoever calls.
+    fn wrapped(error: &Error) -> Option<&bb::Error> {
+        match error {
+            Error::Bb(error) => Some(error),
+            _ => None,
+        }
+    }
 }

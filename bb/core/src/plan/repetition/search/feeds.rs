@@ -98,7 +98,7 @@ fn before_the_caches(
     Ok(before)
 }
 
-/// What the rows of the first run begin with.
+/// The first tokens of each row, their mask, and the position of the next token.
 struct Tokens {
     tokens: Vec<Vec<i32>>,
     mask: Vec<Vec<i32>>,

@@ -1,0 +1,145 @@
+//! Checks of the constructors that authors name, for messages of rustc.
+
+use super::Signature;
+use crate::{Backend, BoxError, OpenOptions};
+use std::marker::PhantomData;
+
+/// The constructor that `new` names, for a backend `B`.
+///
+/// Its methods exist only if the function takes nothing. Otherwise rustc finds the methods of [`WrongConstructor`], which fit
+/// every function, so that only [`Signature::constructs`] reports an error.
+#[derive(Debug)]
+pub struct NewFunction<B, F>(F, PhantomData<fn() -> B>);
+
+impl<B, F> NewFunction<B, F> {
+    /// Wraps the function.
+    pub fn of(function: F) -> NewFunction<B, F> {
+        NewFunction(function, PhantomData)
+    }
+}
+
+impl<B, R, F: FnOnce() -> R> NewFunction<B, F> {
+    /// Calls the constructor.
+    pub fn made(self) -> R {
+        (self.0)()
+    }
+
+    /// Returns that the signature is right.
+    pub fn signature(&self) -> Signature<true> {
+        Signature::RIGHT
+    }
+}
+
+/// The methods of a constructor that has a wrong signature. Programs that contain them do not compile.
+#[derive(Debug)]
+pub struct WrongConstructor<B, F>(PhantomData<(F, fn() -> B)>);
+
+impl<B, F> WrongConstructor<B, F> {
+    /// Takes the place of [`NewFunction::made`].
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn made(&self) -> Result<B, crate::Error> {
+        Err(crate::Error::Abandoned)
+    }
+
+    /// Returns that the signature is wrong.
+    pub fn signature(&self) -> Signature<false> {
+        Signature::WRONG
+    }
+}
+
+impl<B, F> std::ops::Deref for NewFunction<B, F> {
+    type Target = WrongConstructor<B, F>;
+
+    fn deref(&self) -> &WrongConstructor<B, F> {
+        &WrongConstructor(PhantomData)
+    }
+}
+
+/// Calls the constructor that `open` names. Rustc shows this line if the constructor is another function.
+pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOptions) -> R {
+    open_takes_options(options)
+}
+
+/// Makes a backend with `Default`.
+///
+/// The method exists only if the type has `Default`. Otherwise rustc finds the method of [`NoDefault`], so that only [`Makes`]
+/// reports an error.
+#[derive(Debug)]
+pub struct ByDefault<B>(PhantomData<fn() -> B>);
+
+impl<B> ByDefault<B> {
+    /// Makes no value yet.
+    pub const NEW: Self = ByDefault(PhantomData);
+}
+
+impl<B: crate::runtime::Constructed> ByDefault<B> {
+    /// Makes a backend with `Default`.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn made(&self) -> Result<B, BoxError> {
+        Ok(B::construct())
+    }
+}
+
+/// The method of a type without `Default`. Programs that contain it do not compile.
+#[derive(Debug)]
+pub struct NoDefault<B>(PhantomData<fn() -> B>);
+
+impl<B> NoDefault<B> {
+    /// Takes the place of [`ByDefault::made`].
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn made(&self) -> Result<B, BoxError> {
+        Err(crate::Error::Abandoned.into())
+    }
+}
+
+impl<B> std::ops::Deref for ByDefault<B> {
+    type Target = NoDefault<B>;
+
+    fn deref(&self) -> &NoDefault<B> {
+        &NoDefault(PhantomData)
+    }
+}
+
+/// Asserts that a backend has `Default`. A type that is no backend is reported by itself, so nothing is asserted of it.
+#[derive(Debug)]
+pub struct Makes<B>(PhantomData<fn() -> B>);
+
+impl<B> Makes<B> {
+    /// Asserts nothing yet.
+    pub const NEW: Self = Makes(PhantomData);
+}
+
+impl<B: Backend> Makes<B> {
+    /// Asserts that the backend has `Default`.
+    pub fn by_default(&self)
+    where
+        B: crate::runtime::Constructed,
+    {
+    }
+}
+
+/// The method of a type that is no backend.
+#[derive(Debug)]
+pub struct MakesNothing;
+
+impl MakesNothing {
+    /// Asserts nothing.
+    pub fn by_default(&self) {}
+}
+
+impl<B> std::ops::Deref for Makes<B> {
+    type Target = MakesNothing;
+
+    fn deref(&self) -> &MakesNothing {
+        &MakesNothing
+    }
+}
