@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 /// The constructor that `new` names, for a backend `B`.
 ///
-/// Its methods exist only if the function takes nothing. Otherwise rustc finds the methods of [`WrongConstructor`], which fit
+/// Its methods exist only if the function takes nothing. Otherwise rustc finds the methods of `WrongConstructor`, which fit
 /// every function, so that only [`Signature::constructs`] reports an error.
 #[derive(Debug)]
 pub struct NewFunction<B, F>(F, PhantomData<fn() -> B>);
@@ -65,7 +65,7 @@ pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOpt
 
 /// Makes a backend with `Default`.
 ///
-/// The method exists only if the type has `Default`. Otherwise rustc finds the method of [`NoDefault`], so that only [`Makes`]
+/// The method exists only if the type has `Default`. Otherwise rustc finds the method of `NoDefault`, so that only [`Makes`]
 /// reports an error.
 #[derive(Debug)]
 pub struct ByDefault<B>(PhantomData<fn() -> B>);
