@@ -27,6 +27,9 @@ pub enum FaultKind {
     Loss,
 }
 
+/// The names of the kinds, for messages.
+const KINDS: &str = "`error`, `delay`, `shape`, `panic` or `loss`";
+
 impl FromStr for FaultKind {
     type Err = String;
 
@@ -37,11 +40,7 @@ impl FromStr for FaultKind {
             "shape" => FaultKind::Shape,
             "panic" => FaultKind::Panic,
             "loss" => FaultKind::Loss,
-            _ => {
-                return Err(format!(
-                    "`{text}` is no kind of fault: write `error`, `delay`, `shape`, `panic` or `loss`"
-                ));
-            }
+            _ => return Err(format!("`{text}` is no kind of fault: write {KINDS}")),
         })
     }
 }
@@ -210,11 +209,7 @@ impl bb::RegisteredLayer for Fault<Erased> {
     const NAME: &'static str = "fault";
     const ABOUT: &'static str = "injects errors, delays, wrong extents, panics and the loss of the device";
     const OPTIONS: &'static [OpenOption] = &[
-        OpenOption::Own(OwnOption::new(
-            "kind",
-            OptionDefault::Text("error"),
-            "`error`, `delay`, `shape`, `panic` or `loss`",
-        )),
+        OpenOption::Own(OwnOption::new("kind", OptionDefault::Text("error"), KINDS)),
         OpenOption::Own(OwnOption::new(
             "rate",
             OptionDefault::float(0.0),
@@ -241,12 +236,11 @@ impl bb::RegisteredLayer for Fault<Erased> {
             return Err(wrong("rate", "a number from 0 to 1", rate.to_string()).into());
         }
         let (kind, op): (String, String) = (options.own("kind")?, options.own("op")?);
-        let expected = "`error`, `delay`, `shape`, `panic` or `loss`";
         if !op.is_empty() {
             bb::operation(&op)?;
         }
         let options = FaultOptions {
-            kind: kind.parse().map_err(|_| wrong("kind", expected, kind))?,
+            kind: kind.parse().map_err(|_| wrong("kind", KINDS, kind))?,
             rate,
             at: Some(options.own("at")?).filter(|at| *at > 0),
             seed: options.own("seed")?,

@@ -254,16 +254,21 @@ impl Program {
             Some(Step::Carrier { outputs, .. }) => outputs.as_slice(),
             _ => &[],
         };
-        for (name, value) in carried {
+        let check = |value: &ValueId, index: usize, made: &Value| {
+            check_result(self.graph(), *value, "dispatch", index, made).map_err(Error::WrongResult)
+        };
+        for (index, (name, value)) in carried.iter().enumerate() {
             let made = outputs.get(name).cloned().ok_or_else(|| Error::missing_output(name, &outputs))?;
+            check(value, index, &made)?;
             values.insert(*value, made);
         }
+        // The results of a component were compared where it ran.
         let by_backend = matches!(self.steps.get(at), Some(Step::Subgraph(_)));
         for (index, value) in part.outputs.iter().filter(|_| carried.is_empty()).enumerate() {
             let name = self.graph().name_of(*value);
             let made = outputs.remove(name).ok_or_else(|| Error::missing_output(name, &outputs))?;
             if by_backend {
-                check_result(self.graph(), *value, "dispatch", index, &made).map_err(Error::WrongResult)?;
+                check(value, index, &made)?;
             }
             values.insert(*value, made);
         }

@@ -46,7 +46,7 @@ const FILES: &[(&str, &str)] = &[
 /// The arguments of `bb new`.
 #[derive(Debug, clap::Args)]
 pub struct New {
-    /// The name of the crate and of the backend: small letters, digits, `-` and `_`, which is `-` in the backend's name
+    /// The name of the crate and of the backend: small letters, digits, `-` and `_`, which becomes `-` in the name of the backend
     pub name: String,
     /// Write a backend that runs whole graphs, instead of 30 methods
     #[arg(long)]

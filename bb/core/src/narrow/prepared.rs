@@ -24,7 +24,7 @@ pub(super) struct NarrowKernel {
     primitive: Option<DataType>,
     /// The types and shapes of the constant operands, which a run need not pass.
     constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
-    /// The types of the results of the operation's body, once a result may have another one.
+    /// The types of the results of the operation's body, which the first run finds before the kernel takes the operands.
     declared: OnceLock<Option<SmallVec<[DataType; 2]>>>,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Kernel<NarrowedOn<'a>> for NarrowKernel {
             let _first = self.declared.set(self.declared(operands));
         }
         // Operands that the kernel may take are moved out, so that it holds the only handle.
-        let mut taken: SmallVec<[Option<ErasedTensor>; 4]> = SmallVec::with_capacity(operands.len());
-        let mut shared = taken.clone();
+        type Held = SmallVec<[Option<ErasedTensor>; 4]>;
+        let (mut taken, mut shared) = (Held::new(), Held::new());
         for at in 0..operands.len() {
             let owned = operands.take(at).map(NarrowTensor::into_device);
             taken.push(owned.map(|x| x.or_else(|x| on.own_tensor(&x))).transpose()?);

@@ -298,18 +298,13 @@ impl Registry {
                 Error::Stack { name: name.to_owned(), problem }
             }
             false => match CombinedRegistration::meant_by(name) {
-                Some(meant) => Error::UnknownBackend {
-                    name: name.to_owned(),
-                    nearest: Some(meant),
-                    linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
-                },
                 None if name.matches('(').count() != name.matches(')').count() => {
                     Error::Parentheses { name: name.to_owned() }
                 }
-                None => match self.punctuated(name) {
-                    Some(nearest) => Error::UnknownBackend {
+                meant => match meant.or_else(|| self.punctuated(name)) {
+                    Some(meant) => Error::UnknownBackend {
                         name: name.to_owned(),
-                        nearest: Some(nearest),
+                        nearest: Some(meant),
                         linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
                     },
                     None => unknown(name, self.entries().map(|entry| entry.name)),
@@ -318,7 +313,8 @@ impl Registry {
         }
     }
 
-    /// Returns the probable spelling of a name whose marks are wrong: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu, cpu)` for `gpu; cpu`.
+    /// Returns the probable spelling of a name whose marks are wrong: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu, cpu)` for
+    /// `gpu; cpu`.
     fn punctuated(&self, name: &str) -> Option<String> {
         let (first, rest) = name.split_once([' ', ';', ','])?;
         let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));

@@ -480,9 +480,9 @@ impl Reading<'_> {
                 )
             };
             let option = OwnedOption { name, kind, initial, about };
-            match super::register::wrong_option(&option) {
-                None => Ok(option),
-                Some((what, expected, got)) => {
+            match super::register::open_option(&option) {
+                Ok(_) => Ok(option),
+                Err((what, expected, got)) => {
                     self.mismatch(what, expected, format!("`{got}` of the option `{}`", option.name))
                 }
             }

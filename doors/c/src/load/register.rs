@@ -24,7 +24,7 @@ impl BackendLibrary {
             name: self.0.name,
             version: interned(self.0.version.clone()),
             path: interned(self.0.identity.clone()),
-            options: kept_options(self.0.options.iter().filter_map(open_option).collect()),
+            options: kept_options(self.0.options.iter().flat_map(open_option).collect()),
         };
         match self.add(of) {
             Err(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),
@@ -45,9 +45,7 @@ impl BackendLibrary {
             }
         }
     }
-}
 
-impl BackendLibrary {
     /// Returns the error of opening the backend as one of `bb`, which keeps the kind.
     fn unavailable(&self, error: LoadError) -> BoxError {
         match error {
@@ -76,49 +74,44 @@ fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     new
 }
 
-/// Returns the invalid part of an option: its description, the expected value, and the value that the library has.
-pub(super) fn wrong_option(option: &OwnedOption) -> Option<(&'static str, &'static str, String)> {
-    const COMMON: [&str; 3] = ["device", "threads", "memory"];
-    let OwnedOption { name, kind, initial, .. } = option;
+/// The invalid part of an option: its description, the expected value, and the value that the library has.
+pub(super) type WrongOption = (&'static str, &'static str, String);
+
+/// Returns an option as a record, whose texts live as long as the program.
+///
+/// # Errors
+///
+/// The first part that is invalid.
+pub(super) fn open_option(option: &OwnedOption) -> Result<OpenOption, WrongOption> {
+    let OwnedOption { name, kind, initial, about } = option;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(fits) {
-        return Some(("name of an option", "letters, digits and `_`", name.clone()));
+        return Err(("name of an option", "letters, digits and `_`", name.clone()));
     }
-    let is_common = |text: &str| COMMON.contains(&text);
-    if (is_common(name) || is_common(kind)) && name != kind {
+    let common =
+        [("device", OpenOption::Device), ("threads", OpenOption::Threads), ("memory", OpenOption::Memory)];
+    if let Some((known, common)) = common.into_iter().find(|(known, _)| *known == name || *known == kind) {
         let expected =
             "`device`, `threads` or `memory` for the option of the same name, and another kind for others";
-        return Some(("kind of an option", expected, kind.clone()));
+        return match known == name && name == kind {
+            true => Ok(common),
+            false => Err(("kind of an option", expected, kind.clone())),
+        };
     }
-    let expected = match kind.as_str() {
-        "device" | "threads" | "memory" | "str" => return None,
-        "bool" => "`true` or `false`",
-        "i64" => "a whole number",
-        "u64" => "a whole number, at least 0",
-        "f64" => "a finite number",
+    let (default, expected) = match kind.as_str() {
+        "bool" => (initial.parse().ok().map(OptionDefault::Bool), "`true` or `false`"),
+        "i64" => (initial.parse().ok().map(OptionDefault::Int), "a whole number"),
+        "u64" => (initial.parse().ok().map(OptionDefault::Count), "a whole number, at least 0"),
+        "f64" => {
+            let finite = initial.parse().ok().filter(|x: &f64| x.is_finite());
+            (finite.map(OptionDefault::float), "a finite number")
+        }
+        "str" => (Some(OptionDefault::Text(interned(initial.clone()))), "a text"),
         _ => {
             let kinds = "`device`, `threads`, `memory`, `bool`, `i64`, `u64`, `f64` or `str`";
-            return Some(("kind of an option", kinds, kind.clone()));
+            return Err(("kind of an option", kinds, kind.clone()));
         }
     };
-    open_option(option).is_none().then(|| ("default of an option", expected, initial.clone()))
-}
-
-/// Returns an option as a record, whose texts live as long as the program; `None` if the option is invalid.
-pub(super) fn open_option(option: &OwnedOption) -> Option<OpenOption> {
-    let OwnedOption { name, kind, initial, about } = option;
-    let default = match kind.as_str() {
-        "device" if name == "device" => return Some(OpenOption::Device),
-        "threads" if name == "threads" => return Some(OpenOption::Threads),
-        "memory" if name == "memory" => return Some(OpenOption::Memory),
-        "bool" => OptionDefault::Bool(initial.parse().ok()?),
-        "i64" => OptionDefault::Int(initial.parse().ok()?),
-        "u64" => OptionDefault::Count(initial.parse().ok()?),
-        "f64" => OptionDefault::float(initial.parse().ok().filter(|x: &f64| x.is_finite())?),
-        "str" => OptionDefault::Text(interned(initial.clone())),
-        _ => return None,
-    };
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let named = !name.is_empty() && name.chars().all(fits);
-    named.then(|| OpenOption::Own(OwnOption::new(interned(name.clone()), default, interned(about.clone()))))
+    let default = default.ok_or_else(|| ("default of an option", expected, initial.clone()))?;
+    Ok(OpenOption::Own(OwnOption::new(interned(name.clone()), default, interned(about.clone()))))
 }

@@ -26,7 +26,7 @@ impl bb::Backend for StartedKernels {
         Ok(x.0.clone())
     }
 
-    /// A wrong operand stays the caller's mistake, whoever calls.
+    /// Returns the error of `bb`, so that a wrong operand counts as a mistake of the caller.
     fn wrapped(error: &Error) -> Option<&bb::Error> {
         match error {
             Error::Bb(error) => Some(error),

@@ -161,9 +161,7 @@ impl<T: Tensor> SearchOperands<'_, T> {
         }
         Ok(Some(crate::ext::integers(&host).map_err(Error::from)?))
     }
-}
 
-impl<T: Tensor> SearchOperands<'_, T> {
     /// Refuses operands after the last one of the operator.
     fn at_most(&self, last: usize) -> Result<(), Error> {
         match (last + 1..self.operands.len()).find(|&index| self.tensor(index).is_some()) {
