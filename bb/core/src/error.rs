@@ -185,7 +185,7 @@ pub enum Error {
     },
 
     /// A requested value does not exist in the graph.
-    #[error("the graph has no value `{name}`{}; its outputs are {}", did_you_mean(.nearest), listed(.outputs), name = shown(.name))]
+    #[error("the graph has no value `{name}`; its outputs are {}{}", listed(.outputs), did_you_mean(.nearest), name = shown(.name))]
     UnknownValue {
         /// The requested name.
         name: String,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -73,7 +75,20 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
     if name is None:
         name = getattr(backend, "name", None) or cls.__name__.lower()
     _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
+    _warn_of_typos(cls)
     return backend
+
+
+def _warn_of_typos(cls: type[Backend]) -> None:
+    """Warns of public methods whose names are almost those of methods that the class lacks."""
+    names = [*primitives(), "execute", "from_host", "to_host", "describe"]
+    lacking = [name for name in names if getattr(cls, name, None) is getattr(Backend, name, None)]
+    for name in dir(cls):
+        if name.startswith("_") or name in names or hasattr(Backend, name) or not callable(getattr(cls, name)):
+            continue
+        if similar := difflib.get_close_matches(name, lacking, n=1, cutoff=0.8):
+            text = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it; did you mean `{similar[0]}`?"
+            warnings.warn(text, stacklevel=3)
 
 
 def unregister(name: str) -> bool:

@@ -116,6 +116,31 @@ def test_an_object_is_a_backend_too(named):
     assert np.array_equal(bb.Session(add_model(), named(Scaled(3))).run({"x": X})[0], 6 * X)
 
 
+def test_a_method_with_a_typo_gets_a_warning(named):
+    class Typos(bb.Backend):
+        def gater(self, x, indices, axis):
+            return np.take(x, indices, axis)
+
+        def from_hosts(self, array):
+            return array
+
+        def add(self, a, b):
+            return a + b
+
+        def adds(self, a, b):
+            return a + b
+
+        def helper(self):
+            return None
+
+    with pytest.warns(UserWarning) as caught:
+        named(Typos)
+    assert [str(warning.message) for warning in caught] == [
+        "`Typos.from_hosts` is no method of a backend, so `bb` does not call it; did you mean `from_host`?",
+        "`Typos.gater` is no method of a backend, so `bb` does not call it; did you mean `gather`?",
+    ]
+
+
 def test_what_is_no_backend_is_refused(named):
     class Stranger:
         pass

@@ -264,7 +264,7 @@ impl Module {
     /// let module = bb::Module::from_graph(&graph, &[], &[])?.with_outputs(&["minus"])?;
     /// assert_eq!(module.graph().outputs.len(), 1);
     /// let error = module.with_outputs(&["mimus"]).unwrap_err();
-    /// assert_eq!(error.to_string(), "the graph has no value `mimus`; did you mean `minus`?");
+    /// assert_eq!(error.to_string(), "the graph has no value `mimus`; its outputs are [\"minus\"]; did you mean `minus`?");
     /// # Ok(())
     /// # }
     /// ```

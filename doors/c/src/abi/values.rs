@@ -187,17 +187,19 @@ c_structs! {
         length: usize = "size_t length";
     }
 
-    /// A parameter of a native operation. The kinds are `BB_PARAMETER_NOTHING` and so on.
+    /// A parameter of a native operation. All parameters of the method in the documentation of `bb::ext` come, in its order: for `softmax`
+    /// one `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
     Parameter = "bb_parameter" {
-        /// The kind.
+        /// One of `BB_PARAMETER_NOTHING` and so on. `NOTHING` is an optional parameter that is not given.
         kind: i32 = "int32_t kind";
-        /// An integer.
+        /// The value of `INTEGER`: an integer, an axis, a truth value (0 or 1), or ONNX's number of an element type.
         integer: i64 = "int64_t integer";
-        /// A number.
+        /// The value of `NUMBER`.
         number: f64 = "double number";
-        /// A list, a text or a host tensor.
+        /// The items of `INTEGERS` (`int64_t`), `NUMBERS` (`double`), `EXTENTS` (`size_t`) and `TEXT` (`char`), or the `bb_data` of
+        /// `DATA`.
         items: *const c_void = "const void *items";
-        /// The number of items.
+        /// The number of items; 1 for `DATA`.
         count: usize = "size_t count";
     }
 
