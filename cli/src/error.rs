@@ -12,15 +12,15 @@ pub(crate) enum Error {
     Bb(#[from] bb::Error),
 
     #[error(transparent)]
-    Case(#[from] bb::conformance::onnx::Failure),
+    Case(#[from] bb_conformance::onnx::Failure),
 
     #[cfg(feature = "loaded")]
     #[error(transparent)]
-    Load(#[from] bb::LoadError),
+    Load(#[from] bb_c::LoadError),
 
     #[cfg(feature = "loaded")]
     #[error("a library in `BB_BACKEND_PATH` is not loaded")]
-    BackendPath(#[source] bb::LoadError),
+    BackendPath(#[source] bb_c::LoadError),
 
     #[cfg(not(feature = "loaded"))]
     #[error(

@@ -59,14 +59,13 @@ use args::{Arguments, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-// Links the backends, and what decodes pictures and matches patterns, although nothing names them.
+// Links the backends, the layers and the operators, although nothing names them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
 use bb_layers as _;
+use bb_operators as _;
 #[cfg(feature = "ort")]
 use bb_ort as _;
-use bb_patterns as _;
-use bb_pictures as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
 #[cfg(feature = "rten")]

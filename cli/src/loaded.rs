@@ -6,7 +6,7 @@ use crate::error::Result;
 #[cfg(feature = "loaded")]
 pub(crate) fn obey_path() -> Result<()> {
     if let Some(list) = std::env::var_os("BB_BACKEND_PATH") {
-        bb::load_path(&list).map_err(crate::error::Error::BackendPath)?;
+        bb_c::load_path(&list).map_err(crate::error::Error::BackendPath)?;
     }
     Ok(())
 }
@@ -23,5 +23,5 @@ pub(crate) fn obey_path() -> Result<()> {
 /// Loads libraries.
 #[cfg(feature = "loaded")]
 pub(crate) fn load(files: &[std::path::PathBuf]) -> Result<()> {
-    files.iter().try_for_each(|file| Ok(bb::BackendLibrary::load(file)?.register()?))
+    files.iter().try_for_each(|file| Ok(bb_c::BackendLibrary::load(file)?.register()?))
 }

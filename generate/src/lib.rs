@@ -32,6 +32,9 @@ mod template;
 mod text;
 mod tokens;
 
+// Models of ONNX use operators of `com.microsoft`.
+use bb_onnx_microsoft as _;
+
 pub use answer::{End, Piece};
 pub use engine::{Engine, EngineOptions, EngineStatistics, Event, Listener, Pooling, Received, Ticket};
 pub use error::{ARCHITECTURES, Error};

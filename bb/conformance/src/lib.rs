@@ -7,64 +7,40 @@
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 //!
-//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `primitives` adds the tests of
-//! primitives, and `suite` ONNX's own cases and the macro.
+//! The feature `suite` adds ONNX's own cases and the macro.
 
-#[cfg(feature = "primitives")]
 mod all;
-#[cfg(feature = "primitives")]
 mod bounded;
-#[cfg(feature = "primitives")]
 mod call;
-#[cfg(feature = "primitives")]
 pub mod cases;
-#[cfg(feature = "primitives")]
 mod check;
-#[cfg(feature = "primitives")]
 mod hint;
-#[cfg(feature = "primitives")]
 mod host;
 mod nodes;
 pub mod onnx;
-#[cfg(feature = "primitives")]
 mod random;
-#[cfg(feature = "primitives")]
 mod run_call;
 mod show;
-#[cfg(feature = "primitives")]
 mod shown_call;
-#[cfg(feature = "primitives")]
 mod slow;
-#[cfg(feature = "primitives")]
 mod subject;
-#[cfg(feature = "primitives")]
 pub mod topics;
-#[cfg(feature = "primitives")]
 mod valid_call;
-#[cfg(feature = "primitives")]
 mod watch;
 
-#[cfg(feature = "primitives")]
 pub use all::{Test, tests};
-#[cfg(feature = "primitives")]
 #[doc(hidden)]
 pub use bounded::{check_case, check_within};
-#[cfg(feature = "primitives")]
 pub use call::Call;
-#[cfg(feature = "primitives")]
 pub use check::{
     assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
 };
-#[cfg(feature = "primitives")]
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
-#[cfg(feature = "primitives")]
 pub use random::{Case, Operand, Random};
-#[cfg(feature = "primitives")]
 pub use subject::{Subject, assert_types, numbers, tensor};
 
 /// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
-#[cfg(feature = "primitives")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __for_each_topic {

@@ -18,7 +18,6 @@ pub(super) fn shown(x: &TensorData) -> String {
 }
 
 /// Formats one element.
-#[cfg(feature = "primitives")]
 pub(super) fn element(x: &TensorData, at: usize) -> String {
     texts(x, at, 1).pop().unwrap_or_else(|| "nothing".to_owned())
 }

@@ -80,6 +80,7 @@ const RESERVED: &[(&[&str], &str)] = &[
             "bb_onnx_microsoft",
             "bb_onnx_ml",
             "bb_onnx_training",
+            "bb_operators",
             "bb_patterns",
             "bb_pictures",
             "core",

@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{args, out, render};
-use bb::conformance::onnx::{BackendTolerance, Difference, Tolerance};
-use bb::conformance::{NodeComparison, compare_nodes};
 use bb::onnx::OnnxValue;
 use bb::{BackendHandle, TensorData};
+use bb_conformance::onnx::{BackendTolerance, Difference, Tolerance};
+use bb_conformance::{NodeComparison, compare_nodes};
 use bb_ir::text::shown;
 use std::process::ExitCode;
 

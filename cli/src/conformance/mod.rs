@@ -10,8 +10,8 @@ mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb::conformance::onnx;
 use bb::{BackendRuntime, RunOptions};
+use bb_conformance::onnx;
 use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};

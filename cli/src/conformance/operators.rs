@@ -5,7 +5,7 @@ use super::pool::{Outcome, Verdict};
 use super::provider::DECLINED;
 use crate::error::{Error, Result};
 use crate::render::{self, Table};
-use bb::conformance::onnx::Contents;
+use bb_conformance::onnx::Contents;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::Path;

@@ -4,7 +4,7 @@ use super::pool::{Outcome, Verdict};
 use crate::error::Result;
 use crate::out;
 use bb::BackendRuntime;
-use bb::conformance::onnx::{Failure, ReadyCase};
+use bb_conformance::onnx::{Failure, ReadyCase};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;

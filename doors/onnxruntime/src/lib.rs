@@ -37,6 +37,7 @@ pub use options::OrtSessionOptionsAppendExecutionProvider_CPU;
 
 use bb_cpu as _;
 use bb_layers as _;
+use bb_operators as _;
 use std::ffi::{c_char, c_void};
 
 /// The newest version of the table of functions.

@@ -27,6 +27,7 @@ mod types;
 
 use bb_cpu as _;
 use bb_layers as _;
+use bb_operators as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
 #[cfg(feature = "wgpu")]

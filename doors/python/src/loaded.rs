@@ -7,10 +7,10 @@ use std::error::Error;
 /// Loads the libraries that the variable names, so that sessions find their backends by name.
 pub(crate) fn obey_path() -> PyResult<()> {
     let Some(list) = std::env::var_os("BB_BACKEND_PATH") else { return Ok(()) };
-    let failed = |error: bb::LoadError| {
+    let failed = |error: bb_c::LoadError| {
         let causes = std::iter::successors(error.source(), |cause| (*cause).source());
         let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
         PyImportError::new_err(text)
     };
-    bb::load_path(&list).map(drop).map_err(failed)
+    bb_c::load_path(&list).map(drop).map_err(failed)
 }

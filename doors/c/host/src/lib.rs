@@ -11,6 +11,7 @@ use bb_c::abi::{Failure, Items, Status};
 use bb_c::failure::{Failed, guarded};
 use bb_cpu as _;
 use bb_layers as _;
+use bb_operators as _;
 use std::ffi::{CStr, c_char};
 
 /// Sets the advice of errors for programs in C.
@@ -56,7 +57,7 @@ unsafe fn given<'a, T>(list: Items<T>, what: &str) -> Result<&'a [T], Failed> {
     Ok(unsafe { list.slice() })
 }
 
-fn failed_to_load(error: bb::LoadError) -> Failed {
+fn failed_to_load(error: bb_c::LoadError) -> Failed {
     Failed::caused(error.kind(), &error)
 }
 
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failur
         speak();
         // SAFETY: what the caller promises.
         let path = unsafe { ended(path, "a path") }?;
-        bb::BackendLibrary::load(path).and_then(|library| library.register()).map_err(failed_to_load)
+        bb_c::BackendLibrary::load(path).and_then(|library| library.register()).map_err(failed_to_load)
     };
     // SAFETY: what the caller promises.
     unsafe { guarded(error, body) }

@@ -102,7 +102,7 @@ impl Known {
 fn obey_the_environment() -> Result<(), Failed> {
     static OBEYED: OnceLock<Result<(), Failed>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
-        Some(list) => bb::load_path(&list).map(drop).map_err(failed_to_load),
+        Some(list) => bb_c::load_path(&list).map(drop).map_err(failed_to_load),
         None => Ok(()),
     };
     OBEYED.get_or_init(obey).clone()

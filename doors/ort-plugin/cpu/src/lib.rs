@@ -1,7 +1,8 @@
 //! The CPU backend as a plugin of ONNX Runtime.
 
-// The features of `bb` link decoders and an engine of regular expressions.
+// The feature `mmap` of `bb` maps the files of models.
 use bb as _;
+use bb_operators as _;
 // Layers stand on the backend by the option `backend`.
 use bb_layers as _;
 

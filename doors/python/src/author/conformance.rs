@@ -4,9 +4,9 @@ use super::backends::{Graphs, Methods};
 use super::named::Maker;
 use crate::failure::{Phase, raise, told};
 use crate::interrupt;
-use bb::conformance::onnx::{self, Outcome};
-use bb::conformance::{Subject, tests};
 use bb::{Backend, BackendHandle};
+use bb_conformance::onnx::{self, Outcome};
+use bb_conformance::{Subject, tests};
 use bb_ir::text::sentence;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) fn conformance_tests(
 /// Runs all tests on a backend.
 fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
     let subject = Subject::new(backend);
-    let one = |test: &bb::conformance::Test| {
+    let one = |test: &bb_conformance::Test| {
         let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
         Ok((test.name, ran.err()))
     };

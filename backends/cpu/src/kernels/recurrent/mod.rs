@@ -133,6 +133,27 @@ fn mixed<T: Real>(update: T, new: T, old: T) -> T {
     (T::ONE - update) * new + update * old
 }
 
+/// Applies a function to a block.
+struct Apply<'a, T> {
+    function: Activation,
+    block: &'a mut [T; BLOCK],
+}
+
+impl<T: Real> VectorLoop for Apply<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        apply::<FMA, T>(self.function, self.block);
+    }
+}
+
+/// Applies any function. It is not inlined, because each place would contain all functions.
+#[inline(never)]
+fn apply_any<T: Real>(function: Activation, block: &mut [T; BLOCK]) {
+    dispatch(Apply { function, block });
+}
+
 impl<T: Real> VectorLoop for Loop<'_, T> {
     type Output = ();
 
@@ -151,17 +172,19 @@ impl<T: Real> VectorLoop for Loop<'_, T> {
 impl<T: Real> Loop<'_, T> {
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "all blocks have `BLOCK` elements")]
-    fn blocks<const FMA: bool, const CLIP: bool>(self, functions: Functions) {
+    fn blocks<const FMA: bool, const ANY: bool>(self, functions: Functions) {
         let Loop { cell, step: Step { x, product, hidden, clip, .. } } = self;
         let n = hidden.len();
         // Limits the sums of a gate or of the candidate, and applies the function.
         macro_rules! ended {
             ($function:ident, $block:expr) => {{
                 let mut block = $block;
-                if CLIP {
+                if ANY {
                     bound(&mut block, clip);
+                    apply_any(functions.$function, &mut block);
+                } else {
+                    apply::<FMA, T>(functions.$function, &mut block);
                 }
-                apply::<FMA, T>(functions.$function, &mut block);
                 block
             }};
         }
@@ -234,7 +257,11 @@ impl<T: Real> Loop<'_, T> {
                     output = ended!(gate, output);
                     // The bound does not apply to the cell state.
                     let mut h = c;
-                    apply::<FMA, T>(functions.state, &mut h);
+                    if ANY {
+                        apply_any(functions.state, &mut h);
+                    } else {
+                        apply::<FMA, T>(functions.state, &mut h);
+                    }
                     h.iter_mut().zip(&output).for_each(|(h, &output)| *h = *h * output);
                     put(cell, at, &c);
                     put(hidden, at, &h);

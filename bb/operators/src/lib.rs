@@ -1,0 +1,13 @@
+//! Links the operators of every domain: ONNX, `com.microsoft`, `ai.onnx.ml`, training, regular expressions and pictures.
+//!
+//! A program that runs any model writes `use bb_operators as _;`. The features of `bb` link the same crates one by one; programs that
+//! share a target folder should use this crate instead, because each other set of features compiles `bb` again.
+
+#![forbid(unsafe_code)]
+
+use bb_onnx as _;
+use bb_onnx_microsoft as _;
+use bb_onnx_ml as _;
+use bb_onnx_training as _;
+use bb_patterns as _;
+use bb_pictures as _;
