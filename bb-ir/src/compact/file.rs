@@ -10,7 +10,7 @@
 //! | 12–15 | CRC-32 of bytes 0–11 and from byte 16 on to the end of the body |
 //! | 16–23 | the length of the body |
 //! | 24–31 | the length of the file |
-//! | 32– | the body: the table of tensors, then what the caller wrote |
+//! | 32– | the body: the table of tensors, then the content that the caller wrote |
 //! | | the elements of each tensor, at multiples of [`ALIGNMENT`] |
 //!
 //! The elements are not read while a file is loaded, so that a mapped file stays unread. Each tensor has a checksum of its own,

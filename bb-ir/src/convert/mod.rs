@@ -12,7 +12,7 @@
 //!
 //! | conversion | result |
 //! |---|---|
-//! | float to integer | truncated; to at most 16 bits by way of `i32`, to `u32` by way of `i64`, of which the low bits are kept; a value that does not fit the intermediate type, and NaN, become that type's least value, as the conversion instructions of x86-64 (and NumPy on them) do |
+//! | float to integer | truncated. The conversion to at most 16 bits goes through `i32`, and the conversion to `u32` goes through `i64`; both keep the low bits. A value that does not fit the intermediate type, and NaN, become the least value of that type, as in the conversion instructions of x86-64 (and in NumPy on x86-64) |
 //! | integer to integer | the low bits |
 //! | anything to bool | false for zero of either sign, true for everything else, including NaN; a string is true unless it is empty |
 //! | float to `f8e8m0` | the sign is ignored |

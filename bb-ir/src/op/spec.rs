@@ -26,9 +26,9 @@ pub enum Family {
     Ml,
     /// Operations on quantised tensors.
     Quant,
-    /// Losses, and how tensors move along their gradients.
+    /// Losses and optimizers.
     Train,
-    /// Operations of an author of a backend, by the domain under which models name them.
+    /// Operations that the author of a backend adds, with their domain in models.
     Vendor(&'static str),
 }
 
@@ -38,8 +38,8 @@ impl Family {
         same(self.name(), other.name())
     }
 
-    /// Returns the name of the family's trait, or the domain of a vendor's operations. A domain contains a dot, so that it is
-    /// the name of no other family.
+    /// Returns the name of the family's trait, or the domain of a vendor's operations. A domain contains a dot, so it
+    /// differs from the names of all other families.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Primitive => "Backend",
@@ -58,7 +58,7 @@ impl Family {
     }
 }
 
-/// How many tensors an operand or a result stands for.
+/// The number of tensors of an operand or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arity {
     /// One.
@@ -73,15 +73,15 @@ pub enum Arity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// All operands broadcast to the extents of the only result, and each element of the result is a function of the elements in
-    /// its place, and of parameters that name no dimension. So the result has the same bits, whether dimensions are permuted
-    /// before the operation, those of all operands, or after it.
+    /// All operands broadcast to the extents of the only result. Each element of the result is a function of the elements at the same
+    /// position, and of parameters that name no dimension. So permuting the dimensions of all operands before the operation gives the
+    /// same bits as permuting the dimensions of the result.
     Elementwise,
     /// Moves or selects elements, and computes none.
     Moves,
-    /// Makes a tensor of parameters; operands only give an element type or extents.
+    /// Makes a tensor from parameters; operands only give an element type or extents.
     Creates,
-    /// Combines the elements along dimensions to one.
+    /// Combines the elements along dimensions into one.
     Reduces,
     /// Sums products over a dimension of both operands.
     Contracts,
@@ -92,7 +92,7 @@ pub enum Class {
 /// A parameter of an operation.
 #[derive(Debug)]
 pub struct ParamSpec {
-    /// The name, which is also that of ONNX's attribute.
+    /// The name, which is also the name of ONNX's attribute.
     pub name: &'static str,
     /// The kind of value.
     pub kind: ParamKind,
@@ -137,10 +137,10 @@ impl std::hash::Hash for OpSpec {
     }
 }
 
-/// Expands rows of an op table to an enum that knows the specification of each operation.
+/// Expands rows of an op table to an enum with the specification of each operation.
 ///
-/// `op_family!{ [$(#[$doc:meta])* Enum, family] rows }`, where `family` is an expression of type [`Family`]. In a family of `bb::ext`, a row may have options; they follow
-/// the row's other parameters.
+/// `op_family!{ [$(#[$doc:meta])* Enum, family] rows }`, where `family` is an expression of type [`Family`]. In a family of `bb::ext`,
+/// a row may have options; they follow the row's other parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! op_family {

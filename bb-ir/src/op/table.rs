@@ -11,7 +11,7 @@
 //!    -> $output:ident $({ $($fact:tt)* })?; )*
 //! ```
 //!
-//! The facts say what the operation is. Who needs one expands `for_each_table_of_facts!`, and matches all of them:
+//! The facts describe the operation. A macro that needs a fact expands `for_each_table_of_facts!`, and matches all facts:
 //!
 //! ```text
 //! $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
@@ -20,13 +20,13 @@
 //!
 //! - the class ([`Class`](super::Class));
 //! - `cost`: the formula of `bb_core::cost` by this name. Without it, an element-wise operation costs one for each
-//!   element, one that moves elements nothing; every other class needs it;
+//!   element, and an operation that moves elements costs nothing; every other class needs it;
 //! - `export`: ONNX's operator that a trace may keep, and the function of `bb_core::trace` that writes its attributes;
-//! - `batch`: the rule by which plans find where the rows of a batch are in the result, if the class does not say it;
+//! - `batch`: the rule that plans use to find the rows of a batch in the result, if the class does not determine it;
 //! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of a family without one is
-//!   differentiated as its body; the compiler asks for those of primitives in `bb/core/src/gradient/rules.rs`.
+//!   differentiated through its body. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the compiler requires it.
 //!
-//! Rows of extension families (`families/`) may have options besides (`bb/core/src/ext/family.rs`).
+//! Rows of extension families (`families/`) may also have options (`bb/core/src/ext/family.rs`).
 //!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
 //! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.
@@ -155,8 +155,8 @@ macro_rules! for_each_primitive {
 
         /// Changes the shape; the elements keep their row-major order.
         ///
-        /// Shapes: the result has the shape `shape`, in which 0 means 0; its number of elements must be that
-        /// of `x`. Types: all, including storage types.
+        /// Shapes: the result has the shape `shape`, where 0 means 0; the number of elements must not
+        /// change. Types: all, including storage types.
         ///
         /// Source: ONNX `Reshape`, opset 25.
         Reshape 25 = reshape(x: Tensor; shape: Extents) -> Tensor { Moves, cost: view, batch: Reshape };

@@ -3,7 +3,8 @@
 use super::param::Param;
 use crate::Error;
 
-/// Declares enums of words, and reads them from parameters. A row gives the words of the enum, and its words as messages list them.
+/// Declares enums of words, and reads them from parameters. A row gives the name of the enum, the list of its words
+/// for messages, and the words.
 macro_rules! words {
     ($( $(#[$doc:meta])* $name:ident, $listed:literal { $( $(#[$wdoc:meta])* $word:ident = $text:literal, )+ } )+) => {
         $(
@@ -15,12 +16,12 @@ macro_rules! words {
                 /// Every word.
                 pub const ALL: &'static [$name] = &[$( $name::$word, )+];
 
-                /// Returns the text that stands for it in models and in lists of parameters.
+                /// Returns the text of the word in models and in lists of parameters.
                 pub const fn name(self) -> &'static str {
                     match self { $( $name::$word => $text, )+ }
                 }
 
-                /// Returns what a text stands for, in a parameter of an operation.
+                /// Returns the word with this text. `op` is the operation that has the parameter.
                 ///
                 /// # Errors
                 ///
@@ -64,15 +65,15 @@ words! {
         None = "none",
     }
 
-    /// Where Adam adds ε. The root that it divides by belongs to an average of squares, which is too small in the first updates.
+    /// Where Adam adds ε. Adam divides by the root of an average of squares, which is too small in the first updates.
     AdamEpsilon, "`onnx` or `pytorch`" {
-        /// To the root of the average as it is: `√v + ε`. The rate makes up for the first updates.
+        /// To the root of the average without a correction: `√v + ε`. The rate is corrected for the first updates instead.
         Onnx = "onnx",
         /// To the root of the corrected average: `√(v / (1 - β₂ᵗ)) + ε`.
         PyTorch = "pytorch",
     }
 
-    /// How an update is combined with the element that it meets.
+    /// How an update is combined with the element at its position.
     ScatterReduction, "`none`, `add`, `mul`, `max` or `min`" {
         /// It replaces the element.
         None = "none",

@@ -404,8 +404,8 @@ struct bb_primitives {
     /*
      * Changes the shape; the elements keep their row-major order.
      *
-     * Shapes: the result has the shape `shape`, in which 0 means 0; its number of elements must be that
-     * of `x`. Types: all, including storage types.
+     * Shapes: the result has the shape `shape`, where 0 means 0; the number of elements must not
+     * change. Types: all, including storage types.
      *
      * Source: ONNX `Reshape`, opset 25.
      */

@@ -11,27 +11,26 @@ macro_rules! for_each_bits {
         /// Source: ONNX `BitwiseAnd`, opset 18.
         BitwiseAnd 18 = bitwise_and(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: BitwiseAnd = same };
 
-        /// Computes the bitwise OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source: ONNX
-        /// `BitwiseOr`, opset 18.
+        /// Computes the bitwise OR. Shapes and types: as for [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseOr`, opset 18.
         BitwiseOr 18 = bitwise_or(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: BitwiseOr = same };
 
-        /// Computes the bitwise exclusive OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source:
-        /// ONNX `BitwiseXor`, opset 18.
+        /// Computes the bitwise exclusive OR. Shapes and types: as for [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseXor`,
+        /// opset 18.
         BitwiseXor 18 = bitwise_xor(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: BitwiseXor = same };
 
         /// Inverts every bit. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
         BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor { Elementwise, export: BitwiseNot = same };
 
-        /// Moves the bits of `x` to the left, or else to the right, by as many places as `y` says. A shift by the width or more
-        /// leaves no bit; to the right, it leaves the sign in every bit of a signed number. A negative count is a great one.
+        /// Shifts the bits of `x` by `y` positions: to the left if `left`, otherwise to the right. A right shift of a signed number fills
+        /// the free bits with its sign. A count that is negative, or at least the width of the type, shifts out all bits: the result is
+        /// 0, or -1 for a right shift of a negative number.
         ///
-        /// Shapes and types are those of [`bitwise_and`](Self::bitwise_and).
+        /// Shapes and types: as for [`bitwise_and`](Self::bitwise_and).
         ///
         /// Source: ONNX `BitShift`, opset 11.
         BitShift 11 = bit_shift(x: Tensor, y: Tensor; left: Bool) -> Tensor { Elementwise, export: BitShift = bit_shift };
 
-        /// Reinterprets the bits of each element as the element type `to`, which has the same number of bits. Types: all
-        /// but strings.
+        /// Reinterprets the bits of each element as the element type `to`, which has the same number of bits. Types: all except strings.
         ///
         /// Source: ONNX `BitCast`, opset 26.
         BitCast 26 = bit_cast(x: Tensor; to: Type) -> Tensor { Elementwise, cost: view, export: BitCast = bit_cast };

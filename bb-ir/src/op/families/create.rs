@@ -18,9 +18,9 @@ macro_rules! for_each_create {
         /// Makes a tensor of ones.
         Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor { Creates, cost: created, export: ConstantOfShape = ones, batch: Filled };
 
-        /// Makes a tensor without meaningful elements, to be overwritten: of zeros, or of empty texts.
+        /// Makes a tensor whose elements the caller will overwrite: zeros, or empty strings.
         ///
-        /// A backend with uninitialised memory must not show it: what the elements are is fixed, so that runs agree.
+        /// A backend must not expose uninitialised memory. The elements are fixed so that all runs give the same results.
         Empty 1 = empty(; shape: Extents, dtype: Type) -> Tensor { Creates, cost: created };
 
         /// Makes a tensor of zeros with the shape of `x`, and its element type or `dtype`.
@@ -42,9 +42,9 @@ macro_rules! for_each_create {
 
         /// Makes a vector of `count` elements from `start` to `end`, both included, at equal distances.
         ///
-        /// One element is `start`. Element `i` is `start + i * (end - start) / (count - 1)`, computed in `f64`, and the last is
-        /// `end`, as in NumPy. PyTorch computes the second half from `end`, which differs in the last digits. Integers are cut off towards
-        /// zero, as by a cast.
+        /// A single element is `start`. Element `i` is `start + i * (end - start) / (count - 1)`, computed in `f64`, and the last element
+        /// is `end`, as in NumPy. PyTorch computes the second half from `end`, which differs in the last digits. For an integer type,
+        /// elements are rounded towards zero, as by a cast.
         ///
         /// Source: NumPy `linspace`.
         Linspace 1 = linspace(; start: Float, end: Float, count: Int, dtype: Type) -> Tensor { Creates, cost: steps };
@@ -71,19 +71,20 @@ macro_rules! for_each_create {
         /// Source: NumPy `stack`; ONNX `ConcatFromSequence`, opset 11, with `new_axis`.
         Stack 1 = stack(xs: Tensors; axis: Int) -> Tensor { Moves };
 
-        /// Takes a tensor apart along a dimension, which the results do not have: what [`stack`](Self::stack) joined.
+        /// Splits a tensor along a dimension, and removes this dimension from the results. This is the inverse of [`stack`](Self::stack).
         ///
         /// Shapes: the extent along `axis` is the number of results, and may be 0. Types: all, storage types included.
         ///
         /// Source: ONNX `SplitToSequence`, opset 24, without `keepdims`; PyTorch `unbind`.
         Unstack 1 = unstack(x: Tensor; axis: Int) -> Tensors { Moves };
 
-        /// Pads tensors with `value` at the ends of their dimensions to the greatest extents among them, and stacks them. The results
-        /// are the batch, and how long each tensor was along `axis`, as `i64`.
+        /// Pads tensors with `value` at the ends of their dimensions, up to the greatest extent of each dimension, and stacks them. The
+        /// results are the batch, and the extent of each tensor along `axis` before padding, as `i64`.
         ///
-        /// Shapes: `n` tensors of rank `r`, to `[n, …]` of rank `r + 1`, and `[n]`. `axis` is from `-r` to `r - 1`. Types: all but strings.
+        /// Shapes: `n` tensors of rank `r`, to `[n, …]` of rank `r + 1`, and `[n]`. `axis` is from `-r` to `r - 1`. Types: all except
+        /// strings.
         ///
-        /// Errors: there is no tensor; ranks or types differ, or are 0.
+        /// Errors: there is no tensor; the ranks or types differ; the rank is 0.
         ///
         /// Source: PyTorch `pad_sequence` with `batch_first`, for tensors that differ along the first dimension.
         PadBatch 1 = pad_batch(xs: Tensors; axis: Int, value: Float) -> Tensors { Moves };
@@ -94,11 +95,11 @@ macro_rules! for_each_create {
         ///
         /// Source: ONNX `RandomUniform`, opset 22.
         RandomUniform 22 = random_uniform(; shape: Extents) with options: RandomUniformOptions {
-            /// The least number that may be drawn.
+            /// The lower bound, which is included.
             low: Float = 0.0,
-            /// The number below which all draws lie.
+            /// The upper bound, which is excluded.
             high: Float = 1.0,
-            /// The seed. Without one, every run draws other numbers.
+            /// The seed. Without a seed, every run draws different numbers.
             seed: OptInt = None,
             /// The element type of the result.
             dtype: Type = DataType::F32,
@@ -114,7 +115,7 @@ macro_rules! for_each_create {
             mean: Float = 0.0,
             /// The standard deviation of the distribution.
             scale: Float = 1.0,
-            /// The seed. Without one, every run draws other numbers.
+            /// The seed. Without a seed, every run draws different numbers.
             seed: OptInt = None,
             /// The element type of the result.
             dtype: Type = DataType::F32,

@@ -69,36 +69,38 @@ macro_rules! for_each_image {
         /// Source: ONNX `MaxUnpool`, opset 22.
         MaxUnpool 22 = max_unpool(x: Tensor, indices: Tensor; shape: Extents) -> Tensor { Other, cost: uncounted };
 
-        /// Computes Fourier transforms of `length` numbers along the last dimension but one. The last extent tells whether
-        /// the numbers are real (1) or complex (2).
+        /// Computes Fourier transforms of `length` numbers along the last dimension but one. The extent of the last dimension is 1 for
+        /// real numbers, and 2 for complex numbers.
         ///
-        /// The inverse divides by the length. `onesided` leaves out the frequencies that mirror the others: in the result,
-        /// or in the operand of an inverse, whose result is then real.
+        /// The inverse divides by the length. `onesided` omits the frequencies that mirror the others. A forward transform omits them
+        /// from its result. An inverse transform expects an operand without them, and its result is real.
         ///
         /// Source: ONNX `DFT`, opset 20.
         Dft 20 = dft(x: Tensor; length: Int, inverse: Bool = false, onesided: Bool = false) -> Tensor { Other, cost: uncounted, export: DFT = dft };
 
-        /// Averages the surroundings of each element, weighted by a Gaussian function of their distance.
+        /// Averages the neighbourhood of each element, weighted by a Gaussian function of the distance.
         ///
-        /// Shapes: the last two dimensions of `x` are those of the image. Types: floats, and `u8`, which is computed in `f32` and
-        /// rounded to the nearest integer, halves to even. 16-bit floats are computed in `f32`.
+        /// Shapes: the last two dimensions of `x` are the height and the width of the image. Types: floats and `u8`. `u8` is computed in
+        /// `f32` and rounded to the nearest integer, halves to even. 16-bit floats are computed in `f32`.
         ///
-        /// `sigma` is the standard deviation, in elements. The weights reach `ceil(3 * sigma)` elements far along each dimension and
-        /// add up to 1. `border` says what lies outside of the image, as the modes of [`Nn::pad`](crate::ext::Nn::pad) of these names.
+        /// `sigma` is the standard deviation, in elements. The weights extend `ceil(3 * sigma)` elements in each direction along each
+        /// dimension, and add up to 1. `border` selects the values outside the image, as the modes of the same names of
+        /// [`Nn::pad`](crate::ext::Nn::pad) do.
         ///
         /// Errors: `sigma` is negative, not finite or above 10000.
         ///
-        /// Source: `scipy.ndimage.gaussian_filter`, whose radius is `int(4 * sigma + 0.5)` by default, and whose `mirror` is `reflect`
-        /// here, as in NumPy; torchvision's `gaussian_blur`, which takes the size from the caller.
+        /// Source: `scipy.ndimage.gaussian_filter`, whose default radius is `int(4 * sigma + 0.5)`, and whose mode `mirror` is called
+        /// `reflect` here, as in NumPy; torchvision's `gaussian_blur`, which takes the size from the caller.
         GaussianBlur 1 = gaussian_blur(x: Tensor; sigma: Float, border: Border) -> Tensor { Other, cost: gaussian_blur };
 
-        /// Computes the derivative of images along their width (`x`) or height (`y`), or the length of both (`magnitude`).
+        /// Computes the derivative of images along their width (`x`) or height (`y`), or the length of the vector of both derivatives
+        /// (`magnitude`).
         ///
-        /// The derivative is the correlation with `[-1, 0, 1]` along the dimension and with `[1, 2, 1]` along the other.
+        /// The derivative is the correlation with `[-1, 0, 1]` along its dimension and with `[1, 2, 1]` along the other dimension.
         ///
-        /// Shapes and types: those of [`gaussian_blur`](Self::gaussian_blur). Integers are limited to the range of the type.
+        /// Shapes and types: as for [`gaussian_blur`](Self::gaussian_blur). Integers are limited to the range of the type.
         ///
-        /// Source: OpenCV's `Sobel`. `skimage.filters.sobel` divides the derivatives by 4 and the length by the root of 2.
+        /// Source: OpenCV's `Sobel`. `skimage.filters.sobel` divides the derivatives by 4, and the length by the square root of 2.
         Sobel 1 = sobel(x: Tensor) with options: SobelOptions<'a> {
             /// The kind of result: `x`, `y` or `magnitude`.
             direction: Text = "magnitude",
@@ -108,7 +110,7 @@ macro_rules! for_each_image {
 
         /// Computes `x + amount * (x - blurred)`, where `blurred` is the [`gaussian_blur`](Self::gaussian_blur) of `x`.
         ///
-        /// Shapes, types and errors: those of `gaussian_blur`. Floats are not limited; integers are limited to the range of the type.
+        /// Shapes, types and errors: as for `gaussian_blur`. Floats are not limited; integers are limited to the range of the type.
         ///
         /// Source: `skimage.filters.unsharp_mask`, which limits floats too unless `preserve_range`. Pillow's `SHARPEN` is a filter of
         /// nine fixed weights instead.
@@ -121,36 +123,38 @@ macro_rules! for_each_image {
             border: Border = Border::Reflect,
         } -> Tensor { Other, cost: sharpen };
 
-        /// Computes the luminance of red, green and blue, which follow each other along `axis`.
+        /// Computes the luminance of red, green and blue, which are the three entries along `axis`.
         ///
-        /// Shapes: that of `x`, with 1 along `axis` in place of 3. Types: those of [`gaussian_blur`](Self::gaussian_blur).
+        /// Shapes: as `x`, but with 1 along `axis` instead of 3. Types: as for [`gaussian_blur`](Self::gaussian_blur).
         ///
         /// `standard` is `bt601`, with the weights 0.299, 0.587 and 0.114, or `bt709`, with 0.2126, 0.7152 and 0.0722.
         ///
-        /// Source: ITU-R BT.601, as Pillow, OpenCV and torchvision have it; ITU-R BT.709, as `skimage.color.rgb2gray` has it. Both to
-        /// four digits at most.
+        /// Source: ITU-R BT.601, as in Pillow, OpenCV and torchvision; ITU-R BT.709, as in `skimage.color.rgb2gray`. The weights have at
+        /// most four digits.
         Grayscale 1 = grayscale(x: Tensor; axis: Int, standard: Text) -> Tensor { Other, cost: grayscale };
 
-        /// Returns the greatest value where `x` exceeds `value`, and 0 elsewhere, also for NaN. The greatest value is 1 for floats and
-        /// 255 for `u8`.
+        /// Returns the greatest value of the range where `x` exceeds `value`, and 0 elsewhere, also for NaN. The greatest value is 1 for
+        /// floats and 255 for `u8`.
         ///
         /// Types: floats and `u8`.
         ///
         /// Source: OpenCV's `threshold` with `THRESH_BINARY`. Pillow and scikit-image leave the comparison to NumPy.
         Threshold 1 = threshold(x: Tensor; value: Float) -> Tensor { Elementwise };
 
-        /// Multiplies by `factor`, and limits to the range from 0 to 1, or to 255 for `u8`.
+        /// Multiplies by `factor`, and limits the result to the range from 0 to 1, or to 255 for `u8`.
         ///
         /// Types: floats and `u8`, which is rounded to the nearest integer, halves to even.
         ///
         /// Source: torchvision's `adjust_brightness`, which rounds towards zero. OpenCV and GIMP add instead.
         Brightness 1 = brightness(x: Tensor; factor: Float) -> Tensor { Elementwise, cost: brightness };
 
-        /// Multiplies the distance from the mean luminance of each image by `factor`, and limits as [`brightness`](Self::brightness) does.
+        /// Multiplies the difference between each element and the mean luminance of its image by `factor`, and limits the result as
+        /// [`brightness`](Self::brightness) does.
         ///
-        /// Shapes: `x: [.., c, h, w]` with 1 channel, or 3 for red, green and blue; or `[h, w]`. Types: those of `brightness`.
+        /// Shapes: `x: [.., c, h, w]` with 1 channel, or with 3 channels for red, green and blue; or `x: [h, w]`. Types: as for
+        /// `brightness`.
         ///
-        /// Source: torchvision's `adjust_contrast`. OpenCV and GIMP take the distance from a fixed grey instead.
+        /// Source: torchvision's `adjust_contrast`. OpenCV and GIMP use the difference from a fixed grey instead.
         Contrast 1 = contrast(x: Tensor; factor: Float) -> Tensor { Other, cost: contrast };
 
         /// Computes `1 - x`, or `255 - x` for `u8`.

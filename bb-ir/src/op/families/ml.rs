@@ -6,7 +6,7 @@ macro_rules! for_each_ml {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
         /// Walks every row of `x` down every tree of a forest, and aggregates the weights of the leaves that it reaches.
         ///
-        /// Nodes are numbered: first the `n` inner nodes, then the leaves. A tree is the number of its first node in `roots`.
+        /// Nodes are numbered: first the `n` inner nodes, then the leaves. `roots` has the number of each tree's first node.
         /// A row of `nodes` describes an inner node by four integers: the column of `x` that it tests, the test, and the
         /// nodes where the walk goes on if the test holds and if not. The test is `mode + 8 * missing + 16 * set`. The modes are
         /// 0 to 6: the element of `x` is `<=`, `<`, `>=`, `>`, `==` or `!=` the node's threshold, or it is an element of row
@@ -22,9 +22,9 @@ macro_rules! for_each_ml {
         TreeEnsemble 5 = tree_ensemble(
             x: Tensor, nodes: Tensor, thresholds: Tensor, roots: Tensor, weights: Tensor, members: Optional; depth: Int
         ) with options: TreeEnsembleOptions<'a> {
-            /// The modes that occur, ascending. If there is only one, all nodes have it, whatever their tests say.
+            /// The modes that occur, ascending. If there is only one, all nodes have it, and the modes in their tests are ignored.
             modes: Ints = &[0],
-            /// Whether a test says something of elements that are NaN. Otherwise these are compared like others.
+            /// Whether the flag `missing` of the tests is used. Otherwise NaN is compared like other elements.
             missing: Bool = false,
             /// How weights of leaves become one: `sum`, `average` (the sum divided by the number of trees), `min` or `max`.
             aggregate: Text = "sum",

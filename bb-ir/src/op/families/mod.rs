@@ -11,8 +11,8 @@ mod quant;
 mod scalar;
 mod train;
 
-/// Expands a callback macro once for the primitives and once for each family, with `[Trait, Operations]` and then, for each row, the name of
-/// the operation and its facts: `Relu { Elementwise, export: Relu = same }`.
+/// Expands a callback macro once for the primitives and once for each family, with `[Trait, Operations]` and then, for each row, the
+/// name of the operation and its facts: `Relu { Elementwise, export: Relu = same }`.
 #[macro_export]
 macro_rules! for_each_table_of_facts {
     ($callback:ident) => {
@@ -21,7 +21,7 @@ macro_rules! for_each_table_of_facts {
     };
 }
 
-/// Leaves of each row the name of the operation and its facts.
+/// Reduces each row to the name of the operation and its facts.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! facts_of_rows {
@@ -35,8 +35,8 @@ macro_rules! facts_of_rows {
     };
 }
 
-/// Expands a callback macro once for each family, with `[Trait, Operations]` before the rows, behind a word if one is given: the family's trait in `bb::ext` and the
-/// enum of its operations.
+/// Expands a callback macro once for each family, with `[Trait, Operations]` before the rows: the family's trait in `bb::ext` and the
+/// enum of its operations. If a word is given, it precedes the trait: `[word, Trait, Operations]`.
 #[macro_export]
 macro_rules! for_each_family {
     ($($callback:ident)::+ $(, $with:ident)?) => {

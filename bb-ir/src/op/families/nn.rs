@@ -40,21 +40,20 @@ macro_rules! for_each_nn {
         /// Source: ONNX `ThresholdedRelu`, opset 22.
         ThresholdedRelu 22 = thresholded_relu(x: Tensor; alpha: Float = 1.0) -> Tensor { Elementwise, export: ThresholdedRelu = same };
 
-        /// Limits `x` to the range from `min` to `max`, each of which may be left out. If `min` exceeds `max`, the result
-        /// is `max`.
+        /// Limits `x` to the range from `min` to `max`. Each bound is optional. If `min` exceeds `max`, the result is `max`.
         ///
         /// Source: ONNX `Clip`, opset 13.
         Clip 13 = clip(x: Tensor, min: Optional, max: Optional) -> Tensor { Elementwise, cost: clip, export: Clip = clip };
 
         /// Multiplies the elements along `axes`, or all if `axes` is empty. The product of no elements is 1; integers wrap.
         ///
-        /// Shapes: those of `reduce_sum`.
+        /// Shapes: as for `reduce_sum`.
         ///
         /// Source: ONNX `ReduceProd`, opset 18.
         ReduceProd 18 = reduce_prod(x: Tensor; axes: Ints, keepdims: Bool) -> Tensor { Reduces, cost: reduction, batch: Reduce };
 
-        /// Adds to each element all before it along `axis`, or all behind it if `reverse`. If `exclusive`, the element itself is left
-        /// out; the sum of no elements is 0. Integers wrap.
+        /// Adds to each element all elements before it along `axis`, or all elements after it if `reverse`. If `exclusive`, the element
+        /// itself is excluded. The sum of no elements is 0. Integers wrap.
         ///
         /// Source: ONNX `CumSum`, opset 14.
         CumSum 14 = cum_sum(x: Tensor; axis: Int, exclusive: Bool = false, reverse: Bool = false) -> Tensor { Other, cost: one, batch: Over(0) };
@@ -101,18 +100,19 @@ macro_rules! for_each_nn {
             pads: Ints = &[],
             /// The distance between the elements of a window along each spatial dimension; empty for 1 along each.
             dilations: Ints = &[],
-            /// The number of groups. The filters of a group read the channels of that group alone.
+            /// The number of groups. The filters of a group only read the channels of that group.
             group: Int = 1,
         } -> Tensor { Contracts, cost: conv, export: Conv = window, batch: Images };
 
-        /// Computes [`conv`](Self::conv), and a program of element-wise functions of the result and `xs`, as
+        /// Computes [`conv`](Self::conv), and then a program of element-wise functions of its result and `xs`, as
         /// [`Scalar::fused`](super::Scalar::fused) does. The result of the convolution is the program's first tensor.
         ///
-        /// Plans contain it in place of a convolution whose result such a program alone reads, where a backend has it natively.
+        /// A plan contains this operation instead of a convolution and a program if only the program reads the convolution's result, and
+        /// if the backend implements this operation natively.
         ///
-        /// Shapes: those of `conv`, and `xs` that broadcast with its result.
+        /// Shapes: as for `conv`; `xs` broadcast with its result.
         ///
-        /// Errors: those of `conv` and of `Scalar::fused`.
+        /// Errors: as for `conv` and `Scalar::fused`.
         FusedConv 1 = fused_conv(x: Tensor, w: Tensor, bias: Optional, xs: Tensors; program: Ints) with options: FusedConvOptions<'a> {
             /// As [`ConvOptions::strides`].
             strides: Ints = &[],
@@ -144,12 +144,12 @@ macro_rules! for_each_nn {
             group: Int = 1,
         } -> Tensor { Contracts, cost: conv_transpose, export: ConvTranspose = window, batch: Images };
 
-        /// Runs a recurrent layer over time, in one direction. Each state is `f(x + h w)`, where `x` is the step's projected
-        /// input and `h` the state before.
+        /// Runs a recurrent layer over time, in one direction. Each state is `f(x + h w)`, where `x` is the projected input of the step
+        /// and `h` is the previous state.
         ///
-        /// Shapes: `x: [s, n, h]`, `weights: [h, h]`, `hidden: [n, h]`, `lengths: [n]`, to the states of all steps, `[s, n, h]`,
-        /// and the last one, `[n, h]`. A step beyond the length of its sequence keeps the state and yields 0. The projected input
-        /// has every bias. Types: floats, all alike; the lengths are integers.
+        /// Shapes: `x: [s, n, h]`, `weights: [h, h]`, `hidden: [n, h]`, `lengths: [n]`, to the states of all steps, `[s, n, h]`, and the
+        /// last state, `[n, h]`. A step beyond the length of its sequence keeps the state and yields 0. The projected input includes all
+        /// biases. Types: floats, all of the same type; the lengths are integers.
         ///
         /// Source: ONNX `RNN`, opset 22.
         Rnn 22 = rnn(x: Tensor, weights: Tensor, hidden: Tensor, lengths: Optional) with options: RnnOptions<'a> {
@@ -165,8 +165,8 @@ macro_rules! for_each_nn {
 
         /// Runs gated recurrent units over time, in one direction. The gates are update, reset and candidate, in this order.
         ///
-        /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with three gates: `x: [s, n, 3 h]`, `weights: [h, 3 h]`.
-        /// `bias: [h]` is the recurrence bias of the candidate if `linear`; `x` has every other.
+        /// Shapes, types and lengths: as for [`rnn`](Self::rnn), with three gates: `x: [s, n, 3 h]`, `weights: [h, 3 h]`. If `linear`,
+        /// `bias: [h]` is the recurrence bias of the candidate; `x` includes all other biases.
         ///
         /// Source: ONNX `GRU`, opset 22.
         Gru 22 = gru(x: Tensor, weights: Tensor, hidden: Tensor, bias: Optional, lengths: Optional) with options: GruOptions<'a> {
@@ -174,7 +174,7 @@ macro_rules! for_each_nn {
             linear: Bool = false,
             /// As [`RnnOptions::backwards`].
             backwards: Bool = false,
-            /// As [`RnnOptions::functions`]: those of the gates and of the candidate; empty for the sigmoid and `tanh`.
+            /// As [`RnnOptions::functions`], for the gates and the candidate; empty for the sigmoid and `tanh`.
             functions: Ints = &[],
             /// As [`RnnOptions::parameters`].
             parameters: Floats = &[],
@@ -185,20 +185,19 @@ macro_rules! for_each_nn {
         /// Runs long short-term memory over time, in one direction. The gates are input, output, forget and candidate, in this
         /// order.
         ///
-        /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`,
-        /// `cell: [n, h]`. The last cell state is the third result. If there is a `scale`, the weights are integers with the zero
-        /// point `zero`, and the state is multiplied with them by [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul).
-        /// `peepholes: [3 h]` are weights of the cell state in the sums of the input, output and forget gates, in this order; the
-        /// output gate sees the new cell state.
+        /// Shapes, types and lengths: as for [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`, `cell: [n, h]`.
+        /// The last cell state is the third result. If there is a `scale`, the weights are integers with the zero point `zero`, and
+        /// [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul) multiplies the state by them. `peepholes: [3 h]` are weights of the cell
+        /// state in the sums of the input, output and forget gates, in this order; the output gate uses the new cell state.
         ///
         /// Source: ONNX `LSTM`, opset 22.
         Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, scale: Optional, zero: Optional, lengths: Optional, peepholes: Optional) with options: LstmOptions<'a> {
-            /// Whether the forget gate is what the input gate leaves.
+            /// Whether the forget gate is 1 minus the input gate.
             coupled: Bool = false,
             /// As [`RnnOptions::backwards`].
             backwards: Bool = false,
-            /// As [`RnnOptions::functions`]: those of the gates, of the candidate and of the new cell state; empty for the
-            /// sigmoid, `tanh` and `tanh`.
+            /// As [`RnnOptions::functions`], for the gates, the candidate and the new cell state; empty for the sigmoid, `tanh` and
+            /// `tanh`.
             functions: Ints = &[],
             /// As [`RnnOptions::parameters`].
             parameters: Floats = &[],
@@ -208,7 +207,7 @@ macro_rules! for_each_nn {
 
         /// Computes the maximum of each window. Padding is never the maximum.
         ///
-        /// Shapes: those of [`conv`](Self::conv) with windows of the extents `kernel`.
+        /// Shapes: as for [`conv`](Self::conv) with windows of the extents `kernel`.
         ///
         /// Source: ONNX `MaxPool`, opset 22.
         MaxPool 22 = max_pool(x: Tensor; kernel: Ints) with options: MaxPoolOptions<'a> {
@@ -224,7 +223,7 @@ macro_rules! for_each_nn {
 
         /// Computes the mean of each window.
         ///
-        /// Shapes: those of [`max_pool`](Self::max_pool).
+        /// Shapes: as for [`max_pool`](Self::max_pool).
         ///
         /// Source: ONNX `AveragePool`, opset 22.
         AveragePool 22 = average_pool(x: Tensor; kernel: Ints) with options: AveragePoolOptions<'a> {
@@ -242,13 +241,13 @@ macro_rules! for_each_nn {
 
         /// Adds padding: `pads` has first the starts of all dimensions, then their ends. Negative numbers remove elements.
         ///
-        /// `mode` says what the padding is. Constant padding is the scalar `value`, or 0 if it is left out. Types: all.
+        /// `mode` selects the values of the padding. Constant padding has the scalar `value`, or 0 if there is none. Types: all.
         ///
         /// Source: ONNX `Pad`, opset 25.
         Pad 25 = pad(x: Tensor, value: Optional; pads: Ints, mode: Border) -> Tensor { Moves, export: Pad = pad, batch: Pad };
 
-        /// Selects one element of `data` for each index. The element's position is that of the index, except along `axis`,
-        /// where the index gives it.
+        /// Selects one element of `data` for each index. The element has the same position as the index, except along `axis`, where the
+        /// index is the position.
         ///
         /// Source: ONNX `GatherElements`, opset 13.
         GatherElements 13 = gather_elements(data: Tensor, indices: Tensor; axis: Int = 0) -> Tensor { Moves, cost: selected, export: GatherElements = same, batch: GatherElements };

@@ -4,16 +4,16 @@
 #[macro_export]
 macro_rules! for_each_quant {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
-        /// Computes `round(x / scale) + zero` within the range of the type `to`, that of `zero` if it is given.
+        /// Computes `round(x / scale) + zero` within the range of the type `to`. If there is a `zero`, it has the type `to`.
         ///
-        /// Shapes: `scale` and `zero` broadcast to `x`. Halves are rounded to even. To a float type, `x / scale + zero` is
-        /// cast.
+        /// Shapes: `scale` and `zero` broadcast to `x`. Halves are rounded to even. If `to` is a float type, the result is
+        /// `x / scale + zero`, cast to `to`.
         ///
         /// Source: ONNX `QuantizeLinear`, opset 25.
         QuantizeLinear 25 = quantize_linear(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeLinearOptions {
-            /// The type in which the quotient is computed; `f32` if there is none.
+            /// The type of the quotient; `f32` if there is none.
             precision: OptType = None,
-            /// Whether a float that is too large becomes the greatest of the type.
+            /// Whether a float that is too large becomes the greatest value of the type.
             saturate: Bool = true,
         } -> Tensor { Elementwise, cost: quantize };
 
@@ -30,31 +30,32 @@ macro_rules! for_each_quant {
         /// Source: ONNX `DynamicQuantizeLinear`, opset 11.
         DynamicQuantizeLinear 11 = dynamic_quantize_linear(x: Tensor) -> Tensors { Other, cost: dynamic_quantize };
 
-        /// Multiplies matrices of integers, from which their zero points are subtracted. The result is `i32`, and wraps.
+        /// Multiplies matrices of integers after subtracting their zero points. The result is `i32`, and wraps.
         ///
-        /// Shapes: those of `matmul`. A zero point is a scalar or one element; a vector with one element for each row of `a`
-        /// or each column of `b`; or a tensor that broadcasts to the operand.
+        /// Shapes: as for `matmul`. A zero point is one of: a scalar or one element; a vector with one element for each row of `a` or
+        /// each column of `b`; a tensor that broadcasts to the operand.
         ///
         /// Source: ONNX `MatMulInteger`, opset 10.
         MatMulInteger 10 = matmul_integer(a: Tensor, b: Tensor, a_zero: Optional, b_zero: Optional) -> Tensor { Contracts, cost: matmul_integer, batch: MatMulInteger };
 
-        /// Quantises `x` by its range, multiplies it with a matrix of integers, scales the product, and adds the bias.
+        /// Quantises `x` by its range, multiplies it by a matrix of integers, scales the product, and adds the bias.
         ///
-        /// Shapes: those of [`matmul_integer`](Self::matmul_integer). `b_scale` and `bias` broadcast to the product.
+        /// Shapes: as for [`matmul_integer`](Self::matmul_integer). `b_scale` and `bias` broadcast to the product.
         ///
         /// Source: ONNX Runtime's `DynamicQuantizeMatMul`.
         DynamicMatMul 1 = dynamic_matmul(x: Tensor, b: Tensor, b_scale: Tensor, b_zero: Optional, bias: Optional) -> Tensor { Contracts, cost: dynamic_matmul };
 
-        /// Multiplies with a matrix of integers of few bits, whose columns are quantised by blocks.
+        /// Multiplies by a matrix of integers of few bits. The columns of the matrix are quantised in blocks.
         ///
-        /// A column of the matrix is a row of `b`. Its numbers follow each other in blocks, from the low bits of each byte to the
-        /// high ones, and the last block is filled up. A block stands for its integers, less its zero point, times its scale.
-        /// `order` says for each number of a column the block whose scale and zero point it has, in place of its own.
+        /// A column of the matrix is a row of `b`. Its integers are packed from the low bits of each byte to the high bits. They form
+        /// consecutive blocks, and the last block is padded. Each integer represents a number: its difference from the zero point of its
+        /// block, times the scale of its block. `order` assigns a block to each number of a column. The number then has the scale and the
+        /// zero point of this block instead of its own.
         ///
-        /// Shapes: `a: [.., inner]`, `b: [columns, blocks, block * bits / 8]` and `scales: [columns, blocks]` to
-        /// `[.., columns]`. `zeros` are floats like `scales`, or `u8`, as packed as `b`: `[columns, bytes]`, where the blocks of
-        /// each column start with a byte of their own. Without them the zero point is `2^(bits - 1)`. `order: [places]` has an
-        /// integer for each place at least. Types: `a` is a float, `b` is `u8`, and `scales` are floats.
+        /// Shapes: `a: [.., inner]`, `b: [columns, blocks, block * bits / 8]` and `scales: [columns, blocks]` to `[.., columns]`. `zeros`
+        /// are floats like `scales`, or `u8`, packed like `b`: `[columns, bytes]`, where each column starts with a new byte. Without
+        /// `zeros`, the zero point is `2^(bits - 1)`. `order: [places]` has at least one integer for each number of a column. Types: `a`
+        /// is a float, `b` is `u8`, and `scales` are floats.
         ///
         /// Errors: `b` does not have blocks of this size.
         ///
@@ -62,24 +63,23 @@ macro_rules! for_each_quant {
         MatMulNBits 1 = matmul_n_bits(
             a: Tensor, b: Tensor, scales: Tensor, zeros: Optional, order: Optional
         ) with options: MatMulNBitsOptions {
-            /// How many numbers each column has; 0 if the blocks have no others.
+            /// The number of integers in each column without the padding of the last block; 0 if there is no padding.
             inner: Int = 0,
-            /// The bits of a number: 2, 4 or 8.
+            /// The bits of an integer: 2, 4 or 8.
             bits: Int = 4,
-            /// How many numbers a block has.
+            /// The number of integers in a block.
             block: Int = 32,
             /// Whether `a` is rounded to 8 bits, so that sums of products within a block are sums of integers. Each block of a row of `a`
-            /// becomes integers as by `quantize_linear`, without a zero point and with the scale
-            /// `max(abs(x)) / 127`; with a scale below the least normal number, the block counts as zeros, and with one that is infinite or
-            /// NaN, all results of the row are NaN. Blocks are those of `b`. With `order`, and for an `a` of 64 bits, nothing is
-            /// rounded.
+            /// becomes integers as by `quantize_linear`, without a zero point and with the scale `max(abs(x)) / 127`. If the scale is
+            /// below the least normal number, the block counts as zeros. If it is infinite or NaN, all results of the row are NaN. The
+            /// blocks are as in `b`. With `order`, or if `a` has 64 bits, nothing is rounded.
             integers: Bool = false,
         } -> Tensor { Contracts, cost: quantized_product };
 
-        /// Correlates integers with filters, after their zero points are subtracted. The result is `i32`, and wraps.
+        /// Correlates integers with filters after subtracting their zero points. The result is `i32`, and wraps.
         ///
-        /// Shapes: those of [`Nn::conv`](crate::ext::Nn::conv). `x_zero` has one element, `w_zero` has one or one for each filter. Padding
-        /// is the zero point. `bias` is `i32`.
+        /// Shapes: as for [`Nn::conv`](crate::ext::Nn::conv). `x_zero` has one element. `w_zero` has one element, or one for each filter.
+        /// Padding has the value of the zero point. `bias` is `i32`.
         ///
         /// Source: ONNX `ConvInteger`, opset 10.
         ConvInteger 10 = conv_integer(x: Tensor, w: Tensor, bias: Optional, x_zero: Optional, w_zero: Optional) with options: ConvIntegerOptions<'a> {
@@ -115,39 +115,40 @@ macro_rules! for_each_quant {
         /// Source: ONNX `QLinearMatMul`, opset 21.
         Requantize 21 = requantize(x: Tensor, scale: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor { Elementwise, cost: requantize };
 
-        /// Adds the numbers that two tensors stand for, and quantises the sums.
+        /// Adds the numbers that two quantised tensors represent, and quantises the sums.
         ///
         /// Shapes: `a` and `b` broadcast to each other. Each scale and zero point has one element. Types: `i8`, `u8`, `i16` and `u16`.
         ///
         /// Source: ONNX Runtime's `QLinearAdd`.
         QLinearAdd 1 = qlinear_add(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor { Elementwise, cost: qlinear };
 
-        /// Multiplies the numbers that two tensors stand for, and quantises the products.
+        /// Multiplies the numbers that two quantised tensors represent, and quantises the products.
         ///
-        /// Shapes and types: those of [`qlinear_add`](Self::qlinear_add).
+        /// Shapes and types: as for [`qlinear_add`](Self::qlinear_add).
         ///
         /// Source: ONNX Runtime's `QLinearMul`.
         QLinearMul 1 = qlinear_mul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor { Elementwise, cost: qlinear };
 
-        /// Replaces each element by the entry of a table that it counts to, from the least element of its type on.
+        /// Replaces each element by an entry of a table: the first entry for the least value of the element type, the next entry for the
+        /// next value, and so on.
         ///
-        /// Shapes: `table: [256]`; the result has those of `x`. Types: `x` is `u8` or `i8`.
+        /// Shapes: `table: [256]`; the result has the shape of `x`. Types: `x` is `u8` or `i8`.
         Lookup 1 = lookup(x: Tensor, table: Tensor) -> Tensor { Moves };
 
-        /// Quantises floats by one scale for all, one for each entry along `axis`, or one for each block along `axis`:
-        /// `round(x / scale) + zero` within the range of the type `to`, as [`quantize_linear`](Self::quantize_linear).
+        /// Quantises floats with a single scale, a scale for each index along `axis`, or a scale for each block along `axis`. Computes
+        /// `round(x / scale) + zero` within the range of the type `to`, as [`quantize_linear`](Self::quantize_linear) does.
         ///
-        /// Shapes: `scale` is `[]` or `[1]`; or `[n]` for the extent `n` along `axis`; or it has the extents of `x`, but
-        /// `ceil(n / block)` along `axis`. `zero` has those of `scale`. Types: `to` is any integer of up to 16 bits, `i32`, or a float of
-        /// 4 to 16 bits, and the type of `zero`.
+        /// Shapes: `scale` is `[]` or `[1]`; or `[n]` for the extent `n` along `axis`; or it has the extents of `x`, except for
+        /// `ceil(n / block)` along `axis`. `zero` has the shape of `scale`. Types: `to` is an integer type of up to 16 bits, `i32`, or a
+        /// float type of 4 to 16 bits. `zero` has the type `to`.
         ///
-        /// Errors: `scale` has other extents; `block` is negative, or 0 where `scale` has the rank of `x`.
+        /// Errors: `scale` has another shape; `block` is negative, or it is 0 and `scale` has scales for blocks.
         ///
         /// Source: ONNX `QuantizeLinear`, opset 25. Halves are rounded to even, as ONNX and PyTorch's `quantize_per_channel` round them.
         Quantize 25 = quantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeOptions {
             /// The dimension along which scales differ. If it is negative, it counts from the end.
             axis: Int = 1,
-            /// How many elements along `axis` share a scale that has the rank of `x`.
+            /// The number of elements along `axis` that share a scale, if `scale` has the rank of `x`.
             block: Int = 0,
             /// As [`QuantizeLinearOptions::precision`].
             precision: OptType = None,
@@ -155,9 +156,9 @@ macro_rules! for_each_quant {
             saturate: Bool = true,
         } -> Tensor { Other, cost: quantize, batch: Scaled };
 
-        /// Computes what integers stand for: `(x - zero) * scale`, with scales as [`quantize`](Self::quantize) has them.
+        /// Computes the numbers that integers represent: `(x - zero) * scale`, with scales as for [`quantize`](Self::quantize).
         ///
-        /// Shapes and errors: those of `quantize`. Types: `x` has those that `quantize` makes, and `to` is a float.
+        /// Shapes and errors: as for `quantize`. Types: `x` has a type that `quantize` supports as `to`, and `to` is a float.
         ///
         /// Source: ONNX `DequantizeLinear`, opset 25.
         Dequantize 25 = dequantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: DequantizeOptions {
@@ -167,14 +168,15 @@ macro_rules! for_each_quant {
             block: Int = 0,
         } -> Tensor { Other, cost: dequantize, batch: Scaled };
 
-        /// Multiplies matrices of integers, or of floats of 8 bits and fewer, from which their zero points are subtracted; multiplies the
-        /// product by both scales, and adds `bias`.
+        /// Multiplies matrices of integers, or of floats of at most 8 bits, after subtracting their zero points. Multiplies the product
+        /// by both scales, and adds `bias`.
         ///
-        /// Shapes: those of [`matmul_integer`](Self::matmul_integer). `a_scale` is `[]`, `[1]`, or has one for each row of `a`, `[m]`;
-        /// `b_scale` likewise one for each column of `b`, `[n]`. `bias` broadcasts to the product. Types: the scales and `bias` are one
-        /// float type, which is that of the result. Integers are added up in `i32`, floats in `f32`.
+        /// Shapes: as for [`matmul_integer`](Self::matmul_integer). `a_scale` is `[]`, `[1]`, or `[m]` with a scale for each row of `a`.
+        /// `b_scale` is `[]`, `[1]`, or `[n]` with a scale for each column of `b`. `bias` broadcasts to the product. Types: the scales
+        /// and `bias` have one float type, and the result has the same type. Integers are added up in `i32`, floats in `f32`.
         ///
-        /// Source: ONNX Runtime's `MatMulIntegerToFloat`; with floats, PyTorch's `torch._scaled_mm`, whose scales multiply alike.
+        /// Source: ONNX Runtime's `MatMulIntegerToFloat`; with floats, PyTorch's `torch._scaled_mm`, which applies its scales in the same
+        /// way.
         ScaledMatMul 1 = scaled_matmul(
             a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero: Optional, b_zero: Optional, bias: Optional
         ) -> Tensor { Contracts, cost: scaled_matmul };

@@ -107,12 +107,12 @@ macro_rules! for_each_scalar {
         /// Computes the inverse hyperbolic tangent. Source: ONNX `Atanh`, opset 22.
         Atanh 22 = atanh(x: Tensor) -> Tensor { Elementwise, export: Atanh = same, derivative: atanh };
 
-        /// Computes a program of element-wise functions: what its last line computes.
+        /// Computes a program of element-wise functions. The result of its last line is the result of the operation.
         ///
-        /// `program` has, for each line, the number of a [`Function`] and its operands;
-        /// [`lines`] reads it. Shapes: NumPy broadcasting of what each line reads. Types: floats; those
-        /// of a line's operands are alike, and of a line's result unless the function converts. Each line rounds
-        /// to its type. Plans contain it in place of chains of functions, where a backend has it natively.
+        /// `program` has, for each line, the number of a [`Function`] and its operands; [`lines`] reads it. Shapes: NumPy broadcasting of
+        /// the operands of each line. Types: floats. The operands of a line have the same type. Its result has this type too, unless the
+        /// function converts. Each line rounds to its type. A plan contains this operation instead of a chain of functions if the backend
+        /// implements it natively.
         ///
         /// Errors: a function or an operand does not exist; the types of a line's operands differ.
         Fused 1 = fused(xs: Tensors; program: Ints) -> Tensor { Elementwise, cost: fused };

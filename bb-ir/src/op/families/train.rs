@@ -27,7 +27,7 @@ macro_rules! for_each_train {
         /// Computes [`cross_entropy`](Self::cross_entropy), and the probabilities that the softmax gives the classes. The results are the
         /// loss, and the probabilities in the shape and type of `x`.
         ///
-        /// Shapes, types, reductions and errors are those of `cross_entropy`.
+        /// Shapes, types, reductions and errors: as for `cross_entropy`.
         ///
         /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13, whose second output is the logarithm of the probabilities.
         CrossEntropyWithProbabilities 13 = cross_entropy_with_probabilities(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyWithProbabilitiesOptions {
@@ -39,7 +39,7 @@ macro_rules! for_each_train {
 
         /// Computes the loss of logarithms of probabilities: the negative logarithm at the label.
         ///
-        /// Shapes, types, reductions and errors are those of [`cross_entropy`](Self::cross_entropy).
+        /// Shapes, types, reductions and errors: as for [`cross_entropy`](Self::cross_entropy).
         ///
         /// Source: ONNX `NegativeLogLikelihoodLoss`, opset 22.
         NegativeLogLikelihood 22 = negative_log_likelihood(x: Tensor, labels: Tensor, weights: Optional) with options: NegativeLogLikelihoodOptions {
@@ -49,28 +49,28 @@ macro_rules! for_each_train {
             ignored: OptInt = None,
         } -> Tensor { Other, cost: moved };
 
-        /// Computes the cross entropy of scores and probabilities: the sum over the classes of the negative logarithm of
-        /// what a softmax gives, times the probability, times the weight of the class.
+        /// Computes the cross entropy of scores and probabilities. For each class, the negative logarithm of the softmax of the scores is
+        /// multiplied by the target probability and the weight of the class. The loss is the sum over the classes.
         ///
         /// Shapes: `x` and `targets` are `[n, c, …]`, `weights: [c]`. The result has rank 0, or the shape `[n, …]` for the reduction
         /// `none`. Types: floats. The reduction `mean` divides by the number of losses, whatever the weights are.
         ///
-        /// Source: PyTorch `cross_entropy` with probabilities as targets; ONNX has no such operator.
+        /// Source: PyTorch `cross_entropy` with probabilities as targets; ONNX has no operator for it.
         CrossEntropyOfProbabilities 1 = cross_entropy_of_probabilities(x: Tensor, targets: Tensor, weights: Optional) with options: CrossEntropyOfProbabilitiesOptions {
             /// How the losses become the result.
             reduction: Reduction = Reduction::Mean,
-            /// The share of each target that all classes get equally.
+            /// The share of each target that is distributed equally over all classes.
             smoothing: Float = 0.0,
         } -> Tensor { Other, cost: cross_entropy_of_probabilities };
 
-        /// Moves `x` along an average of its gradients, divided by the root of an average of their squares.
+        /// Moves `x` against an average of its gradients, divided by the root of an average of their squares.
         ///
-        /// Shapes: `x`, `gradient`, `mean` and `squares` have one shape; `rate` and `count` have one element. Types: floats;
-        /// `count` any number. `count` is the number of updates, this one included; at 0 the averages are used as they are, as in ONNX.
-        /// The results are the moved `x`, `mean` and `squares`.
+        /// Shapes: `x`, `gradient`, `mean` and `squares` have one shape; `rate` and `count` have one element. Types: floats; `count` is
+        /// any number. `count` is the number of updates, including this one; at 0 the averages are not corrected, as in ONNX. The results
+        /// are the moved `x`, `mean` and `squares`.
         ///
-        /// `epsilon_at` says where ε is added ([`AdamEpsilon`]). PyTorch's defaults are [`AdamEpsilon::PyTorch`] there, an `epsilon` of 1e-8, and
-        /// the defaults of the other options.
+        /// `epsilon_at` selects where ε is added ([`AdamEpsilon`]). PyTorch uses [`AdamEpsilon::PyTorch`], an `epsilon` of 1e-8, and the
+        /// defaults of the other options.
         ///
         /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.
         Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions {
@@ -84,14 +84,14 @@ macro_rules! for_each_train {
             epsilon_at: AdamEpsilon = AdamEpsilon::Onnx,
             /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
             penalty: Float = 0.0,
-            /// The share of the moved `x` that is taken away: ONNX's `norm_coefficient_post`.
+            /// The share of the moved `x` that is subtracted from it: ONNX's `norm_coefficient_post`.
             shrink: Float = 0.0,
         } -> Tensors { Other, cost: adam };
 
-        /// Moves `x` along its gradient, divided by the root of the sum of all squared gradients.
+        /// Moves `x` against its gradient, divided by the root of the sum of all squared gradients.
         ///
-        /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one. The results are the
-        /// moved `x` and `squares`. ONNX and PyTorch compute the same; PyTorch's default for `epsilon` is 1e-10.
+        /// Shapes and types: as for [`adam`](Self::adam). `count` is the number of updates before this one. The results are the moved `x`
+        /// and `squares`. ONNX and PyTorch compute the same; PyTorch's default for `epsilon` is 1e-10.
         ///
         /// Source: ONNX `Adagrad`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adagrad`.
         Adagrad 1 = adagrad(x: Tensor, gradient: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdagradOptions {
@@ -103,10 +103,10 @@ macro_rules! for_each_train {
             penalty: Float = 0.0,
         } -> Tensors { Other, cost: adagrad };
 
-        /// Moves `x` along the sum of its gradients, of which old ones count less and less.
+        /// Moves `x` against a decaying sum of its gradients.
         ///
-        /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one; at 0 the
-        /// whole gradient counts, whatever `share` is. The results are the moved `x` and `speed`.
+        /// Shapes and types: as for [`adam`](Self::adam). `count` is the number of updates before this one; at 0 the whole gradient
+        /// counts, whatever `share` is. The results are the moved `x` and `speed`.
         ///
         /// Source: ONNX `Momentum`, opset 1 of `ai.onnx.preview.training`; PyTorch `SGD` with `momentum`.
         Momentum 1 = momentum(x: Tensor, gradient: Tensor, speed: Tensor, rate: Tensor, count: Tensor) with options: MomentumOptions {
@@ -114,7 +114,7 @@ macro_rules! for_each_train {
             decay: Float = 0.9,
             /// The share of the gradient that adds to the speed: ONNX's `beta`; PyTorch calls `1 - share` `dampening`.
             share: Float = 1.0,
-            /// Whether `x` moves along the gradient and the decayed speed, after Nesterov.
+            /// Whether `x` moves against the sum of the gradient and the decayed speed (Nesterov momentum).
             nesterov: Bool = false,
             /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
             penalty: Float = 0.0,
@@ -124,7 +124,7 @@ macro_rules! for_each_train {
         ///
         /// Shapes: `x` and `gradient` have one shape; `rate` has one element. Types: floats.
         ///
-        /// Source: PyTorch `SGD` without momentum; ONNX has no such operator.
+        /// Source: PyTorch `SGD` without momentum; ONNX has no operator for it.
         Sgd 1 = sgd(x: Tensor, gradient: Tensor, rate: Tensor; penalty: Float = 0.0) -> Tensor { Other, cost: sgd };
     } };
 }
