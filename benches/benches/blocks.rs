@@ -1,8 +1,8 @@
-//! Compares products with integers of few bits in blocks: those of rows rounded to 8 bits with those of floats, and both with a plain
-//! read of the packed columns.
+//! Compares products with integers of few bits in blocks: rows rounded to 8 bits with rows of floats, and both with a plain read of the
+//! packed columns.
 //!
-//! The columns are several matrices that are multiplied in turns, because a model comes back to a matrix when others have taken its place
-//! in the caches.
+//! The columns are several matrices that are multiplied in turns, because a model returns to a matrix after others have displaced it from
+//! the caches.
 #![expect(unsafe_code, reason = "vectors are read through pointers")]
 
 use bb::ext::QuantOp;

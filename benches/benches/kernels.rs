@@ -1,10 +1,10 @@
 //! Compares the CPU backend's kernels with ndarray's, candle's and NumPy's, for a size that fits a cache and
 //! for one that does not.
 //!
-//! Each operation is called as users call it, and allocates its result. Everything is measured with one thread and then
-//! with all threads, each time in a new process, because `RAYON_NUM_THREADS` sets the number of threads of `bb` and
-//! candle. ndarray and NumPy always use one thread here. In all four libraries, a transposition alone is a view that
-//! copies nothing, so the measured operation also makes the elements contiguous.
+//! Each operation is called as users call it, and allocates its result. Everything is measured with one thread and then with all threads,
+//! each time in a new process, because `RAYON_NUM_THREADS` sets the number of threads of `bb` and candle. ndarray and NumPy always use one
+//! thread here. In all four libraries, a transposition is a view that copies nothing, so the measured operation also makes the elements
+//! contiguous.
 #![expect(clippy::expect_used, reason = "a benchmark stops where it cannot go on")]
 
 use bb::{Backend, TensorData};
@@ -47,7 +47,7 @@ fn measure() {
     table(&rows, numpy.as_ref());
 }
 
-/// Prints the times of the other libraries relative to that of `bb`.
+/// Prints the times of the other libraries relative to the time of `bb`.
 fn table(rows: &[(String, Vec<f64>)], numpy: Option<&NumPy>) {
     println!("\n{} thread(s): time over that of bb (1 or more: bb is as fast)", rayon::current_num_threads());
     println!("{:32} {:>9} {:>8} {:>8} {:>8}", "", "bb", "ndarray", "candle", "NumPy");

@@ -40,7 +40,7 @@ impl NumPy {
     ///
     /// # Panics
     ///
-    /// If the script has no such operation or has ended, because then there is nothing to compare with.
+    /// If the script does not have the operation or has ended, because then there is nothing to compare with.
     pub fn time(&self, operation: &str, side: usize, runs: usize) -> f64 {
         let (input, output) = &mut *self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = String::new();

@@ -1,15 +1,15 @@
 //! Wrappers that report to ThreadSanitizer the synchronisation that compiled parts of `std` promise.
 //!
-//! The `std` of a toolchain is compiled without instrumentation. What is generic or inlined becomes part of the program and is
-//! seen, such as taking a lock that is free. What is not, such as waiting for a lock that is taken, is invisible; so threads
-//! that wait in turn seem to race. Each function below stands for one of `std`: it calls that, and states which
-//! synchronisation it has promised. `tests/sanitize` puts in the names that the toolchain has, and links this with `--wrap`.
+//! The `std` of a toolchain is compiled without instrumentation. Code that is generic or inlined becomes part of the program and is seen,
+//! e.g. taking a lock that is free. Other code, e.g. waiting for a lock that is taken, is invisible; so threads that wait in turn seem to
+//! race. Each function below wraps a function of `std`: it calls that function, and reports the synchronisation that the function promises.
+//! `tests/sanitize` puts in the names that the toolchain has, and links this with `--wrap`.
 //!
 //! Nothing of `bb` is named here, and no report is suppressed by it; `thread.supp` has what remains of `std` and of the test
 //! harness.
 //!
-//! SAFETY of every block: each function has the arguments of the one that it stands for, passes them on unchanged, and calls
-//! it once; and the runtime takes any address. An address names what is synchronised, and nothing is read or written there.
+//! SAFETY of every block: each function has the arguments of the function that it wraps, passes them on unchanged, and calls it once; and
+//! the runtime takes any address. An address identifies the synchronised object, and nothing is read or written there.
 #![no_std]
 #![crate_type = "lib"]
 

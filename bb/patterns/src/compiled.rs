@@ -9,7 +9,7 @@ inventory::submit! {
     PatternEngine { name: env!("CARGO_PKG_NAME"), compile }
 }
 
-/// Compiles a pattern, or says what is wrong with it.
+/// Compiles a pattern. The error describes the pattern's fault.
 fn compile(text: &str) -> Result<Box<dyn Pattern>, String> {
     Ok(Box::new(Compiled::new(text)?))
 }
@@ -24,7 +24,7 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a pattern, or says what is wrong with it.
+    /// Compiles a pattern. The error describes the pattern's fault.
     pub(crate) fn new(text: &str) -> Result<Compiled, String> {
         let engines = match idle::take(text) {
             Some(engines) => engines,
@@ -64,8 +64,7 @@ impl Drop for Compiled {
     }
 }
 
-/// Compiled patterns that nobody uses. Operators compile their patterns in each run, which takes longer than a short
-/// text.
+/// Compiled patterns that are not in use. Operators compile their patterns in each run, which takes longer than the search in a short text.
 mod idle {
     use super::Engines;
     use std::sync::Mutex;
@@ -75,7 +74,7 @@ mod idle {
     /// The most bytes of a pattern that is kept.
     const BYTES: usize = 1 << 20;
 
-    /// The patterns, of which the last was used last.
+    /// The patterns. The most recently used one is the last.
     static PATTERNS_KEPT: Mutex<Vec<(String, Box<Engines>)>> = Mutex::new(Vec::new());
 
     pub(super) fn take(text: &str) -> Option<Box<Engines>> {

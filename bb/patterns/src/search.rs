@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Expected: as many questions as the text and the pattern are long.
+    /// Expected: at least two checks whether to go on, one for each search.
     #[test]
     fn long_texts_ask_whether_to_go_on() {
         thread_local! {

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The most bytes of the states that an automaton keeps.
 const STATES: usize = 256 << 10;
 
-/// The work up to which the library searches, which is faster. That takes a few milliseconds at most.
+/// The library's own search is used up to this work. It is faster, and takes a few milliseconds at most.
 const SHORT: usize = 1 << 20;
 
 /// An automaton and the states that it has built.

@@ -6,7 +6,7 @@ use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 /// How many pixels are converted before the next look whether decoding must end.
 pub(crate) const PIXELS_AT_ONCE: usize = 1 << 16;
 
-/// A picture of which some pixels are there.
+/// A picture that is being decoded.
 pub(crate) struct Canvas<'a> {
     picture: Picture,
     pixels: PixelFormat,
@@ -54,7 +54,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Appends pixels in the form that is asked for, unless decoding must end.
+    /// Appends pixels in the requested form, unless decoding must end.
     pub(crate) fn extend(&mut self, rgb: impl Iterator<Item = [u8; 3]>) -> Result<(), PictureError> {
         self.allowance.check().map_err(PictureError::Ended)?;
         let bytes = &mut self.picture.bytes;

@@ -3,8 +3,8 @@
 //! The decoder makes a table of all tiles at once, and for each tile lists of precincts, code blocks and layers. Samples bound
 //! none of them: a tile, a precinct or a code block may hold a single sample, or none.
 //!
-//! The headers are read as `hayro-jpeg2000` reads them. Where a marker's length does not agree with its content, two readers
-//! may go on at different places, so such a file is refused as no picture.
+//! The headers are read as `hayro-jpeg2000` reads them. Where a marker's length does not agree with its content, two readers may go on at
+//! different places, so the file is refused as no picture.
 //!
 //! Source: ISO/IEC 15444-1, annexes A (markers), B (tiles, resolutions, precincts, code blocks) and I (boxes).
 
@@ -18,9 +18,9 @@ const MOST_PASSES: u64 = 94;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) tiles: u64,
-    /// The planes of the codestream, or the channels that a palette or a mapping makes of them, if those are more.
+    /// The planes of the codestream, or the channels that a palette or a mapping creates from them, if there are more channels than planes.
     pub(super) planes: u64,
-    /// The bit planes of a sample's coefficients, each of which the decoder goes over up to three times.
+    /// The bit planes of a sample's coefficients. The decoder passes over each up to three times.
     pub(super) bit_planes: u64,
     /// The bytes of the table of tiles.
     pub(super) table_bytes: u64,
@@ -58,7 +58,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The codestream of a file, and how many channels the boxes around it make of its planes.
+/// Returns the codestream of a file, and the number of channels that the boxes around it create from its planes.
 fn unboxed(file: &[u8]) -> Option<(&[u8], u64)> {
     if file.starts_with(&[0xff, 0x4f, 0xff, 0x51]) {
         return Some((file, 0));
@@ -100,7 +100,7 @@ fn boxes(file: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     })
 }
 
-/// The coding styles of a picture taken together: of each property what makes most of a tile.
+/// The combined coding styles of a picture: for each property, the value that gives a tile the most parts.
 #[derive(Debug, Clone)]
 struct Styles {
     layers: u64,
@@ -108,7 +108,7 @@ struct Styles {
     levels: u32,
     /// The binary logarithms of a code block's width and height.
     block: [u32; 2],
-    /// Those of a precinct, by resolution.
+    /// The binary logarithms of a precinct's width and height, by resolution.
     precincts: Vec<[u32; 2]>,
     /// The most step sizes of a quantisation.
     steps: u64,

@@ -135,7 +135,7 @@ fn limits(bytes: u64) -> Limits {
     limits
 }
 
-/// The scans of a JPEG, of which each begins with a marker. No compressed data looks like one.
+/// Returns the number of scans of a JPEG. Each scan begins with a marker, which compressed data never contains.
 pub(super) fn scans(file: &[u8]) -> u64 {
     file.windows(2).filter(|pair| *pair == [0xff, 0xda]).count() as u64
 }

@@ -1,4 +1,4 @@
-//! Pictures in JPEG 2000, of which the crate `image` knows nothing.
+//! Pictures in JPEG 2000, which the crate `image` does not support.
 
 use crate::canvas::{Canvas, PIXELS_AT_ONCE, cmyk};
 use crate::codestream::{MOST_TILES, survey};
@@ -17,17 +17,17 @@ const MOST_BITS: u64 = 1 << 29;
 /// after each step, and as a byte.
 const BYTES_PER_SAMPLE: u64 = 24;
 
-/// The bytes of the decoder's own lists: of tiles, and of what the largest tile consists of.
+/// The bytes of the decoder's own lists: the list of tiles, and the lists of the parts of the largest tile.
 const MOST_LIST_BYTES: u64 = 1 << 28;
 
 /// The code blocks and packets of all tiles. The decoder makes them before it reads data, and cannot be stopped meanwhile; under
-/// AddressSanitizer, one takes up to 3 µs. The most samples in tiles of 256 by 256, code blocks of 32 by 32 and 12 layers count half
-/// as many.
+/// AddressSanitizer, one takes up to 3 µs. A picture of the most samples, in tiles of 256 by 256 with code blocks of 32 by 32 and 12
+/// layers, has half of this number.
 const MOST_ITEMS: u64 = 1 << 20;
 
-/// Decodes a picture; `None` for what is none.
+/// Decodes a picture. Returns `None` if the file is no picture.
 ///
-/// The decoder allocates without asking, so what it will make is bounded before.
+/// The decoder allocates without a limit, so its allocations are bounded before it starts.
 pub(super) fn decode(
     file: &[u8],
     pixels: PixelFormat,
@@ -62,7 +62,7 @@ pub(super) fn decode(
     let channels = usize::from(colours) + usize::from(picture.has_alpha());
     let mut context = DecoderContext::default();
     let Ok(decoded) = picture.decode(&mut context) else { return Ok(None) };
-    // The count of components is what the decoder found, which the boxes of the file need not agree with.
+    // The decoder counts the components itself. The boxes of the file may declare another number.
     if decoded.components().len() != channels {
         return Ok(None);
     }

@@ -16,7 +16,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// A reason for which a subject does not run, in the words of its engine.
+/// The reason why a subject does not run, in the words of its engine.
 type Failed = Box<dyn Error + Send + Sync>;
 
 /// An input's name and elements.
@@ -43,12 +43,12 @@ fn measure(engine: &str, subject: &str, folder: &Path, runs: usize, threads: usi
     let mut run = match engine {
         "tract" => tract::prepare(Path::new(subject), &inputs, threads)?,
         "rten" => rten::prepare(Path::new(subject), &inputs, threads)?,
-        // Their threads are those of rayon, whose number is in `RAYON_NUM_THREADS`.
+        // They compute on rayon's threads, whose number is in `RAYON_NUM_THREADS`.
         "candle" => candle::prepare(subject, &inputs)?,
         "burn" => burn::prepare(subject, &inputs)?,
         other => return Err(format!("there is no engine {other}").into()),
     };
-    // The first run may prepare what the others use.
+    // The first run may prepare data for the others.
     run()?;
     let ready = begun.elapsed().as_secs_f64();
     for _ in 0..3 {

@@ -19,7 +19,7 @@ pub(crate) struct Generate {
     /// The greatest number of tokens of an answer
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) tokens: usize,
-    /// The greatest number of tokens of a conversation [default: 8192, or as many as the model was trained for]
+    /// The greatest number of tokens of a conversation [default: 8192, at most the model's context length]
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<usize>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ pub(crate) struct Sampling {
     /// Draw one of the most probable tokens that reach this probability together
     #[arg(long, value_name = "P", default_value_t = 1.0)]
     pub(crate) top_p: f64,
-    /// Draw none whose probability is less than this share of that of the most probable one
+    /// Draw no token whose probability is less than this share of the greatest probability
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     pub(crate) min_p: f64,
     /// Draw one of the tokens of usual surprise that reach this probability together

@@ -37,13 +37,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb run model.onnx --random\n  bb run model.onnx --input x=x.npy --output results\n  bb run model.onnx --image images=cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225\n  bb run model.onnx --random --dim batch=8 --fetch hidden --json"
     )]
     Run(Run),
-    /// Print a model's inputs, outputs, parameters and operators, and what runs each operator; or draw the
-    /// model
+    /// Print a model's inputs, outputs, parameters and operators, and how each operator runs; or draw the model
     #[command(
         after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb bench model.onnx --profile --json > times.json && bb inspect model.onnx --graph model.svg --times times.json\n  bb inspect model.onnx --stage lir --dim batch=8"
     )]
     Inspect(Inspect),
-    /// Print which operators a backend runs, in which versions, on which element types
+    /// Print the operators that a backend runs, with their versions and element types
     #[command(after_help = "Examples:\n  bb coverage --backend cpu\n  bb coverage --backend cpu --json")]
     Coverage(Coverage),
     /// Find the first value that differs between two backends, also inside loops and branches; or compare a
@@ -86,7 +85,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256\n  bb serve --repository models --load words --token-file token --log requests.txt"
     )]
     Serve(Serve),
-    /// Print the fewest features of `bb` with which models run, as lines for a Cargo.toml, and which operators need them
+    /// Print the fewest features of `bb` that models need, as lines for a Cargo.toml, and the operators that need them
     #[command(
         after_help = "Examples:\n  bb minimal model.onnx\n  bb minimal a.onnx b.onnx --backend cpu --json"
     )]
@@ -121,7 +120,7 @@ pub(crate) struct Run {
     /// Print this many values of each tensor [default: none; with --json, all]
     #[arg(long, value_name = "N")]
     pub(crate) values: Option<usize>,
-    /// Write each output to its own file in this folder: .npy, or .pb if NumPy has no such type
+    /// Write each output to its own file in this folder: .npy, or .pb if NumPy lacks the type
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -132,7 +131,7 @@ pub(crate) struct Run {
     pub(crate) common: Common,
 }
 
-/// The form in which a model is printed.
+/// The form of a printed model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stage {
     /// As authored, with functions inlined
@@ -150,12 +149,10 @@ pub(crate) struct Inspect {
     /// Also print the graph in this form
     #[arg(long, value_enum)]
     pub(crate) stage: Option<Stage>,
-    /// Also print what the model is lowered to after this pass, and how many steps each pass changed; `trace` is before all
-    /// passes
+    /// Also print the lowered model after this pass, and how many steps each pass changed; `trace` is before all passes
     #[arg(long, value_name = "PASS", value_parser = clap::builder::PossibleValuesParser::new(bb::pass_names()))]
     pub(crate) after: Option<String>,
-    /// Draw the graph, coloured by what runs each node: .svg, .html (can be moved and zoomed) or .dot (for
-    /// Graphviz)
+    /// Draw the graph, coloured by how each node runs: .svg, .html (can be moved and zoomed) or .dot (for Graphviz)
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,
     /// Colour the drawn graph by the time that nodes take, as `bench --profile --json` printed it to this file
@@ -187,11 +184,10 @@ pub(crate) struct Export {
     /// The opset of a lowered model [default: 21, which ONNX Runtime supports since 1.18]
     #[arg(long, value_name = "N")]
     pub(crate) opset: Option<i64>,
-    /// The version of the file format [default: that of the opset's release; if not lowered, the model's own]
+    /// The version of the file format [default: the version of the opset's release; if not lowered, the model's own]
     #[arg(long, value_name = "N")]
     pub(crate) ir_version: Option<i64>,
-    /// Write initializers larger than this to a file beside the model, as in --external-above 1K [default:
-    /// only if the model exceeds 2G]
+    /// Write initializers larger than this to a file next to the model, as in --external-above 1K [default: only if the model exceeds 2G]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) external_above: Option<usize>,
     #[command(flatten)]
@@ -249,12 +245,12 @@ pub(crate) struct Compare {
     /// Print every node, not only the first that differs
     #[arg(long)]
     pub(crate) per_node: bool,
-    /// The relative tolerance [default: between backends, what fits the element type; else that of the case's data.json, or
+    /// The relative tolerance [default: between backends, a tolerance for the element type; else the tolerance in the case's data.json, or
     /// ONNX's, 1e-3]
     #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) rtol: Option<f64>,
-    /// The absolute tolerance [default: between backends, what fits the element type and the greatest value of the tensor; else
-    /// that of the case's data.json, or ONNX's, 1e-7]
+    /// The absolute tolerance [default: between backends, a tolerance for the element type and the greatest value of the tensor; else the
+    /// tolerance in the case's data.json, or ONNX's, 1e-7]
     #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) atol: Option<f64>,
     /// Print JSON
@@ -292,8 +288,8 @@ pub(crate) struct Conformance {
     /// passed, were declined, failed and were skipped; cases of several operators are left out
     #[arg(long, value_name = "FILE")]
     pub(crate) support: Option<PathBuf>,
-    /// Also measure the cases that passed beside another backend, in turns in this process; a table, and the file of --support, then say by
-    /// operator how long a run takes on both: the geometric means of the cases, in microseconds
+    /// Also measure the cases that passed on this and on another backend, in turns in this process; a table, and the file of --support,
+    /// then have the time of a run on both by operator: the geometric means of the cases, in microseconds
     #[arg(long, value_name = "BACKEND")]
     pub(crate) perf: Option<String>,
     /// How many cases to run at once [default: the number of processors]
@@ -333,8 +329,8 @@ pub(crate) struct Bench {
     /// Also print where the time goes, by operator and by node; with --json, also by instruction
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Also write a page with where the time goes: by operator, by node, beside what the backend can do at most (a roofline), and
-    /// in the graph
+    /// Also write a page that shows where the time goes: by operator, by node, relative to the backend's peak rates (a roofline), and in
+    /// the graph
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub(crate) html: Option<PathBuf>,
     /// How many nodes --profile prints, the slowest first

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The models: .onnx files, or what `bb compile` wrote, or folders with model.onnx, or with folders of versions such as
-    /// 1/model.onnx. With the feature `generate` also language models: .gguf files, or folders with model.onnx and tokenizer.json.
-    /// Without a name, a model is called like its file, or like its folder if the file is called model.onnx
+    /// The models: .onnx files, files that `bb compile` wrote, folders with model.onnx, or folders with versions, such as 1/model.onnx.
+    /// With the feature `generate` also language models: .gguf files, or folders with model.onnx and tokenizer.json. Without a name, a
+    /// model is called like its file, or like its folder if the file is called model.onnx
     #[arg(required_unless_present = "repository", value_name = "[NAME=]MODEL", value_parser = Served::parse)]
     pub(crate) models: Vec<Served>,
     /// The backend of all models, or of one [default: cpu, if it is linked]
@@ -29,7 +29,7 @@ pub(crate) struct Serve {
     /// Refuse requests without the token in this file, as in `authorization: Bearer TOKEN`; health is answered to all
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Encrypt all connections, with this certificate and those of its authorities (PEM); needs the feature `serve-tls`
+    /// Encrypt all connections, with this certificate and the certificates of its authorities (PEM); needs the feature `serve-tls`
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) certificate: Option<PathBuf>,
     /// The private key of the certificate (PEM)
@@ -69,7 +69,7 @@ pub(crate) struct Serve {
     /// How keys and values of language models are kept
     #[arg(long, value_enum, default_value_t)]
     pub(crate) cache: CacheElements,
-    /// The greatest number of tokens of a prompt and its answer [default: 8192, at most what the model was trained for]
+    /// The greatest number of tokens of a prompt and its answer [default: 8192, at most the model's context length]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) context: Option<usize>,
     /// A further host that requests may be for, and whose pages in browsers may send requests. Without --token-file, other pages are
@@ -98,10 +98,10 @@ pub(crate) struct Serve {
     /// How long the end waits for requests that were accepted
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) grace: f64,
-    /// Change a limit of models and of what they compute, as in --limit run_bytes=1GiB; an unknown name lists all limits
+    /// Change a limit of models and their computations, as in --limit run_bytes=1GiB; an unknown name lists all limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
-    /// Refuse requests with different extents to which the model gives one name; otherwise the log has a warning
+    /// Refuse requests whose extents differ where the model gives them one name; otherwise the log has a warning
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]

@@ -16,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) extents: Vec<usize>,
 }
 
-/// `LO..HI`, or `INPUT=LO..HI`: the range from which random numbers are drawn.
+/// `LO..HI`, or `INPUT=LO..HI`: the range of random numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Range {
     pub(crate) input: Option<String>,
@@ -170,7 +170,7 @@ pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
     text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or(ValueError::Threads { most })
 }
 
-/// The greatest number of requests, connections or rows that a service is told.
+/// The greatest number of requests, connections or rows that an option may set.
 #[cfg(feature = "serve")]
 const COUNTED: usize = 1 << 20;
 

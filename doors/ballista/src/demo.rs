@@ -33,7 +33,7 @@ pub(crate) struct Demo {
     /// The partitions of the table.
     #[arg(long, default_value_t = 16)]
     partitions: usize,
-    /// How often a query is asked; the fastest time counts.
+    /// The number of times that each query runs; the fastest time counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Ends one executor in the middle of a further query.

@@ -21,7 +21,7 @@ pub(crate) struct Scheduler {
     /// Where it listens; port 0 lets the system choose one.
     #[arg(long, default_value = "127.0.0.1:50050")]
     listen: SocketAddr,
-    /// The host under which executors reach it; by default the address on which it listens.
+    /// The host name or address that executors connect to; by default the address that it listens on.
     #[arg(long)]
     host: Option<String>,
     /// After how many seconds without a sign of life an executor is given up.
@@ -49,19 +49,19 @@ pub(crate) struct Executor {
     /// The scheduler.
     #[arg(long, default_value = "127.0.0.1:50050")]
     scheduler: String,
-    /// The address on which it listens.
+    /// The address that it listens on.
     #[arg(long, default_value = "127.0.0.1")]
     bind: String,
-    /// The host under which others reach it; by default the address from which it connects to the scheduler.
+    /// The host name or address that others connect to; by default its own address in its connection to the scheduler.
     #[arg(long)]
     host: Option<String>,
-    /// The port from which results are fetched; the system chooses one by default.
+    /// The port that serves results; the system chooses one by default.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The port on which tasks arrive; the system chooses one by default.
+    /// The port that receives tasks; the system chooses one by default.
     #[arg(long, default_value_t = 0)]
     grpc_port: u16,
-    /// How many partitions it works on at the same time; by default as many as the machine has cores.
+    /// How many partitions it works on at the same time; by default the number of the machine's cores.
     #[arg(long)]
     slots: Option<usize>,
     /// The bytes that sorts, joins and groups may take, before they use files or fail; by default most of the machine's.

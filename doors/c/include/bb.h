@@ -591,7 +591,7 @@ struct bb_description {
     /* The options. */
     bb_options options;
 
-    /* The native operations by the names of their methods, such as `softmax`, for `native`. */
+    /* The native operations by the names of their methods, e.g. `softmax`, for `native`. */
     bb_texts natives;
 };
 
@@ -615,7 +615,7 @@ struct bb_library {
     /* `BB_PRIMITIVES`: which primitives the library was compiled with. */
     uint64_t fingerprint;
 
-    /* The primitives. A backend that runs whole graphs may have `constant` alone. */
+    /* The primitives. A backend that runs whole graphs may have only `constant`. */
     const bb_primitives *primitives;
 
     /* Describes the backend. */
@@ -642,10 +642,10 @@ struct bb_library {
     /* Optional: calls `device` with each device. */
     int32_t (*devices)(bb_device device, void *context, bb_error *error);
 
-    /* Optional: tells whether an open backend wants whole graphs; 0 says no. Without it, one that lacks a primitive does. */
+    /* Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does. */
     uint8_t (*whole_graphs)(bb_backend *backend);
 
-    /* Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives. */
+    /* Optional, and then `run` and `release_program` too: compiles a whole graph of primitives, in the form of an ONNX file. */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
 
     /* Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. */

@@ -1,4 +1,4 @@
-//! A backend that has `f32`, `i32` and `bool` alone, as a plugin of ONNX Runtime.
+//! A backend that has only `f32`, `i32` and `bool`, as a plugin of ONNX Runtime.
 //!
 //!     cargo build -p bb-ort-plugin --example few
 

@@ -1,4 +1,5 @@
-//! Runs a model on the CPU backend itself, beside the plugin: for each line of standard input one run, whose milliseconds it prints.
+//! Runs a model on the CPU backend without the plugin, for comparison: one run for each line of standard input. Prints the milliseconds of
+//! each run.
 //!
 //!     cargo run --release -p bb-ort-plugin --example own -- FOLDER
 //!

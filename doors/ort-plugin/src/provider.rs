@@ -136,7 +136,7 @@ impl Provider {
         };
         let lends = self.settings.backend.is_none();
         // If ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result does not
-        // depend on which nodes are claimed.
+        // depend on the choice of claimed nodes.
         let widened = self.whole.load(Ordering::Relaxed);
         let options = CompileOptions::default().with_widen_halves(widened);
         let runs = self.runs.clone();

@@ -6,7 +6,8 @@
     [scores] = session.run({"x": x})
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
-`bb.onnxruntime.install()` for those of others. `bb.backend` is ONNX's backend interface. `class Mine(bb.Backend)` is a backend.
+`bb.onnxruntime.install()` redirects `import onnxruntime` here. `bb.backend` is ONNX's backend interface. `class Mine(bb.Backend)` is a
+backend.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def __getattr__(name: str) -> Any:
 
 
 def get_device() -> str:
-    """The kind of device on which sessions run unless they are told otherwise."""
+    """Returns the kind of device that sessions run on by default."""
     return "CPU"
 
 
@@ -107,12 +108,12 @@ def _session(model: Any, options: dict[str, Any]) -> Session:
 
 
 def inspect(model: Any, **options: Any) -> dict[str, Any]:
-    """What a model is; see `Session.inspect`. The options are those of `Session`."""
+    """Describes a model; see `Session.inspect`. The options are the options of `Session`."""
     return _session(model, options).inspect()
 
 
 def coverage(model: Any = None, *, backend: str | None = None, **options: Any) -> dict[str, Any]:
-    """What runs each node of a model on a backend; without a model, what runs each operator, by version and element type."""
+    """Returns how each node of a model runs on a backend; without a model, how each operator runs, by version and element type."""
     if model is None:
         from . import _bb
 
@@ -121,7 +122,7 @@ def coverage(model: Any = None, *, backend: str | None = None, **options: Any) -
 
 
 def profile(model: Any, feeds: Any, runs: int = 10, warmup: int = 1, **options: Any) -> dict[str, Any]:
-    """Runs a model and measures each part of it; see `Session.profile`. The options are those of `Session`."""
+    """Runs a model and measures each part of it; see `Session.profile`. The options are the options of `Session`."""
     return _session(model, options).profile(feeds, runs, warmup)
 
 
@@ -135,7 +136,7 @@ def compare(
     per_node: bool = False,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Runs a model here and elsewhere; see `Session.compare`. The options are those of `Session`."""
+    """Runs a model here and elsewhere; see `Session.compare`. The options are the options of `Session`."""
     return _session(model, options).compare(feeds, other, rtol=rtol, atol=atol, per_node=per_node)
 
 

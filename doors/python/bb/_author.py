@@ -19,11 +19,11 @@ atexit.register(_bb.end)
 class Backend:
     """A backend that is written in Python, for prototypes: `class Mine(bb.Backend)`, then `bb.register(Mine)`.
 
-    A class writes the methods of the primitives (`bb.primitives()` lists them), or one method `execute(graph, inputs)`. Operators of ONNX
-    are made of primitives, so that every model runs whose element types the backend has.
+    A class writes the methods of the primitives (`bb.primitives()` lists them), or one method `execute(graph, inputs)`. ONNX's operators
+    are computed with primitives, so that every model runs whose element types the backend has.
 
     Methods get tensors and parameters in the order of the signature, and return a tensor; `split` returns a list. A tensor is any
-    object. The element type and the shape of what a method returns are compared with what the primitive gives. A method must not
+    object. The element type and the shape of a method's result are compared with the primitive's. A method must not
     write to its operands, and threads may call it at the same time.
 
     Where a class writes `execute`, its other methods are not called: it gets a `bb.Graph` and the inputs by name, and returns the
@@ -62,7 +62,7 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
     """Gives a backend a name, under which sessions find it, also with layers on it and among others: `first_of(mine, cpu)`.
 
     Args:
-        backend: a class that inherits from `Backend`, of which an object is made when the backend is opened; or such an object.
+        backend: a class that inherits from `Backend`, or an object of one. Opening the backend creates an object of a class.
         name: the name; by default the attribute `name` of the class, or else the name of the class in lower case.
 
     Returns:
@@ -80,7 +80,7 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
 
 def _warn_of_typos(cls: type[Backend]) -> None:
-    """Warns of public methods whose names are almost those of methods that the class lacks."""
+    """Warns of public methods whose names are close to the names of methods that the class lacks."""
     names = [*primitives(), "execute", "from_host", "to_host", "describe"]
     lacking = [name for name in names if getattr(cls, name, None) is getattr(Backend, name, None)]
     for name in dir(cls):
@@ -92,7 +92,7 @@ def _warn_of_typos(cls: type[Backend]) -> None:
 
 
 def unregister(name: str) -> bool:
-    """Removes a backend that was registered, and tells whether there was one. Sessions that are open keep it."""
+    """Removes a registered backend, and returns whether there was one. Sessions that are open keep it."""
     return _bb.unregister(name)
 
 
@@ -131,7 +131,7 @@ def conformance(
 
     Args:
         backend: a class that inherits from `Backend`, an object of one, or the name of any backend.
-        cases: a folder with cases in ONNX's layout (folders with `model.onnx` and `test_data_set_0`), which run in place of the tests of primitives.
+        cases: a folder with cases in ONNX's layout (`model.onnx` and `test_data_set_0` in each). They replace the tests of primitives.
         exclude: the names of cases that do not run: their paths below the folder.
         progress: is called with the name of each case before it runs.
     """

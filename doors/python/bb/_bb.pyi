@@ -39,11 +39,11 @@ class CancelToken:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody stopped the runs."""
+        """Whether the runs were stopped."""
 
 @final
 class Graph:
-    """A graph of primitives, in an order in which they can run, as `Backend.execute` gets it."""
+    """A graph of primitives, as `Backend.execute` gets it. The nodes are sorted so that they can run in this order."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -117,9 +117,9 @@ class Session:
     ) -> list[Any]:
         """Runs the model.
 
-        `run(feeds)` gives all outputs in order, `run(names, feeds)` and `run(feeds, fetch=names)` those of these names, which may
-        also be values on the way. The inputs come in a dict by name, or in a list by position; each is an array, or anything that
-        gives one by DLPack or `__array__`; a list for a sequence, a dict for a map, `None` for what is left out. A tensor comes
+        `run(feeds)` returns all outputs in order. `run(names, feeds)` and `run(feeds, fetch=names)` return the named outputs; a
+        name may also be an inner value. The inputs come in a dict by name, or in a list by position; each is an array, or anything that
+        gives one by DLPack or `__array__`; a list for a sequence, a dict for a map, `None` for an input that is left out. A tensor comes
         back as an array, which may be written; a sequence as a list, a map as a dict, an absent value as `None`.
 
         The interpreter's lock is released meanwhile. `timeout` counts seconds, and raises `DeadlineExceeded`; `cancel`, and
@@ -145,10 +145,10 @@ def backends() -> list[str]:
     """Lists the backends that this library has, by name."""
 
 def pass_switches() -> list[tuple[str, str, bool]]:
-    """Lists the switches of passes: name, what it does while it is on, and whether it is on by default."""
+    """Lists the switches of passes: name, effect while it is on, and whether it is on by default."""
 
 def limits() -> list[tuple[str, str, str, str]]:
-    """Lists the limits on what comes from strangers: name, unit, what it bounds, and default."""
+    """Lists the limits on untrusted models and inputs: name, unit, description, and default."""
 
 def operators(backend: str) -> str: ...
 def register(author: Any, base: type[Any], name: str, version: str, path: str) -> None: ...

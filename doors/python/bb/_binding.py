@@ -73,7 +73,7 @@ class IOBinding(Advised):
         """Does nothing: a run has ended when it returns."""
 
     def get_outputs(self) -> list[OrtValue]:
-        """The results of the last run, in the order in which they were bound."""
+        """The results of the last run, in the order of their bindings."""
         return list(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Any]:

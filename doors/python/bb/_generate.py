@@ -24,7 +24,7 @@ class Statistics(TypedDict):
 
 
 class Generation(Iterator[str]):
-    """What follows a prompt: an iterator of texts. Nothing is computed but what is asked for."""
+    """An iterator over the text that a model generates for a prompt. Each piece is computed when it is requested."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
@@ -62,9 +62,9 @@ class Generator:
         path: a GGUF file, or a folder with a model in ONNX's format.
         backend: the name of the backend; with options in parentheses, as for `Session`; by default as there.
         backend_options: options of the backend by name.
-        threads: how many threads compute; by default as many as there are processors.
+        threads: the number of threads that compute; by default the number of processors.
         memory: the greatest number of bytes that the backend uses.
-        context: the greatest number of tokens of a sequence, at most what the model was trained for; by default 8192.
+        context: the greatest number of tokens of a sequence, at most the model's context length; by default 8192.
         floats: whether weights of few bits are multiplied as floats, which is slower and rounds less.
         cache: how keys and values are kept: `f32`, `f16` in half of the memory, or `i8` in little more than a quarter of it.
     """
@@ -120,7 +120,7 @@ class Generator:
         ignore_end: bool = False,
         chunk: int = 512,
     ) -> Generation:
-        """Runs a prompt, and returns the iterator of what follows.
+        """Runs a prompt, and returns an iterator over the generated text.
 
         The interpreter's lock is released while tokens are computed. Ctrl-C raises `KeyboardInterrupt`.
 
@@ -129,16 +129,16 @@ class Generator:
             raw: whether a text is continued as it is, rather than answered as a message.
             max_tokens: the greatest number of tokens that are generated.
             stop: texts that end the generation. They are not part of it.
-            temperature: what logits are divided by; 0 takes the most probable token.
+            temperature: the divisor of logits; 0 takes the most probable token.
             top_k: how many of the most probable tokens may be drawn; 0 for all.
             top_p: the probability that the most probable tokens reach together; 1 for all.
-            min_p: the least probability of a token, as a share of that of the most probable one.
+            min_p: the least probability of a token, as a share of the greatest probability.
             typical: the probability that the tokens reach together whose surprise is nearest to the mean.
-            repetition_penalty: what the logits of tokens are divided by that are there already.
-            presence_penalty: what a logit loses if the token was generated.
-            frequency_penalty: what a logit loses for each time that the token was generated.
+            repetition_penalty: the divisor of the logits of tokens that have occurred.
+            presence_penalty: the number to subtract from a logit if the token was generated.
+            frequency_penalty: the number to subtract from a logit for each time that the token was generated.
             penalty_last: how many of the last tokens the repetition penalty counts; 0 for all.
-            bias: what is added to the logits of tokens.
+            bias: the numbers to add to the logits of tokens.
             seed: equal seeds draw equal tokens.
             json_schema: the text is JSON as this schema has it, a dict or its text in JSON.
             json_object: whether the text is an object of JSON.

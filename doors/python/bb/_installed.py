@@ -1,6 +1,6 @@
-"""The parts of ONNX Runtime's package that are written in Python, from an ONNX Runtime that is installed beside this package.
+"""The parts of ONNX Runtime's package that are written in Python, from an ONNX Runtime that is also installed.
 
-They import what computes from `onnxruntime`, which is this package under that name, so that it runs what they run.
+They import sessions from `onnxruntime`, which is this package under that name, so that their models run on `bb`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Finder:
         """Finds a part.
 
         Raises:
-            ModuleNotFoundError: ONNX Runtime is not installed, or the package has something else in place of the part.
+            ModuleNotFoundError: ONNX Runtime is not installed, or the package replaces the part.
         """
         above, _, part = name.rpartition(".")
         if above != "onnxruntime":

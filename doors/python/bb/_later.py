@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @cache
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """The threads of this process: a forked one does not have those of its parent."""
+    """The threads of this process: a forked process does not have its parent's threads."""
     return ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1), thread_name_prefix="bb-run")
 
 

@@ -56,7 +56,7 @@ def default_backend() -> str:
 
 
 class GraphOptimizationLevel(enum.IntEnum):
-    """How much a model is rewritten. `bb` always applies what is exact."""
+    """How much a model is rewritten. `bb` always applies exact rewritings."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -107,7 +107,7 @@ def _keep(constants: dict[str, OrtValue], name: str, value: OrtValue) -> None:
 class SessionOptions(_Known):
     """The options of a session that ONNX Runtime has.
 
-    `intra_op_num_threads`, extents of dimensions, and tensors in place of constants do what they do there. Those that make ONNX
+    `intra_op_num_threads`, extents of dimensions, and tensors that replace constants work as they do there. Options that make ONNX
     Runtime write files are refused when a session is opened. The others are accepted, because they decide how ONNX Runtime works
     inside, and have no effect.
     """
@@ -165,11 +165,11 @@ class SessionOptions(_Known):
         raise NotImplementedError("bb gives extents by name: `add_free_dimension_override_by_name`, or `dims` of a session")
 
     def add_initializer(self, name: str, value: OrtValue) -> None:
-        """Gives a tensor in place of the constant of a name. A name that the model does not have changes nothing."""
+        """Replaces the constant of a name by a tensor. A name that the model does not have changes nothing."""
         _keep(self._constants, name, value)
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
-        """Gives tensors in place of constants, whose files are then not read. The model must have each of the names."""
+        """Replaces constants by tensors; the files of the constants are then not read. The model must have each of the names."""
         if len(names) != len(values):
             raise ValueError(f"expected a value for each of {len(names)} names, got {len(values)}")
         for name, value in zip(names, values):
@@ -264,7 +264,7 @@ class RunOptions(_Known):
 
 
 def check_provider_options(providers: Sequence[Any] | None, provider_options: Sequence[Any] | None) -> None:
-    """Compares the forms that options of providers have: a list beside the providers, or pairs among them, not both.
+    """Checks the forms of provider options: a list next to the providers, or pairs among them, not both.
 
     They tune devices of ONNX Runtime, so that they have no effect. Those of its CPU provider have none there, either.
     """
@@ -288,7 +288,7 @@ def check_provider_options(providers: Sequence[Any] | None, provider_options: Se
 
 
 def check_disabled_optimizers(names: Collection[str] | None) -> None:
-    """Checks the form of names of ONNX Runtime's rewritings, of which there are none."""
+    """Checks the form of names of ONNX Runtime's rewritings, which `bb` does not have."""
     if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
         raise TypeError(f"`disabled_optimizers` must be a list or set of `str`, got {names!r}")
 
@@ -302,7 +302,7 @@ def get_available_providers() -> list[str]:
 def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
     """Chooses the backend: the one that is named, or the first provider that there is, as ONNX Runtime does.
 
-    ONNX Runtime's name for its own provider stands for the backend where a program names none.
+    ONNX Runtime's name for its own provider selects the default backend.
     """
     if backend is not None:
         if providers:

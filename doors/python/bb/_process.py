@@ -1,4 +1,4 @@
-"""What ONNX Runtime sets for the whole process, and what it says of itself."""
+"""ONNX Runtime's settings for the whole process, and its facts about itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARIES = "the variable `BB_BACKEND_PATH` names libraries of backends, and `b
 _MEMORY = "the backend's memory is bounded by `Session(model, memory=…)`"
 _COVERAGE = "`session.coverage()` says what runs each node"
 
-#: What ONNX Runtime has and this package has not, and what to use.
+#: Names of ONNX Runtime that this package does not have, with advice on alternatives.
 ABSENT = {
     "AdapterFormat": _ADAPTER,
     "LoraAdapter": _ADAPTER,
@@ -56,9 +56,9 @@ ABSENT = {
 
 
 class Advised:
-    """A class of ONNX Runtime's interface that says what to use in place of what it does not have."""
+    """A class of ONNX Runtime's interface that suggests alternatives to its missing attributes."""
 
-    #: What the class of ONNX Runtime has and this one has not, and what to use.
+    #: Attributes of ONNX Runtime's class that this class does not have, with advice on alternatives.
     _absent: ClassVar[dict[str, str]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -106,7 +106,7 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, direc
 
 
 def print_debug_info() -> None:
-    """Prints what the package and the machine are."""
+    """Prints facts about the package and the machine."""
     from . import __version__, backends
 
     print(f"bb {__version__}, with the interface of ONNX Runtime {INTERFACE}")

@@ -64,20 +64,20 @@ class Session(_bb.Session, Advised):
         backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `chip(tile=64)`. By default
             the one of the variable `BB_BACKEND`, or `cpu`.
         backend_options: options of the backend by name, such as `{"tile": 64}` or `{"narrow_floats": True}`.
-        threads: how many threads compute; by default as many as there are processors.
+        threads: the number of threads that compute; by default the number of processors.
         dims: extents for symbolic dimensions, which inputs then must have.
-        folder: where the external data of serialized bytes lies.
+        folder: the folder with the external data of serialized bytes.
         memory: the greatest number of bytes that the backend uses.
-        limits: limits on what comes from strangers, by name; `bb.limits()` lists them.
+        limits: limits on untrusted models and inputs, by name; `bb.limits()` lists them.
         fuse: whether chains of element-wise functions become one operation; on by default.
         integers: whether products of quantised models are computed with integers; on by default.
         widen_halves: whether 16-bit floats are kept in 32 bits between operations; on by default.
         recognize: whether parts that a model spells out become one operation; the last digits differ.
         fold_scales: whether scales join the weights of products and convolutions, so that the last digits differ; on by default.
-        round_rows: whether products with weights of few bits are of integers, whatever the model asks for; off by default.
+        round_rows: whether products with weights of few bits always use integers, whatever the model requests; off by default.
         refuse_host: whether to refuse models with nodes that the host computes.
         disabled_optimizers: names of ONNX Runtime's rewritings; `bb` does not have them.
-        refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
+        refuse_lowered: whether to refuse models with nodes that are lowered because the backend has no operation for them.
         strict: whether to refuse inputs whose extents differ where the model gives them one name.
     """
 
@@ -159,7 +159,7 @@ class Session(_bb.Session, Advised):
         return list(self._input_args)
 
     def get_outputs(self) -> list[NodeArg]:
-        """The outputs, in the order in which a run gives them."""
+        """The outputs, in the order of a run's results."""
         return list(self._output_args)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
@@ -219,7 +219,7 @@ class Session(_bb.Session, Advised):
     ) -> None:
         """Runs the model in a thread of the package and then calls `callback(outputs, user_data, error)` there.
 
-        The error is empty if the run succeeded; otherwise there are no outputs. What the callback raises is printed as
+        The error is empty if the run succeeded; otherwise there are no outputs. Exceptions of the callback are printed as
         exceptions of threads are (`threading.excepthook`).
         """
         from ._later import start
@@ -250,7 +250,7 @@ class Session(_bb.Session, Advised):
         iobinding._run(run_options)
 
     def inspect(self) -> dict[str, Any]:
-        """What the model is: its inputs, outputs, operators, parameters, and what it says that is not so."""
+        """Describes the model: its inputs, outputs, operators, parameters, and its wrong declarations."""
         return {**json.loads(self._inspect()), "model": json.loads(self._facts())}
 
     def coverage(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class Session(_bb.Session, Advised):
         Args:
             feeds: the inputs, as `run` takes them.
             other: the name of a backend, another session, or the expected outputs.
-            rtol: how far numbers may be apart, relative to those of `other`.
+            rtol: how far numbers may be apart, relative to the numbers of `other`.
             atol: how far numbers may be apart besides.
             per_node: whether to compare what each node makes, rather than the outputs.
         """

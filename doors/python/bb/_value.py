@@ -39,7 +39,7 @@ _TYPES: dict[str, tuple[int, str]] = {
 
 
 def dtype_of(given: Any) -> np.dtype[Any]:
-    """NumPy's element type for what a caller gives: NumPy's own, its name, or ONNX's number."""
+    """Returns NumPy's element type for a caller's argument: NumPy's own type, its name, or ONNX's number."""
     if isinstance(given, int) and not isinstance(given, bool):
         for name, (number, _) in _TYPES.items():
             if number == given:

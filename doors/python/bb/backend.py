@@ -1,4 +1,4 @@
-"""ONNX's backend interface, `onnx.backend.base.Backend`, with which ONNX's own tests run `bb`.
+"""ONNX's backend interface, `onnx.backend.base.Backend`. ONNX's own tests run `bb` through it.
 
     import onnx.backend.test
     import bb.backend
@@ -67,7 +67,7 @@ class BbBackend(Backend):  # type: ignore[misc, unused-ignore]
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> BbRep:
-        """Opens a model: ONNX's message, bytes, a file, or a session. The keywords are those of `bb.Session`."""
+        """Opens a model: ONNX's message, bytes, a file, or a session. The keywords are the keywords of `bb.Session`."""
         if isinstance(model, BbRep):
             return model
         if isinstance(model, Session):

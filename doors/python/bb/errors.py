@@ -1,4 +1,4 @@
-"""Why something could not be done: one class for what a program can react to, with the details as fields."""
+"""Errors: one class for each reaction of a program, with the details as fields."""
 
 from typing import Any, Literal
 
@@ -21,16 +21,16 @@ __all__ = [
 ]
 
 
-#: What a caller can do about an error; `Error.kind` has the meanings.
+#: The kind of an error, by the caller's reaction; `Error.kind` explains the kinds.
 ErrorKind = Literal[
     "invalid-model", "wrong-input", "configuration", "unsupported", "limit", "cancelled", "device", "internal"
 ]
 
 
 class Error(Exception):
-    """What every error of `bb` is. A field that does not apply is `None`, or empty if it is a tuple or a list."""
+    """The base class of all errors of `bb`. A field that does not apply is `None`, or empty if it is a tuple or a list."""
 
-    #: What a caller can do about it. `invalid-model`: the model is damaged or contradicts itself, and runs nowhere. `wrong-input`: other
+    #: The kind, by reaction. `invalid-model`: the model is damaged or contradicts itself, and runs nowhere. `wrong-input`: other
     #: inputs or names will do. `configuration`: a file, a backend or an option is not there, or options contradict each other.
     #: `unsupported`: another backend or version may run this. `limit`: a limit or the memory does not suffice. `cancelled`: the run was
     #: ended, or its deadline passed. `device`: a backend, its device or the system failed. `internal`: a mistake in `bb`.
@@ -41,7 +41,7 @@ class Error(Exception):
     operator: str | None = None
     #: The operator's domain; empty for `ai.onnx`.
     domain: str | None = None
-    #: The extents of the node's operands, or of the input that was refused; `None` in place of what is not known.
+    #: The extents of the node's operands, or of the input that was refused; `None` for unknown shapes and extents.
     shapes: list[tuple[int | None, ...] | None] | None = None
     #: The element types that belong to `shapes`.
     dtypes: list[str | None] | None = None
@@ -49,9 +49,9 @@ class Error(Exception):
     nodes: list[tuple[str, str]] | None = None
     #: The name of the input that was refused.
     input: str | None = None
-    #: What was expected.
+    #: The expected value or form.
     expected: str | None = None
-    #: What came.
+    #: The value or form that was given.
     got: str | None = None
     #: The file, if one cannot be read or its content is not valid.
     filename: str | None = None
@@ -82,11 +82,11 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class InputError(Error, ValueError):
-    """An input is missing, unknown, or not what the model declares."""
+    """An input is missing, unknown, or unlike its declaration in the model."""
 
 
 class OutputError(Error, ValueError):
-    """A value was asked for that the model does not have."""
+    """A requested value does not exist in the model."""
 
 
 class RunError(Error, RuntimeError):
@@ -102,7 +102,7 @@ class DeadlineExceeded(Error, TimeoutError):
 
 
 class Cancelled(Error, RuntimeError):
-    """Somebody stopped a run."""
+    """A run was cancelled."""
 
 
 class BackendError(Error, RuntimeError):

@@ -6,7 +6,7 @@
     python -m bb.onnxruntime program.py arguments…
     python -m bb.onnxruntime -m module arguments…
 
-The variable `BB_BACKEND` names the backend on which the program's sessions run, and `BB_BACKEND_PATH` libraries of backends.
+The variable `BB_BACKEND` names the backend of the program's sessions, and `BB_BACKEND_PATH` libraries of backends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A backend that runs graphs: one method, to which a compiler would give the graph. This one calls NumPy's kernels node by node.
+"""A backend that runs graphs: one method, where a compiler would take the graph. This one calls NumPy's kernels node by node.
 
     python graph_backend.py                  tests it
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 import bb
 
-#: An array, or the number that NumPy makes of an array of rank 0. Both have an element type and a shape.
+#: An array, or the number that NumPy returns for an array of rank 0. Both have an element type and a shape.
 Tensor = Any
 
 # Infinity and NaN are results like others.

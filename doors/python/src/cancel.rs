@@ -32,7 +32,7 @@ impl CancelToken {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bb::CancelToken::new();
     }
 
-    /// Whether somebody stopped the runs.
+    /// Whether the runs were stopped.
     #[getter]
     fn cancelled(&self) -> bool {
         self.current().is_cancelled()

@@ -86,7 +86,7 @@ impl Generator {
         self.0.template().is_some()
     }
 
-    /// Runs a prompt, and returns the iterator of what follows.
+    /// Runs a prompt, and returns an iterator over the generated text.
     #[pyo3(signature = (prompt, *, raw=false, **options))]
     fn generate(
         &self,

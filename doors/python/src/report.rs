@@ -163,7 +163,7 @@ pub(crate) fn backends() -> Vec<&'static str> {
     bb::Registry::global().entries().map(|entry| entry.name).collect()
 }
 
-/// Lists the limits on what comes from strangers: name, unit, what it bounds, and default.
+/// Lists the limits on untrusted models and inputs: name, unit, description, and default.
 #[pyfunction]
 pub(crate) fn limits() -> Vec<(&'static str, &'static str, &'static str, String)> {
     let defaults = Limits::default();
@@ -173,7 +173,7 @@ pub(crate) fn limits() -> Vec<(&'static str, &'static str, &'static str, String)
     Limits::all().iter().map(row).collect()
 }
 
-/// Lists the switches of passes: name, what it does while it is on, and whether it is on by default.
+/// Lists the switches of passes: name, effect while it is on, and whether it is on by default.
 #[pyfunction]
 pub(crate) fn pass_switches() -> Vec<(&'static str, &'static str, bool)> {
     bb::PassSwitches::ALL.iter().map(|switch| (switch.name, switch.help, switch.default)).collect()

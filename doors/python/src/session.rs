@@ -154,8 +154,8 @@ impl Session {
 
     /// Runs the model.
     ///
-    /// `run(feeds)` gives all outputs, `run(names, feeds)` and `run(feeds, fetch=names)` those of these names, which may also be values on
-    /// the way.
+    /// `run(feeds)` returns all outputs. `run(names, feeds)` and `run(feeds, fetch=names)` return the named outputs; a name may also be an
+    /// inner value.
     #[pyo3(signature = (output_names=None, input_feed=None, run_options=None, *, feeds=None, fetch=None, timeout=None, cancel=None))]
     #[expect(clippy::too_many_arguments, reason = "ONNX Runtime's order, and keywords")]
     fn run<'py>(

@@ -63,7 +63,7 @@ def tensor(element: int, shape, raw: bytes, name: str = "") -> bytes:
 
 
 def external(name: str, element: int, shape, **entries) -> bytes:
-    """A tensor whose data lies in a file."""
+    """A tensor whose data are in a file."""
     pairs = [_field(1, key) + _field(2, str(item)) for key, item in entries.items()]
     return _fields(1, shape) + _field(2, element) + _field(8, name) + _fields(13, pairs) + _field(14, 1)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import onnx
 import onnx.backend.test
 
-#: Cases that are not in the list, because it is of other cases, and that nobody can pass, or not everywhere; they count as failed.
+#: Cases that are not in the list, because it is of other cases, and that no backend can pass, or not everywhere; they count as failed.
 KNOWN = {
     "test_bernoulli": "random: drawn where making the inputs had left NumPy's generator",
     "test_bernoulli_expanded": "random, as above",

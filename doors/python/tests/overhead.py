@@ -1,4 +1,4 @@
-"""Measures what a call from Python costs, beside ONNX Runtime's on the same model in the same run, both with one thread."""
+"""Measures the time of a call from Python, compared with ONNX Runtime's on the same model in the same run, both with one thread."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-#: What every program begins with: pictures, sounds and texts that are the same everywhere.
+#: The beginning of every program: pictures, sounds and texts that are the same everywhere.
 COMMON = r"""
 import io, json, os, sys, warnings
 warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def write(program: str) -> str:
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two answers are the same, but for the last digits of numbers."""
+    """Whether two answers are the same, except for the last digits of numbers."""
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):

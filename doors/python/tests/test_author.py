@@ -57,7 +57,7 @@ class OnlyAdd(bb.Backend):
 
 
 def returning(result):
-    """A backend whose `add` returns this, or what it makes of its operands."""
+    """A backend whose `add` returns this value, or the value that this function returns for the operands."""
 
     class Returning(bb.Backend):
         def add(self, a, b):
@@ -97,7 +97,7 @@ def test_a_name_is_taken_once(named):
     for wrong in ("", "a b", "a+b", "a(b)", "a:1"):
         with pytest.raises(bb.BackendError, match="cannot be the name of a backend"):
             bb.register(OnlyAdd, wrong)
-    # The class before stays until it is removed, and what is made of it by name does not outlive that.
+    # The earlier class stays until it is removed, and objects that are created from it by name do not outlive that.
     composed = f"first_of(metrics+{name}, cpu)"
     assert np.array_equal(bb.Session(add_model(), composed).run({"x": X})[0], X + X)
     assert bb.unregister(name)
@@ -860,7 +860,7 @@ def test_examples_pass_the_cases_of_onnx(backend, cases):
     report = bb.conformance(backend, cases, exclude=excluded())
     assert report.ok, str(report)
     assert len(report.passed) > 1000
-    # Nothing is skipped but for element types that NumPy does not have.
+    # Only element types that NumPy does not have are skipped.
     assert set(report.skipped.values()) <= {"bf16", "string", "c64", "c128", "u4", "i4", "u2", "i2", "f4e2m1", "f8e8m0", *(
         f"f8e{kind}" for kind in ("4m3fn", "4m3fnuz", "5m2", "5m2fnuz")
     )}

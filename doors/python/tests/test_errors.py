@@ -1,4 +1,4 @@
-"""Errors: a class for what a program can react to, with the details as fields."""
+"""Errors: one class for each reaction of a program, with the details as fields."""
 
 import inspect
 import pickle

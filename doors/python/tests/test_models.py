@@ -1,4 +1,4 @@
-"""Real models: the outputs that ONNX Runtime gave, and exactly those of the command `bb`."""
+"""Real models: the outputs that ONNX Runtime gave, and exactly the outputs of the command `bb`."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 import bb
 
 ROOT = Path(__file__).resolve().parents[3]
-#: The folders with models: those of the repository, and others by `BB_MODELS`.
+#: The folders with models: the repository's, and others by `BB_MODELS`.
 FOLDERS = [ROOT / "tests/data/models", *(Path(p) for p in os.environ.get("BB_MODELS", "").split(os.pathsep) if p)]
 MODELS = sorted({case.name: case for folder in FOLDERS for case in folder.glob("*") if (case / "model.onnx").exists()}.items())
 
@@ -34,7 +34,7 @@ def test_outputs_are_those_of_onnx_runtime(name, case):
     session = bb.Session(case / "model.onnx")
     for data in sorted(case.glob("test_data_set_*")):
         outputs = session.run(_tensors(data, "input"))
-        # Some sets have the first outputs alone, where others are no tensors.
+        # Some sets have only the first outputs, where others are no tensors.
         expected_ones = _tensors(data, "output")
         assert expected_ones and all(type(x) is not np.ndarray for x in outputs[len(expected_ones) :])
         for got, expected in zip(outputs, expected_ones):

@@ -183,7 +183,7 @@ def test_files_of_constants_may_be_in_memory():
     options.add_external_initializers_from_files_in_memory(["other.bin"], [content], [16])
     with pytest.raises(bb.ModelError, match="`w.bin` does not exist"):
         bb.Session(model, options)
-    # A tensor in place of the constant needs no file.
+    # A tensor that replaces the constant needs no file.
     options = bb.SessionOptions()
     options.add_external_initializers(["w"], [bb.OrtValue(np.array([3, 4], np.float32))])
     np.testing.assert_array_equal(bb.Session(model, options).run({"x": x})[0], [3, 4])

@@ -1,4 +1,4 @@
-"""Sessions: how they are opened, what they say of themselves, and how they run."""
+"""Sessions: how they are opened, how they describe themselves, and how they run."""
 
 import copy
 import os

@@ -12,9 +12,8 @@ static ARCHIVE: &[u8] = include_bytes!("../onnx-dev.tar.zst");
 /// Returns the folder with the unpacked cases, which has the subfolders `node`, `history`, `simple`, `light`
 /// and others.
 ///
-/// The first call unpacks the cases beside the running program (for a test, into the build folder), where
-/// later programs find them. If the folder of the program is unknown, they are unpacked into the temporary
-/// folder.
+/// The first call unpacks the cases next to the running program (for a test, into the build folder), where later programs find them. If the
+/// folder of the program is unknown, they are unpacked into the temporary folder.
 ///
 /// Units: the cases take about 100 MB on disk.
 ///
@@ -54,7 +53,7 @@ fn unpack(below: &Path) -> io::Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    // The cases are unpacked under a temporary name first, so that nobody finds a part of them.
+    // The cases are unpacked under a temporary name first, so that another program never finds incomplete cases.
     let partial = below.join(format!("bb-onnx-cases-{}-{}", ARCHIVE.len(), std::process::id()));
     let mut plain = Vec::new();
     let mut packed = ARCHIVE;

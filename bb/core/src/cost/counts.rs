@@ -51,8 +51,8 @@ pub(super) fn conv(call: &Call<'_>) -> Option<u128> {
     Some(elements(call.output()?).saturating_mul(elements(filter).saturating_mul(2).saturating_add(bias)))
 }
 
-/// For each state, 2 for each of the weights, less 1 for each of its gates, and `each` for what follows the products with
-/// the weights.
+/// For each state, 2 for each of the weights, less 1 for each of its gates, and `each` for the operations after the products with the
+/// weights.
 pub(super) fn recurrent(call: &Call<'_>, each: u128) -> Option<u128> {
     let states = elements(call.output()?);
     let &[hidden, gates] = call.input(1)? else { return None };
@@ -144,7 +144,7 @@ pub(super) fn attention(call: &Call<'_>) -> Option<u128> {
     Some(scores(Scores { extents: [b, h, s, t], sizes: [d, e], capped, biased }))
 }
 
-/// Attention to the cache and what is new. Masks are not counted: a backend need not make any.
+/// Attention to the cache and the new positions. Masks are not counted, because a backend need not compute any.
 pub(super) fn cached_attention(call: &Call<'_>) -> Option<u128> {
     let (&[b, h, s, d], &[_, _, new, e]) = (call.input(0)?, call.input(2)?) else { return None };
     let past = call.input(3).map_or(Some(0), |past| past.get(2).copied())?;
@@ -152,7 +152,7 @@ pub(super) fn cached_attention(call: &Call<'_>) -> Option<u128> {
     Some(scores(Scores { extents: [b, h, s, past.saturating_add(new)], sizes: [d, e], capped, biased }))
 }
 
-/// Attention to as many positions as the table has room for.
+/// Attention to all positions that the table has room for.
 pub(super) fn paged_attention(call: &Call<'_>) -> Option<u128> {
     let (&[b, h, s, d], &[_, z, _, e], &[_, m]) = (call.input(0)?, call.input(2)?, call.input(3)?) else {
         return None;
@@ -161,7 +161,7 @@ pub(super) fn paged_attention(call: &Call<'_>) -> Option<u128> {
     Some(scores(Scores { extents, sizes: [d, e], capped: capped(call, 3)?, biased: false }))
 }
 
-/// Attention to as many positions as the table has room for, and to all new ones.
+/// Attention to all positions that the table has room for, and to all new ones.
 pub(super) fn ragged_attention(call: &Call<'_>) -> Option<u128> {
     let (&[n, h, d], &[_, z, _, e], &[_, m]) = (call.input(0)?, call.input(4)?, call.input(7)?) else {
         return None;
@@ -202,7 +202,7 @@ pub(super) fn reduction(call: &Call<'_>) -> Option<u128> {
     Some(elements(call.input(0)?).saturating_sub(elements(call.output()?)))
 }
 
-/// The lines of a program, whose first tensor is made of the first `made` operands if there are any.
+/// The lines of a program. The first `made` operands, if any, are combined into the program's first tensor.
 pub(super) fn fused_lines(call: &Call<'_>, made: usize) -> u128 {
     let program = call.ints(0).unwrap_or_default();
     let tensors = (call.inputs() + usize::from(made > 0)).saturating_sub(made);

@@ -14,7 +14,7 @@ pub(super) fn moved(call: &Call<'_>) -> Cost {
     call.movement(Moves::All)
 }
 
-/// Reads as much of the first operand as the results have.
+/// Reads a part of the first operand that is as large as the results.
 pub(super) fn selected(call: &Call<'_>) -> Cost {
     call.movement(Moves::Selected)
 }

@@ -89,12 +89,12 @@ pub fn of(
     formulas.get(usize::from(op.index)).map_or(Cost::UNKNOWN, |formula| formula(&call))
 }
 
-/// Returns the cost of a host kernel, of which only the bytes of its operands and results are known.
+/// Returns the cost of a host kernel. Only the bytes of its operands and results are known.
 pub fn of_host(inputs: &[Option<TensorType<'_>>], outputs: &[TensorType<'_>]) -> Cost {
     Call { params: &[], inputs, outputs }.cost(None, Moves::All)
 }
 
-/// Computes what a call costs.
+/// Computes the cost of a call.
 type Formula = fn(&Call<'_>) -> Cost;
 
 /// A family whose rows name formulas.
@@ -147,7 +147,7 @@ enum Moves {
     All,
     /// Only the results, because the operands only provide the element type.
     Results,
-    /// From the first operand as many bytes as the results have; all of the other operands and results.
+    /// A part of the first operand that is as large as the results; all of the other operands and results.
     Selected,
     /// Nothing, because the results are operands with other shapes.
     Nothing,

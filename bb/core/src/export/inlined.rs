@@ -7,12 +7,12 @@ use bb_ir::check::{CheckOptions, check};
 use bb_ir::graph::{Attribute, Graph, ValueType};
 use bb_ir::proto::{GraphProto, ModelProto};
 
-/// Writes a checked model as it is, but for its functions, which are inlined: nodes, opsets and control flow stay.
+/// Writes a checked model with its functions inlined. Nodes, opsets and control flow stay as they are.
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if the functions were written for other opsets than the model, so that one graph cannot hold their
-/// nodes; [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers such a model.
+/// [`Error::Ir`] if the functions were written for other opsets than the model, so that one graph cannot hold their nodes;
+/// [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers these models.
 pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let graph = module.graph();
     let (mut proto, opset_import) = (graph.to_proto()?, graph.opsets()?);

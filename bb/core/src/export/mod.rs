@@ -1,4 +1,4 @@
-//! Writing models: what a function does, or what a module contains, as ONNX files for other programs.
+//! Writing models: a function or a module as an ONNX file for other programs.
 
 mod inlined;
 mod model;

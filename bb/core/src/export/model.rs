@@ -1,4 +1,4 @@
-//! A trace as a value: what a function, or a model, called; to be written as a graph, a model or a file.
+//! A trace as a value: the operations that a function or a model calls. It is written as a graph, a model or a file.
 
 use super::replay::{Replayed, replay};
 use super::save::{encode, save};
@@ -85,7 +85,7 @@ fn numbered(count: usize) -> Vec<String> {
 ///
 /// # Examples
 ///
-/// A function over any backend, saved for other programs, in which `Softmax` stays `Softmax`:
+/// A function over any backend, saved for other programs; `Softmax` stays `Softmax`:
 ///
 /// ```
 /// use bb::ext::Ops;
@@ -137,8 +137,8 @@ pub struct ModelTrace {
 impl ModelTrace {
     /// Runs a function on graph values.
     ///
-    /// Shapes: tracing is concrete; the trace holds for the extents given, and for all others of an input whose extents
-    /// neither the function nor what is lowered asks for; see [`ExportOptions::symbol`].
+    /// Shapes: tracing is concrete. The trace holds for the given extents. It holds for all extents of an input if neither the function nor
+    /// its lowered operations query them; see [`ExportOptions::symbol`].
     ///
     /// # Errors
     ///
@@ -167,10 +167,10 @@ impl ModelTrace {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOneGraph`] if a node's results have extents that depend on data, or if a loop cannot be unrolled;
-    /// [`Error::NotConstant`] if the value of an input decides what is computed; [`Error::NotTensor`] for inputs and
-    /// outputs that are none; [`Error::UnknownInput`], [`Error::NoDimension`], [`Error::DeclaredExtent`] and
-    /// [`Error::NoRank`] for extents that do not fit the model; [`Error::Unsupported`] and [`Error::Node`] for what cannot be lowered.
+    /// [`Error::NotOneGraph`] if a node's results have extents that depend on data, or if a loop cannot be unrolled; [`Error::NotConstant`]
+    /// if the trace depends on the value of an input; [`Error::NotTensor`] for inputs and outputs that are no tensors;
+    /// [`Error::UnknownInput`], [`Error::NoDimension`], [`Error::DeclaredExtent`] and [`Error::NoRank`] for extents that do not fit the
+    /// model; [`Error::Unsupported`] and [`Error::Node`] for nodes that cannot be lowered.
     pub fn of_module(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<ModelTrace, Error> {
         let Complete { traced, inputs, outputs } = complete(module, shapes)?;
         let constants = &traced.resolved.graph.constants;
@@ -199,7 +199,7 @@ impl ModelTrace {
     /// [`Error::NotPrimitive`] for a computation that ONNX has no operator for; [`Error::UnknownInput`],
     /// [`Error::NoDimension`] and [`Error::FixedExtent`] for a symbol that cannot be.
     pub fn model(&self, options: &ExportOptions) -> Result<ModelProto, Error> {
-        // What cannot be written is refused before anything is traced again.
+        // Options that cannot be met are refused before anything is traced again.
         options.check(std::iter::empty())?;
         let outputs = options.outputs.as_ref().unwrap_or(&self.outputs);
         if outputs.len() != self.recorded.outputs.len() {
@@ -233,7 +233,7 @@ impl ModelTrace {
             &CheckOptions { operators: crate::operator::OPERATORS, ..CheckOptions::default() },
         )?;
         if let (true, Some(graph)) = (open, &mut model.graph) {
-            // The extents traced are not those of every run.
+            // The traced extents do not hold for every run.
             for (info, value) in graph.output.iter_mut().zip(&checked.graph.outputs) {
                 let ty = checked.graph.values.get(value.index()).map(|v| &v.ty);
                 if let Some(ValueType::Tensor { shape, .. }) = ty {
@@ -244,7 +244,7 @@ impl ModelTrace {
         Ok(model)
     }
 
-    /// Writes the trace as a model, and checks it: what a backend compiles.
+    /// Writes the trace as a model and checks it, so that a backend can compile it.
     ///
     /// # Errors
     ///
@@ -306,7 +306,7 @@ impl ModelTrace {
         encode(&self.model(options)?)
     }
 
-    /// Writes the trace as a model to a file, and to one beside it if there is too much for one; returns their paths.
+    /// Writes the trace as a model to a file, and to a second file next to it if one is too small; returns the paths.
     ///
     /// # Errors
     ///

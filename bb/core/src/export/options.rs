@@ -5,10 +5,10 @@ use crate::Error;
 use bb_ir::DataType;
 use bb_ir::opset::NEWEST;
 
-/// The oldest opset in which models are written; before, too much was said by attributes.
+/// The oldest opset of written models. Older opsets have attributes where newer ones have operands.
 const OLDEST: i64 = 13;
 
-/// The opset unless another is asked for: the newest that every release of ONNX Runtime since 1.18 takes.
+/// The default opset: the newest that every release of ONNX Runtime since 1.18 supports.
 const USUAL: i64 = 21;
 
 /// The format's version in the release of ONNX that brought each opset from [`OLDEST`] on.
@@ -16,7 +16,7 @@ const USUAL: i64 = 21;
 /// Source: `onnx/docs/Versioning.md`.
 const IR_VERSIONS: [i64; 16] = [7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14];
 
-/// How a trace becomes a model: for which programs, with which names.
+/// How a trace becomes a model: the opset, the operators that are kept, and the names.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ impl Default for ExportOptions {
 }
 
 impl ExportOptions {
-    /// The opset of the model's operators, 21 unless told: 13 to [`NEWEST`](bb_ir::opset::NEWEST).
+    /// The opset of the model's operators, 21 by default: 13 to [`NEWEST`](bb_ir::opset::NEWEST).
     #[must_use]
     pub fn opset(self, opset: i64) -> ExportOptions {
         ExportOptions { opset, ..self }
@@ -108,9 +108,9 @@ impl ExportOptions {
         ExportOptions { producer: (name.into(), version.into()), ..self }
     }
 
-    /// Writes the elements of larger initializers to a file beside the model.
+    /// Writes the elements of larger initializers to a file next to the model.
     ///
-    /// Unless told, that happens only to a model which one file cannot hold, beyond 2 GiB.
+    /// By default, this happens only if one file cannot hold the model, beyond 2 GiB.
     ///
     /// Units: bytes of one initializer.
     #[must_use]
@@ -118,7 +118,7 @@ impl ExportOptions {
         ExportOptions { external_above: Some(bytes), ..self }
     }
 
-    /// Checks what was asked for, and returns the version of the format.
+    /// Checks the options, and returns the version of the format.
     pub(super) fn check(&self, dtypes: impl Iterator<Item = DataType>) -> Result<i64, Error> {
         let at = self.opset.checked_sub(OLDEST).and_then(|at| usize::try_from(at).ok());
         let Some(&of_opset) = at.and_then(|at| IR_VERSIONS.get(at)) else {
@@ -144,7 +144,7 @@ impl ExportOptions {
     }
 }
 
-/// Checks a version of the format that somebody asks for.
+/// Checks a requested version of the format.
 ///
 /// # Errors
 ///

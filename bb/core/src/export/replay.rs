@@ -12,11 +12,11 @@ use smallvec::SmallVec;
 /// A trace that was traced again.
 pub(super) struct Replayed {
     pub(super) recorded: Trace,
-    /// The inputs, as bits, on whose extents what was lowered depends.
+    /// The inputs, as bits, whose extents the lowered operations depend on.
     pub(super) consulted: u64,
 }
 
-/// Refuses results in place of a step's that are of another number, element type or shape.
+/// Refuses replacements of a step's results that differ from them in number, element type or shape.
 fn as_before(
     recorded: &Trace,
     op: &'static OpSpec,
@@ -51,7 +51,7 @@ pub(super) type Rule<'a> = dyn FnMut(
     ) -> Result<Option<SmallVec<[TracedTensor; 1]>>, TraceStop>
     + 'a;
 
-/// Traces the steps that the outputs need once more, on a tracer; what it does not keep becomes the primitives of its body.
+/// Traces the steps that the outputs need once more, on a tracer. Operations that it does not keep become the primitives of their bodies.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Rewriting a trace: other steps in place of some, for passes of a program's own.
+//! Rewriting a trace by a program's own passes, which replace steps.
 
 use super::ModelTrace;
 use super::replay::{Replayed, replay};
@@ -28,11 +28,11 @@ impl ModelTrace {
         })
     }
 
-    /// Returns the trace with other steps in place of some. The function sees each step that the outputs need, in order, with
-    /// operands that are rewritten already; it calls operations on the tracer and returns their results, or `None` to leave
-    /// the step. Steps whose results nothing reads any more are left out.
+    /// Returns the trace with some steps replaced. The function gets each step that the outputs need, in order, with operands that are
+    /// rewritten already. It calls operations on the tracer and returns their results, or `None` to keep the step. Steps whose results are
+    /// no longer read are left out.
     ///
-    /// [`BackendHandle::compile_trace`](crate::BackendHandle::compile_trace) compiles what results.
+    /// [`BackendHandle::compile_trace`](crate::BackendHandle::compile_trace) compiles the result.
     ///
     /// # Errors
     ///

@@ -20,16 +20,15 @@ const PAGE: u64 = 4096;
 
 /// Writes a model to `path`; returns the paths of the files that were written.
 ///
-/// The elements of initializers larger than `external_above` go to a file beside it, whose name has `.data` after it.
-/// Unless told, that happens only if one file cannot hold the model. Files of these names are replaced, once all was
-/// written.
+/// The elements of initializers larger than `external_above` go to a second file, whose name is the model's with `.data` appended. By
+/// default, this happens only if one file cannot hold the model. Existing files of these names are replaced once everything is written.
 ///
 /// Units: `external_above` counts the bytes of one initializer.
 ///
 /// # Errors
 ///
-/// [`Error::Write`] if a file cannot be written; [`Error::Ir`] if the model is too large for a file although all
-/// large initializers lie in the other.
+/// [`Error::Write`] if a file cannot be written; [`Error::Ir`] if the model is too large for a file although all large initializers are in
+/// the other.
 pub fn save(model: ModelProto, path: &Path, external_above: Option<usize>) -> Result<Vec<PathBuf>, Error> {
     save_within(PROTOBUF, model, path, external_above)
 }
@@ -51,7 +50,7 @@ pub(crate) fn write_whole(
     written?.rename().map(drop)
 }
 
-/// Writes a model to files of which the model's own has at most `most` bytes.
+/// Writes a model to files. The model's own file has at most `most` bytes.
 fn save_within(
     most: usize,
     mut model: ModelProto,

@@ -176,7 +176,7 @@ pub(super) fn scatter_nd<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
     scattered(at, reduction, &scatter, &gather)
 }
 
-/// Writes updates to the places of data, combined with what is there.
+/// Writes updates to the places of data, combined with the elements there.
 type Scatter<'a, B> = dyn Fn(
         &<B as crate::Backend>::Tensor,
         &<B as crate::Backend>::Tensor,
@@ -184,7 +184,7 @@ type Scatter<'a, B> = dyn Fn(
     ) -> Result<<B as crate::Backend>::Tensor, <B as crate::Backend>::Error>
     + 'a;
 
-/// Reads what lies at the places of the updates.
+/// Reads the elements at the places of the updates.
 type Gather<'a, B> = dyn Fn(&<B as crate::Backend>::Tensor) -> Result<<B as crate::Backend>::Tensor, <B as crate::Backend>::Error>
     + 'a;
 

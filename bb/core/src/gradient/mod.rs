@@ -1,11 +1,11 @@
 //! Gradients of functions over any backend, in reverse mode on a trace.
 //!
-//! A function is traced at the operands. The steps run, and then their rules run backwards, on any backend; on a
-//! [`Tracer`] they are recorded, so that a gradient becomes part of a model, and has a gradient itself. There are rules for the
-//! primitives (`rules.rs`) and for some operations of families (`families.rs`), whose bodies would lose digits, make NaN
-//! of what the function never returns, or run on the host. All other operations are differentiated through their bodies.
+//! A function is traced at the operands. The steps run, and then their rules run backwards, on any backend; on a [`Tracer`] they are
+//! recorded, so that a gradient becomes part of a model, and has a gradient itself. There are rules for the primitives (`rules.rs`) and for
+//! some operations of families (`families.rs`), whose bodies would lose digits, compute NaN where the function does not, or run on the
+//! host. All other operations are differentiated through their bodies.
 //!
-//! Where a function has no derivative, the rules choose one: `bb/docs/training.md` lists what they choose.
+//! Where a function has no derivative, the rules choose one: `bb/docs/training.md` lists the choices.
 
 mod derivatives;
 mod families;
@@ -36,8 +36,7 @@ pub struct Gradient<T> {
 /// ([`ModelTrace`](crate::export::ModelTrace)) it records the operations of the function and of its gradient, which makes a
 /// model that any backend compiles once. Inside the function of another `gradient` it gives second derivatives.
 ///
-/// An input that the function does not depend on, or depends on through comparisons, roundings and integers alone, has
-/// a gradient of zeros.
+/// An input that the function does not depend on, or depends on only through comparisons, roundings and integers, has a gradient of zeros.
 ///
 /// Shapes: the function's result has one element. Types: the result and the inputs to differentiate by are floats.
 ///
@@ -81,7 +80,7 @@ pub fn gradient<B: Ops + ?Sized>(
     compute(on, inputs, by, None, function)
 }
 
-/// Does the same for a function whose result is a tensor: the gradient of the sum of its elements, each times that of
+/// Does the same for a function whose result is a tensor: the gradient of the sum of the products of its elements and the elements of
 /// `seed`.
 ///
 /// Shapes: `seed` has the shape of the function's result, and its element type.
@@ -222,7 +221,7 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
         Ok(())
     }
 
-    /// Finds which values depend on the inputs that are wanted, and have derivatives by them.
+    /// Finds the values that depend on the inputs to differentiate by, and have derivatives by them.
     fn depends(&self) -> Result<Table<TraceValue, bool>, Error> {
         let recorded = &self.recorded;
         let of = |source| matches!(source, ValueSource::Input(index) if self.wanted.get(index.position()) == Some(&true));
@@ -287,7 +286,7 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
         Ok(found)
     }
 
-    /// Returns the gradients of the operands of a step, from those of its results.
+    /// Returns the gradients of a step's operands, given the gradients of its results.
     fn of_step(
         &self,
         step: &Step,

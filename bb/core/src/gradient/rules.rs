@@ -9,7 +9,7 @@ use bb_ir::op::{Param, Primitive, take};
 /// The gradients of an operation's operands; `None` where there is none.
 pub(super) type Gradients<B> = Vec<Option<<B as crate::Backend>::Tensor>>;
 
-/// A step of which the gradients are asked for.
+/// A step whose gradients are computed.
 pub(super) struct At<'a, B: Ops + ?Sized> {
     pub(super) on: &'a B,
     /// The operands, without those that are left out.
@@ -18,7 +18,7 @@ pub(super) struct At<'a, B: Ops + ?Sized> {
     pub(super) params: &'a [Param<'a>],
     /// The gradient by each result; `None` where nothing depends on it.
     pub(super) by_results: &'a [Option<B::Tensor>],
-    /// Of which operands the gradient is needed.
+    /// Whether the gradient of each operand is needed.
     pub(super) needs: &'a [bool],
 }
 
@@ -39,7 +39,8 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
         vec![None; self.operands.len()]
     }
 
-    /// The gradient by the first operand, made of the backend, the gradient by the first result, the first operand and the first result.
+    /// Returns the gradient by the first operand. `make` computes it from the gradient by the first result, the first operand and the first
+    /// result.
     pub(super) fn by_operand(
         &self,
         make: impl FnOnce(&B, &B::Tensor, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
@@ -48,7 +49,7 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
         Ok(vec![Some(make(self.on, g, x, y)?)])
     }
 
-    /// The gradient of a function of one number, made of its slope, for which the backend, the operand and the result are given.
+    /// Returns the gradient of a function of one number. `make` computes the function's slope from the operand and the result.
     pub(super) fn slope(
         &self,
         make: impl FnOnce(&B, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,

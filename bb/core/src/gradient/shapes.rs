@@ -1,10 +1,10 @@
-//! How gradients take the extents of what they are gradients of.
+//! Brings gradients to the extents of their operands.
 
 use crate::ext::{Ops, ScatterReduction, counted};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
-/// Sums what was broadcast, so that the gradient has the extents of `x`.
+/// Sums over the broadcast axes, so that the gradient has the extents of `x`.
 pub(super) fn unbroadcast<B: Ops + ?Sized>(
     on: &B,
     g: &B::Tensor,
@@ -87,9 +87,9 @@ pub(super) fn matmul<B: Ops + ?Sized>(
 /// The most elements of a matrix that marks where selected rows came from. Beyond it the rows are scattered.
 const MARKS: usize = 1 << 22;
 
-/// Puts what was selected along an axis of `shape` back: row `i` sums the rows of `g` that came from there.
+/// Adds selected rows back to their places along an axis of `shape`: row `i` is the sum of the rows of `g` that came from `i`.
 ///
-/// `from` holds where each row came from, not negative, of as many dimensions as it takes in `g`.
+/// `from` holds the place that each row came from, which is not negative. It has the dimensions that the selected rows have in `g`.
 pub(super) fn scattered<B: Ops + ?Sized>(
     on: &B,
     g: &B::Tensor,
@@ -111,7 +111,7 @@ pub(super) fn scattered<B: Ops + ?Sized>(
             on.scatter_nd(&zeros, &places, &on.transpose(&flat, &[1, 0, 2])?, ScatterReduction::Add)?;
         return on.reshape(&on.transpose(&sums, &[1, 0, 2])?, shape);
     }
-    // A matrix of which column `i` marks the rows that came from `i`.
+    // A matrix whose row `i` marks the rows of `g` that came from `i`.
     let places = counted(on, &[extent, 1], 1)?;
     let marks = on.equal(&places, &on.reshape(from, &[1, rows])?)?;
     let marks = crate::ext::math::to(on, &marks, g.dtype())?;

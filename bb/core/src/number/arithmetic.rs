@@ -145,7 +145,7 @@ impl Number {
         };
         self.binary(NumberOp::FloorDiv, other, integers, |a, b| {
             let rest = float_modulo(a, b)?;
-            // The difference is a multiple of the divisor but for its rounding, so the nearest whole number is the quotient.
+            // Except for its rounding, the difference is a multiple of the divisor, so the nearest whole number is the quotient.
             Ok(((a - rest) / b).round_ties_even())
         })
     }
@@ -197,7 +197,7 @@ impl Number {
             }
             let power = match (a, u32::try_from(b)) {
                 (_, Ok(exponent)) => a.checked_pow(exponent),
-                // Only these have such large powers.
+                // Only these bases have powers of exponents this large.
                 (0 | 1, Err(_)) => Some(a),
                 (-1, Err(_)) => Some(if b % 2 == 0 { 1 } else { -1 }),
                 (_, Err(_)) => None,

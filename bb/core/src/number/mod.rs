@@ -1,4 +1,4 @@
-//! Numbers whose type is known at run time alone: integers, floats and texts, with arithmetic that reports what it cannot do.
+//! Numbers whose type is known only at run time: integers, floats and texts, with arithmetic that reports errors.
 
 mod arithmetic;
 mod convert;
@@ -8,7 +8,7 @@ pub use convert::FloatParam;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A number, or a text, whose type is known at run time alone: for parameters, settings and small computations of host code.
+/// A number, or a text, whose type is known only at run time: for parameters, settings and small computations of host code.
 ///
 /// Not to be confused with [`ext::Scalar`](crate::ext::Scalar), the family of element-wise functions of tensors.
 ///
@@ -24,15 +24,15 @@ use std::fmt;
 ///
 /// # Promotion
 ///
-/// - Two integers give an integer, but for `div`, and for `pow` with a negative exponent, which give floats.
+/// - Two integers give an integer, except for `div`, and for `pow` with a negative exponent, which give floats.
 /// - An integer and a float give a float: the integer is rounded to the nearest `f64`, ties to even, and the float operation follows.
 /// - `min` and `max` return one of the operands as it is; a mix of types compares exactly, without rounding. Of equal operands they return the
 ///   first.
 /// - Comparisons of an integer with a float are exact, without rounding: `2^53 + 1` is greater than `2^53` as a float.
 /// - `floor`, `ceil` and `round` keep the type. `round` goes to the nearest integer, and from the middle to the even one.
-/// - `sqrt`, `exp`, `log`, `sin`, `cos` and `tan` give floats. An integer is rounded to the nearest `f64` first, ties to even. Angles
-///   are in radians, and `log` is the natural logarithm. The last digit may differ between platforms, but not that of `sqrt`, which is
-///   correctly rounded.
+/// - `sqrt`, `exp`, `log`, `sin`, `cos` and `tan` give floats. An integer is rounded to the nearest `f64` first, ties to even. Angles are
+///   in radians, and `log` is the natural logarithm. The last digit may differ between platforms, except for `sqrt`, which is correctly
+///   rounded.
 /// - `add` of two texts joins them. Texts compare by their Unicode scalar values, and `min` and `max` follow. All other operations, and
 ///   any operation of a text and a number, are errors.
 ///
@@ -293,7 +293,7 @@ impl Number {
 
 /// Compares an integer with a float exactly.
 fn integer_to_float(a: i64, b: f64) -> Option<Ordering> {
-    // Every integer of 64 bits lies between these powers of 2, which are floats.
+    // Every integer of 64 bits is between these powers of 2, which are floats.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if b.is_nan() {
         return None;

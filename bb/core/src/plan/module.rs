@@ -351,9 +351,9 @@ pub struct CompileOptions {
     pub check_passes: bool,
     /// The enabled passes.
     pub passes: PassSwitches,
-    /// Whether to refuse inputs with different extents that share one name in the model. Exporters often get these names wrong, and
-    /// results do not depend on them, so the option is off by default;
-    /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists such extents.
+    /// Whether to refuse inputs with different extents that share one name in the model. Exporters often get these names wrong, and results
+    /// do not depend on them, so the option is off by default; [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists these
+    /// extents.
     pub strict: bool,
     /// The identity of the graph: a runtime finds an earlier compilation by it. `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,

@@ -6,7 +6,7 @@ use crate::trace::{OriginId, StepOrigins, Table};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
-/// The nodes that the steps of a trace come from, in the order in which they were traced.
+/// The nodes that the steps of a trace come from, in tracing order.
 #[derive(Debug, Clone, Default)]
 pub struct Origins {
     table: Table<OriginId, Origin>,

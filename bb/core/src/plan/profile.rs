@@ -143,7 +143,7 @@ impl Profile {
         }
     }
 
-    /// Returns the rows, in the order in which they first ran.
+    /// Returns the rows, ordered by their first run.
     pub fn rows(&self) -> &[ProfileRow] {
         &self.rows
     }

@@ -136,7 +136,7 @@ impl BackendHandle {
         }
     }
 
-    /// Returns what a caller can do about an error of this backend: the kind of its cause.
+    /// Returns the kind of an error of this backend, which is the kind of its cause. A caller reacts to the kind.
     ///
     /// The kind of an error that a backend wraps into its own error is found if the backend unwraps it
     /// ([`Backend::wrapped`](crate::Backend::wrapped)).

@@ -16,7 +16,7 @@ indices! {
     pub TraceValue = "value of the trace";
     /// A step of a [`Trace`], by its position.
     pub StepId = "step of the trace";
-    /// An input of a trace, or of the plan made of it.
+    /// An input of a trace, or of the plan that is built from it.
     pub InputIndex = "input";
     /// A constant that a trace brings along.
     pub ConstantIndex = "constant of the trace";

@@ -58,7 +58,7 @@ pub(crate) fn levels() -> Vec<Level> {
     levels
 }
 
-/// Returns the one level of other processors, of which this program knows no instructions for products.
+/// Returns the only level of other processors. This program has no instructions for products on them.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn levels() -> Vec<Level> {
     vec![Level { name: "portable", floats: None, bytes: None, read: reads::portable }]

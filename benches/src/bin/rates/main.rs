@@ -1,8 +1,8 @@
-//! Measures what the processor can do at most: `rates [--threads N] [--json]`, in some seconds.
+//! Measures the peak rates of the processor, in a few seconds: `rates [--threads N] [--json]`.
 //!
-//! For each level of instructions that kernels have, it prints the multiplications with additions of `f32` and of bytes a second, and
-//! how fast memory is read of which the first-, second- or third-level cache or none holds all. A kernel's speed is given as a share
-//! of these.
+//! For each level of instructions that kernels have, it prints the multiplications with additions of `f32` and of bytes per second. It also
+//! prints how fast data are read that fit into the first-, second- or third-level cache, or into none. A kernel's speed is given as a share
+//! of these rates.
 
 mod caches;
 mod chains;
@@ -13,17 +13,17 @@ use std::time::Instant;
 /// The functions that are measured at one level of instructions.
 struct Level {
     name: &'static str,
-    /// Calls a function a number of times that computes so many products in each.
+    /// The chain that measures products of `f32`.
     floats: Option<Chain>,
     bytes: Option<Chain>,
-    /// Returns something that depends on all elements, of which there is a multiple of 128.
+    /// Returns a number that depends on all elements. The slice's length is a multiple of 128.
     read: fn(&[f32]) -> f32,
 }
 
-/// The products of a call, and what computes them so many times.
+/// The number of products of a repetition, and the function that computes them, which takes the number of repetitions.
 type Chain = (usize, fn(u32));
 
-/// Runs of which the fastest counts.
+/// The number of runs; the fastest counts.
 const RUNS: usize = 20;
 
 /// The number of times that a chain is repeated, less than a millisecond.
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures a level with so many threads at once, and returns the sums of what they reach.
+/// Measures a level with all threads at once, and returns the sums of their rates.
 fn measured(level: &Level, threads: usize, sizes: &[(&'static str, usize)]) -> Rates {
     let chain = |chain: Option<Chain>| {
         let (products, run) = chain?;

@@ -36,7 +36,7 @@ c_structs! {
         fingerprint: u64 = "uint64_t fingerprint";
         /// The options.
         options: Items<OptionSpec> = "bb_options options";
-        /// The native operations by the names of their methods, such as `softmax`, for `native`.
+        /// The native operations by the names of their methods, e.g. `softmax`, for `native`.
         natives: Items<Text> = "bb_texts natives";
     }
 
@@ -53,7 +53,7 @@ c_structs! {
         flags: u32 = "uint32_t flags";
         /// `BB_PRIMITIVES`: which primitives the library was compiled with.
         fingerprint: u64 = "uint64_t fingerprint";
-        /// The primitives. A backend that runs whole graphs may have `constant` alone.
+        /// The primitives. A backend that runs whole graphs may have only `constant`.
         primitives: *const Primitives = "const bb_primitives *primitives";
         /// Describes the backend.
         describe: Option<unsafe extern "C" fn(*mut Description, *mut Failure) -> Status>
@@ -77,10 +77,10 @@ c_structs! {
         /// Optional: calls `device` with each device.
         devices: Option<unsafe extern "C" fn(Devices, *mut c_void, *mut Failure) -> Status>
             = "int32_t (*devices)(bb_device device, void *context, bb_error *error)";
-        /// Optional: tells whether an open backend wants whole graphs; 0 says no. Without it, one that lacks a primitive does.
+        /// Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does.
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
-        /// Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives.
+        /// Optional, and then `run` and `release_program` too: compiles a whole graph of primitives, in the form of an ONNX file.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";
         /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given.

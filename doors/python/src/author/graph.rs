@@ -133,7 +133,7 @@ impl Known {
     }
 }
 
-/// A graph of primitives, in an order in which they can run.
+/// A graph of primitives. The nodes are sorted so that they can run in this order.
 #[pyclass(frozen, weakref, module = "bb")]
 pub(crate) struct Graph {
     module: Module,

@@ -72,7 +72,7 @@ fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B
     Registry::global().add(of, make)
 }
 
-/// Removes a backend that was registered, and tells whether there was one of the name.
+/// Removes a registered backend, and returns whether there was one of the name.
 #[pyfunction]
 pub(crate) fn unregister(py: Python<'_>, name: &str) -> bool {
     // Instances that end here may wait for threads that want the interpreter's lock.
