@@ -11,7 +11,7 @@ use std::process::Command;
 /// Each crate with its sets of features. A crate may have two sets: one for programs and one for macros.
 type Selection = BTreeMap<String, BTreeSet<String>>;
 
-/// The crates that have features of their own in some command, which choose what the program can do.
+/// The crates whose features differ between commands, because they choose the functions of the program.
 const OWN: [&str; 4] = ["bb-cli", "bb-generate", "bb-serve", "train"];
 
 /// The packages that commands of other tools build: `pip wheel`.
@@ -79,7 +79,7 @@ fn commands_build_no_crate_twice() {
         WHEELS.iter().map(|name| ((*name).to_owned(), None)).collect();
     for arguments in pages.iter().flat_map(|page| builds(page)) {
         let package = package(&arguments).unwrap().to_owned();
-        // `NAME` stands for a crate of the reader. `bb-new` links nothing of `bb`, and examples are built for tests.
+        // `NAME` is a crate of the reader. `bb-new` links nothing of `bb`, and examples are built for tests.
         let examples = arguments.iter().any(|word| word.starts_with("--example"));
         if package != "NAME" && package != "bb-new" && !examples {
             commands.insert((package, after(&arguments, "--features").map(str::to_owned)));
