@@ -215,7 +215,12 @@ fn intermediate_values_are_fetched_by_name() {
     let ended = bb(&["run", &path, "--input", &x, "--fetch", "mid"]);
     assert!(ended.out.contains("FETCHED") && ended.out.contains("mid"), "{}", ended.out);
     let ended = bb(&["run", &path, "--input", &x, "--fetch", "midd"]);
-    assert!(ended.code() == 1 && ended.err.contains("no value `midd`; did you mean `mid`?"), "{}", ended.err);
+    assert!(
+        ended.code() == 1
+            && ended.err.contains("no value `midd`; its outputs are [\"y\"]; did you mean `mid`?"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -212,10 +212,16 @@ where
         .max_buf_size(HEADERS.max(64 << 10))
         .serve_connection(stream, answering(connection, all));
     let mut serving = pin!(serving);
+    let ending = async {
+        graceful(all, late).await;
+        // hyper closes a connection from which it has read nothing, although a request may have arrived. A connection without one ends
+        // in `over`.
+        connection.requested().await;
+    };
     // An error is a peer that broke off or spoke no HTTP, which was answered if it could be.
     let _broken = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = graceful(all, late) => {
+        () = ending => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

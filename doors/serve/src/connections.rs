@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     taken: AtomicU64,
     /// When the body of each answer was last polled, by number.
     answers: Mutex<HashMap<u64, u64>>,
+    /// Has a permit once a request has come.
+    requested: Notify,
     closed: Notify,
     start: Instant,
 }
@@ -123,6 +125,7 @@ impl Connections {
             blocked: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             answers: Mutex::default(),
+            requested: Notify::new(),
             closed: Notify::new(),
             start: self.start,
         });
@@ -195,7 +198,13 @@ impl Connection {
     pub(crate) fn request(self: &Arc<Connection>) -> InRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.since.store(self.now(), Ordering::Relaxed);
+        self.requested.notify_one();
         InRequest(self.clone())
+    }
+
+    /// Waits until the connection has had a request. Only one task may wait.
+    pub(crate) async fn requested(&self) {
+        self.requested.notified().await;
     }
 
     /// Records that a request is complete. Dropping the result records that its answer is ready.

@@ -42,14 +42,18 @@ fn words(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the names of the crates in the sections of a manifest whose title the condition accepts.
+/// Returns the names of the crates in the sections of a manifest whose title the condition accepts, except those that are there only for
+/// their features, which other crates use.
 fn asked_for(manifest: &str, section: impl Fn(&str) -> bool) -> Vec<String> {
     let mut within = false;
     let mut crates = Vec::new();
     for line in manifest.lines() {
         if line.starts_with('[') {
             within = section(line.trim_matches(['[', ']']));
-        } else if within && line.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        } else if within
+            && line.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !line.ends_with("# only for its features")
+        {
             crates.push(line.split(['.', ' ', '=']).next().unwrap().to_owned());
         }
     }

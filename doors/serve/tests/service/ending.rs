@@ -7,6 +7,7 @@ use bb_serve::Server;
 use bb_serve::protocol::{ServerLiveRequest, ServerReadyRequest};
 use common::*;
 use serde_json::json;
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,26 @@ fn while_it_ends_it_lives_and_is_not_ready() {
     assert!(!ending.join().unwrap().finished, "the run takes longer");
     assert_eq!(running.join().unwrap().status, 503);
     assert!(TcpStream::connect(http).is_err());
+}
+
+#[test]
+fn a_request_on_a_connection_that_was_opened_before_the_end_is_answered() {
+    let server = Server::start(config(vec![made("count", &counting())])).unwrap();
+    let http = server.http();
+    assert_eq!(get(http, "/v2/health/ready").status, 200);
+    let mut stream = TcpStream::connect(http).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let begin = Instant::now();
+    let ending = std::thread::spawn(move || server.shut_down());
+    std::thread::sleep(Duration::from_millis(100));
+    let sent = stream.write_all(b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let answer = sent.ok().and_then(|()| read(&mut BufReader::new(&stream)));
+    // Later, a connection without a request is closed.
+    if begin.elapsed() < Duration::from_millis(400) {
+        let answer = answer.expect("an answer");
+        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+    }
+    assert!(ending.join().unwrap().finished);
 }
 
 #[test]
