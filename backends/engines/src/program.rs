@@ -1,6 +1,6 @@
 //! A model that an engine has loaded.
 
-use crate::counts::Counted;
+use crate::counts::CountedSession;
 use crate::engine::{Engine, Signature};
 use crate::error::{EngineError, Refusal, contained};
 use crate::host::Host;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Program<E: Engine> {
     shared: Arc<Shared<E>>,
     /// `None` if the model has no nodes.
-    session: Option<Counted<E::Session>>,
+    session: Option<CountedSession<E::Session>>,
     signature: Signature,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -155,7 +155,7 @@ impl<E: Engine> Program<E> {
 }
 
 /// A session with its inputs and outputs.
-type Loaded<E> = (Counted<<E as Engine>::Session>, Signature);
+type Loaded<E> = (CountedSession<<E as Engine>::Session>, Signature);
 
 /// Loads a graph; `None` if it has no nodes.
 fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>>, Refusal> {
@@ -165,7 +165,7 @@ fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>
     let signature = signature(graph, |dtype| shared.engine.passes(dtype))?;
     let message = message(graph, shared.engine.newest_opset())?;
     let session = contained(|| shared.engine.load(message, &signature)).map_err(Refusal::Load)?;
-    Ok(Some((Counted::new(session, &shared.counters), signature)))
+    Ok(Some((CountedSession::new(session, &shared.counters), signature)))
 }
 
 /// Returns the error of a node that the engine does not run.

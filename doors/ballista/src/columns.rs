@@ -31,9 +31,9 @@ enum Elements {
 }
 
 /// Memory of Arrow, lent to tensors.
-struct Held(Buffer);
+struct ArrowBytes(Buffer);
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ArrowBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()
     }
@@ -200,7 +200,7 @@ fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<Elements, 
     let size = input.dtype.bits() / 8;
     let Some(buffer) = data.buffers().first() else { return Ok(Elements::Bytes(Bytes::new())) };
     let buffer = buffer.slice_with_length(data.offset() * size, data.len() * size);
-    Ok(Elements::Bytes(Bytes::from_owner(Held(buffer))))
+    Ok(Elements::Bytes(Bytes::from_owner(ArrowBytes(buffer))))
 }
 
 fn texts(array: &ArrayRef, shape: &[usize]) -> Result<TensorData, bb::ir::Error> {

@@ -41,13 +41,13 @@ struct Options {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    inputs: Vec<Given>,
+    inputs: Vec<RequestInput>,
 }
 
 /// An input: its elements are in a buffer, or listed if they are strings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct RequestInput {
     name: String,
     r#type: String,
     shape: Vec<usize>,
@@ -289,7 +289,7 @@ fn type_name(dtype: DataType) -> &'static str {
     NAMES.iter().find(|(known, _)| *known == dtype).map_or_else(|| dtype.name(), |(_, name)| name)
 }
 
-impl Given {
+impl RequestInput {
     /// Makes the tensor, and takes its buffer.
     fn tensor(&self) -> Result<TensorData, Failure> {
         let data = buffers::take(self.data);

@@ -173,9 +173,9 @@ struct Ints {
 }
 
 /// A part of the integers, which keeps all of them alive.
-struct Kept(Arc<Ints>, fn(&Ints) -> &Bytes);
+struct IntsSlice(Arc<Ints>, fn(&Ints) -> &Bytes);
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for IntsSlice {
     fn as_ref(&self) -> &[u8] {
         (self.1)(&self.0)
     }
@@ -192,7 +192,7 @@ impl Source {
                 ints
             }
         };
-        Ok(Bytes::from_owner(Kept(ints, part)))
+        Ok(Bytes::from_owner(IntsSlice(ints, part)))
     }
 
     fn ints(&self) -> Result<Ints, bb_ir::Error> {

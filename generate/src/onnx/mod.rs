@@ -11,7 +11,7 @@ use crate::{Error, OpenOptions};
 use bb::{BackendHandle, DataType, Module, TensorData, Value};
 use encoder::Encoder;
 pub use encoder::EncoderInput;
-use program::{Kept, Program, Role, renamed};
+use program::{DecoderCache, Program, Role, renamed};
 use serde_json::Value as Json;
 
 /// The greatest number of positions where neither the caller nor the model says one.
@@ -37,7 +37,7 @@ pub(crate) struct OnnxDecoder {
     first: Program,
     /// Runs tokens that have a past, if `first` does not.
     next: Option<Program>,
-    kept: Vec<Kept>,
+    kept: Vec<DecoderCache>,
     vocabulary: usize,
     positions: usize,
     start: Option<u32>,

@@ -27,7 +27,7 @@ pub(super) enum Role {
 
 /// A cache of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct DecoderCache {
     /// The output that gives it.
     output: String,
     /// Whether it holds keys or values of an encoder's states, which do not change.
@@ -82,7 +82,7 @@ impl Program {
         on: &BackendHandle,
         patterns: &[(String, String)],
         others: &[String],
-        kept: &mut Vec<Kept>,
+        kept: &mut Vec<DecoderCache>,
     ) -> Result<Program, Error> {
         let run = on.compile(module, &CompileOptions::default())?;
         let outputs: HashMap<&str, usize> =
@@ -106,7 +106,7 @@ impl Program {
                     let at = kept.iter().position(|kept| kept.output == output).unwrap_or(kept.len());
                     if at == kept.len() {
                         let of_states = output.contains(".encoder.");
-                        kept.push(Kept { output, of_states });
+                        kept.push(DecoderCache { output, of_states });
                     }
                     Role::Past(at, dtype, extents)
                 }
@@ -120,8 +120,8 @@ impl Program {
     }
 
     /// Finds the outputs that give caches.
-    pub(super) fn find(&mut self, kept: &[Kept]) {
-        let output = |kept: &Kept| self.run.outputs().iter().position(|port| port.name == kept.output);
+    pub(super) fn find(&mut self, kept: &[DecoderCache]) {
+        let output = |kept: &DecoderCache| self.run.outputs().iter().position(|port| port.name == kept.output);
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 

@@ -19,7 +19,7 @@ use crate::ops::{dense, made};
 use bb::ext::RaggedAttentionOptions;
 use bb::ir::memory;
 use bb::{DataType, Shape, Tensor};
-use kept::{Kept, Rows};
+use kept::{PagedCache, Rows};
 use std::ops::Range;
 use table::{Sequence, Sequences, Table, numbers};
 
@@ -50,8 +50,8 @@ struct Unit {
 /// The operands, whose extents fit each other and are not 0.
 struct Ragged<'a> {
     q: &'a Array,
-    keys: Kept<'a>,
-    values: Kept<'a>,
+    keys: PagedCache<'a>,
+    values: PagedCache<'a>,
     sequences: Sequences,
     heads: usize,
     groups: usize,
@@ -126,8 +126,8 @@ pub(super) fn attention(
         }
     }
     let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
-    let keys = Kept::new(&k, &past_k, k_scale.as_ref());
-    let (Some(keys), Some(values)) = (keys, Kept::new(&v, &past_v, v_scale.as_ref())) else {
+    let keys = PagedCache::new(&k, &past_k, k_scale.as_ref());
+    let (Some(keys), Some(values)) = (keys, PagedCache::new(&v, &past_v, v_scale.as_ref())) else {
         return Ok(None);
     };
     let softcap = softcap as f32;
@@ -218,7 +218,7 @@ impl Ragged<'_> {
     /// The positions and the group exist.
     unsafe fn each(
         &self,
-        kept: &Kept<'_>,
+        kept: &PagedCache<'_>,
         (of, group): (&Sequence, usize),
         positions: Range<usize>,
         mut f: impl FnMut(Range<usize>, Rows<'_>),

@@ -68,7 +68,7 @@ impl<T, E> CompletionHandle<T, E> {
 
     /// Splits the handle into the answer to return now and the [`Completer`] for the result.
     pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
-        let shared = Shared { state: State::Pending(None), kept: Vec::new(), ended: false };
+        let shared = AnswerState { state: State::Pending(None), kept: Vec::new(), ended: false };
         let cell = Arc::new(Cell { shared: Mutex::new(shared), done: Condvar::new() });
         (ContractResponse::Later(Later(Source::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
     }
@@ -84,12 +84,12 @@ enum State<T, E> {
 }
 
 struct Cell<T, E> {
-    shared: Mutex<Shared<T, E>>,
+    shared: Mutex<AnswerState<T, E>>,
     done: Condvar,
 }
 
 /// The state that both ends of an answer share.
-struct Shared<T, E> {
+struct AnswerState<T, E> {
     state: State<T, E>,
     /// Dropped when the completer ends. Only `bb` puts something here.
     kept: Vec<Box<dyn Send>>,
@@ -98,7 +98,7 @@ struct Shared<T, E> {
 }
 
 impl<T, E> Cell<T, E> {
-    fn lock(&self) -> MutexGuard<'_, Shared<T, E>> {
+    fn lock(&self) -> MutexGuard<'_, AnswerState<T, E>> {
         // No foreign code runs while the lock is held, so the state of a poisoned lock is valid.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

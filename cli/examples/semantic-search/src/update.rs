@@ -2,7 +2,7 @@
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
-use crate::files::{self, FileContents, Found, Rules, Skipped, Walked};
+use crate::files::{self, FileContents, FolderFile, Rules, Skipped, Walked};
 use crate::index::{Entry, Index, PassagePlace, Writer};
 use crate::package::hex;
 use crate::passages::{self, Passage};
@@ -154,7 +154,7 @@ enum Source {
 enum Plan {
     /// It is not below the folder, or could not be looked at.
     Keep(usize),
-    Look(Found, Option<usize>),
+    Look(FolderFile, Option<usize>),
 }
 
 impl Pass<'_> {
@@ -211,7 +211,7 @@ impl Pass<'_> {
     }
 
     /// Finds out whether a file is new, changed or unchanged.
-    fn look(&mut self, file: &Found, old: Option<usize>) -> Result<()> {
+    fn look(&mut self, file: &FolderFile, old: Option<usize>) -> Result<()> {
         let known = old.and_then(|old| self.old.entries.get(old));
         if let (Some(old), Some(known)) = (old, known)
             && known.size == file.size

@@ -48,7 +48,7 @@ struct Part<'a> {
 
 /// The keys or the values of all sequences.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept<'a> {
+pub(super) struct PagedCache<'a> {
     new: Part<'a>,
     /// Those in blocks, which are contiguous.
     past: Part<'a>,
@@ -67,15 +67,15 @@ pub(super) struct Rows<'a> {
     groups: usize,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> PagedCache<'a> {
     /// Returns keys or values of new positions, `[n, groups, size]`, and of blocks, `[c, z, groups, size]`, with the scales of these,
     /// `[c, z, groups]`. `None` for types that attention is not computed with.
-    pub(super) fn new(new: &'a Array, past: &'a Array, scale: Option<&'a Array>) -> Option<Kept<'a>> {
+    pub(super) fn new(new: &'a Array, past: &'a Array, scale: Option<&'a Array>) -> Option<PagedCache<'a>> {
         let (&[row, group, _], &[.., groups, size]) = (&*new.strides(), past.shape()) else { return None };
         let strides = [usize::try_from(row).ok()?, usize::try_from(group).ok()?];
         let new = Part { x: new, form: Form::of(new.dtype(), None)?, strides };
         let past = Part { x: past, form: Form::of(past.dtype(), scale)?, strides: [groups * size, size] };
-        Some(Kept { new, past, groups })
+        Some(PagedCache { new, past, groups })
     }
 
     /// Returns whether some have to be converted to `f32`.

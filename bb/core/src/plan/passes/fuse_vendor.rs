@@ -192,7 +192,7 @@ impl Pattern {
         result: TraceValue,
     ) -> Result<Option<Match>, Error> {
         let spec = self.operation.spec();
-        let mut loose = Matching::new(trace, uses, options, &form.recorded, spec, Some(&form.markers))?;
+        let mut loose = PatternMatch::new(trace, uses, options, &form.recorded, spec, Some(&form.markers))?;
         if !loose.value(form.result, result)? {
             return Ok(None);
         }
@@ -222,7 +222,7 @@ impl Pattern {
             return Ok(None);
         }
         let Some((exact, made)) = self.traced(&operands, &params, settings, options) else { return Ok(None) };
-        let mut strict = Matching::new(trace, uses, options, &exact, spec, None)?;
+        let mut strict = PatternMatch::new(trace, uses, options, &exact, spec, None)?;
         if !strict.value(made, result)? || strict.operands != loose.operands {
             return Ok(None);
         }
@@ -270,7 +270,7 @@ struct Operand<'a> {
 
 /// The state of a comparison between a pattern and a trace.
 #[derive(Clone)]
-struct Matching<'t> {
+struct PatternMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
@@ -286,7 +286,7 @@ struct Matching<'t> {
     steps: Vec<StepId>,
 }
 
-impl<'t> Matching<'t> {
+impl<'t> PatternMatch<'t> {
     fn new(
         trace: &'t Trace,
         uses: &'t Uses,
@@ -294,14 +294,14 @@ impl<'t> Matching<'t> {
         form: &'t Trace,
         spec: &OpSpec,
         markers: Option<&'t [Option<f64>]>,
-    ) -> Result<Matching<'t>, Error> {
+    ) -> Result<PatternMatch<'t>, Error> {
         let mut makers = Table::with(form.values.len(), || None);
         for (id, step) in form.steps.iter() {
             for &value in &step.outputs {
                 makers.set(value, Some(id))?;
             }
         }
-        Ok(Matching {
+        Ok(PatternMatch {
             trace,
             uses,
             options,

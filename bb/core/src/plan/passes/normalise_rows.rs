@@ -34,7 +34,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
     for (id, _) in trace.steps.iter() {
-        let matching = Matching { trace, uses: &uses, options, steps: Vec::new() };
+        let matching = NormalizationMatch { trace, uses: &uses, options, steps: Vec::new() };
         found.extend(matching.rows(id)?.filter(|rows| has(rows.centred)));
     }
     let mut count = 0;
@@ -77,14 +77,14 @@ struct Rows {
 }
 
 /// The state of a match.
-struct Matching<'t> {
+struct NormalizationMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
     steps: Vec<StepId>,
 }
 
-impl<'t> Matching<'t> {
+impl<'t> NormalizationMatch<'t> {
     /// Matches the steps around a root.
     fn rows(mut self, root: StepId) -> Result<Option<Rows>, Error> {
         let trace = self.trace;
