@@ -70,7 +70,7 @@ const BEYOND: u64 = 0xFFFF_FFFF;
 const RATIO: u64 = 1032;
 
 /// A member, as the directory lists it.
-struct Entry {
+struct DirectoryEntry {
     name: String,
     flags: u16,
     method: u16,
@@ -85,7 +85,7 @@ struct Entry {
 /// (`asked`), an archive with only one member may have any name for it. A member has at most `most` bytes.
 pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> Result<Bytes, NpzError> {
     let entries = entries(archive)?;
-    let plain = |entry: &Entry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
+    let plain = |entry: &DirectoryEntry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
     let found = entries.iter().find(|entry| entry.name == name || plain(entry) == name);
     match (found, entries.as_slice()) {
         // Readers may take different ones of the two, so that one reader checks a member and the next reader uses the other.
@@ -103,7 +103,7 @@ pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> R
 }
 
 /// Reads the directory of the archive.
-fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
+fn entries(archive: &[u8]) -> Result<Vec<DirectoryEntry>, NpzError> {
     // A comment of up to 65535 bytes may follow the last record.
     let earliest = archive.len().saturating_sub(END + 0xFFFF);
     let latest = archive.len().checked_sub(END).ok_or(NpzError::NotZip)?;
@@ -126,16 +126,16 @@ fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
     let mut at = at.and_then(|at| usize::try_from(at).ok()).ok_or_else(truncated)?;
     let mut entries = Vec::new();
     for _ in 0..count.ok_or_else(truncated)? {
-        let (entry, length) = archive.get(at..).and_then(Entry::parse).ok_or_else(truncated)?;
+        let (entry, length) = archive.get(at..).and_then(DirectoryEntry::parse).ok_or_else(truncated)?;
         entries.push(entry);
         at += length;
     }
     Ok(entries)
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// Parses an entry of the directory; returns it and its length.
-    fn parse(from: &[u8]) -> Option<(Entry, usize)> {
+    fn parse(from: &[u8]) -> Option<(DirectoryEntry, usize)> {
         if !from.starts_with(b"PK\x01\x02") {
             return None;
         }
@@ -156,7 +156,7 @@ impl Entry {
             extras = extras.get(4 + length as usize..)?;
         }
         let [size, packed, at] = sizes;
-        let entry = Entry {
+        let entry = DirectoryEntry {
             name: String::from_utf8_lossy(text).into_owned(),
             flags: number::<2>(from, 8)? as u16,
             method: number::<2>(from, 10)? as u16,

@@ -118,7 +118,7 @@ pub(crate) fn unpack(
     grow: impl Fn(usize) -> Result<(), Refusal>,
 ) -> Result<Bytes, Refusal> {
     let mut to = BoundedBuffer::new(limit, grow);
-    let mut input = Input(packed);
+    let mut input = PackedReader(packed);
     match coding {
         Coding::Gzip => {
             for _ in 0..MEMBERS {
@@ -158,9 +158,9 @@ fn copy<F: Fn(usize) -> Result<(), Refusal>>(
 }
 
 /// Packed bytes in steps. Each checks whether the request is over, because it may unpack to nothing.
-struct Input<'a>(&'a [u8]);
+struct PackedReader<'a>(&'a [u8]);
 
-impl BufRead for Input<'_> {
+impl BufRead for PackedReader<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         cancel::check().map_err(|_| io::ErrorKind::TimedOut)?;
         Ok(self.0.get(..STEP).unwrap_or(self.0))
@@ -171,7 +171,7 @@ impl BufRead for Input<'_> {
     }
 }
 
-impl Read for Input<'_> {
+impl Read for PackedReader<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let bytes = self.fill_buf()?.read(to)?;
         self.consume(bytes);

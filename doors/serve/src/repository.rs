@@ -33,13 +33,13 @@ pub(crate) struct Repository {
 }
 
 struct Served {
-    entries: Vec<Entry>,
+    entries: Vec<ModelEntry>,
     /// Whether the server ends, so that no model comes any more.
     closed: bool,
 }
 
 /// A name under which a model is, was or will be served.
-struct Entry {
+struct ModelEntry {
     name: String,
     /// Whether it was named at start, and so cannot be unloaded.
     stays: bool,
@@ -91,13 +91,13 @@ impl Repository {
         for of in &config.models {
             let found = find(&of.name, &of.path, None, config.versions)?;
             let versions = repository.versions(of, &found)?;
-            repository.enter(Entry { name: of.name.clone(), stays: true, versions, state: State::Ready });
+            repository.enter(ModelEntry { name: of.name.clone(), stays: true, versions, state: State::Ready });
         }
         for name in &config.load {
             let (of, found) =
                 repository.in_folder(name).ok_or(Error::NoRepository { name: name.clone() })??;
             let versions = repository.versions(&of, &found)?;
-            repository.enter(Entry { name: name.clone(), stays: false, versions, state: State::Ready });
+            repository.enter(ModelEntry { name: name.clone(), stays: false, versions, state: State::Ready });
         }
         let models = repository.models();
         repository.work(&models)?;
@@ -142,7 +142,7 @@ impl Repository {
     }
 
     /// Adds an entry, or replaces the one with its name. Returns false if the server ends.
-    fn enter(&self, entry: Entry) -> bool {
+    fn enter(&self, entry: ModelEntry) -> bool {
         let mut served = self.write();
         if served.closed {
             return false;
@@ -287,7 +287,7 @@ impl Repository {
         let known = self.read().entries.iter().any(|entry| entry.name == name);
         if !known {
             let entry =
-                Entry { name: name.to_owned(), stays: false, versions: Vec::new(), state: State::Loading };
+                ModelEntry { name: name.to_owned(), stays: false, versions: Vec::new(), state: State::Loading };
             self.enter(entry);
         } else {
             self.set(name, |entry| {
@@ -298,7 +298,7 @@ impl Repository {
         }
         let versions = self.versions(&of, &found).map_err(refused)?;
         self.work(&versions).map_err(refused)?;
-        let entry = Entry { name: name.to_owned(), stays: false, versions, state: State::Ready };
+        let entry = ModelEntry { name: name.to_owned(), stays: false, versions, state: State::Ready };
         let models = entry.versions.clone();
         if self.enter(entry) {
             return Ok(());
@@ -307,7 +307,7 @@ impl Repository {
         Err(Refusal::ShuttingDown)
     }
 
-    fn set(&self, name: &str, change: impl FnOnce(&mut Entry)) {
+    fn set(&self, name: &str, change: impl FnOnce(&mut ModelEntry)) {
         if let Some(entry) = self.write().entries.iter_mut().find(|entry| entry.name == name) {
             change(entry);
         }
@@ -377,7 +377,7 @@ impl Repository {
 
 impl Served {
     /// Returns the entry of a served model, and its newest version.
-    fn known(&self, name: &str) -> Result<(&Entry, &Arc<Model>), Refusal> {
+    fn known(&self, name: &str) -> Result<(&ModelEntry, &Arc<Model>), Refusal> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.and_then(|entry| Some((entry, entry.versions.last()?))).ok_or_else(|| {
             let ready = self.entries.iter().filter(|entry| !entry.versions.is_empty());

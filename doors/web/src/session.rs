@@ -28,7 +28,7 @@ static OPERATORS: fn() = bb_onnx_microsoft::linked;
 /// Options that JavaScript passes when it opens a session.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct JsSessionOptions {
     /// The extents of symbolic dimensions.
     dims: BTreeMap<String, usize>,
     /// Resource limits of a model, by name.
@@ -90,7 +90,7 @@ impl Checked {
     ///
     /// Those of the options, and what loading the model fails with.
     pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Checked, Failure> {
-        let options: Options = serde_json::from_slice(options)
+        let options: JsSessionOptions = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a session", source })?;
         let mut limits = limits();
         for (name, value) in &options.limits {

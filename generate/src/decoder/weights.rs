@@ -56,17 +56,17 @@ pub(super) struct Matrix {
     /// How integers are kept; `None` for floats.
     layout: Option<Layout>,
     /// The stacked parts.
-    parts: Vec<Part>,
+    parts: Vec<WeightPart>,
 }
 
 /// A tensor of the file, and an order of its rows if they have another.
 #[derive(Debug)]
-struct Part {
+struct WeightPart {
     tensor: GgufTensor,
     order: Option<Vec<usize>>,
 }
 
-impl Part {
+impl WeightPart {
     /// Iterates over the bytes of the rows: of each, or of all together if they stay in their order.
     fn rows(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.order.is_none().then_some(self.tensor.bytes().as_ref());
@@ -93,7 +93,7 @@ impl Matrix {
     ) -> Result<Matrix, Error> {
         let tensor = file.tensor(name)?.expect(&[inner as u64, rows as u64])?.clone();
         let layout = tensor.tensor_type().layout();
-        Ok(Matrix { rows, inner, layout, parts: vec![Part { tensor, order: order.map(<[usize]>::to_vec) }] })
+        Ok(Matrix { rows, inner, layout, parts: vec![WeightPart { tensor, order: order.map(<[usize]>::to_vec) }] })
     }
 
     /// Puts matrices below each other; gives them back if they are not of one kind.
@@ -137,7 +137,7 @@ impl Matrix {
 }
 
 /// Reads floats.
-fn floats(parts: &[Part], count: usize) -> Result<Bytes, bb_ir::Error> {
+fn floats(parts: &[WeightPart], count: usize) -> Result<Bytes, bb_ir::Error> {
     let mut all = memory::room(OP, count)?;
     for part in parts {
         for bytes in part.rows() {
@@ -156,7 +156,7 @@ fn shared(floats: &[f32]) -> Result<Bytes, bb_ir::Error> {
 /// Where the integers of a matrix are read from.
 #[derive(Debug)]
 struct Source {
-    parts: Vec<Part>,
+    parts: Vec<WeightPart>,
     /// How many integers there are.
     numbers: usize,
     /// The integers, scales and zero points, which are read together. The result is shared as long as one of its parts is used.

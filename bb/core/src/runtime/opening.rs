@@ -19,15 +19,15 @@ pub(super) struct Place {
 }
 
 /// The places that are being opened, oldest first, and the places that threads wait for.
-struct Table {
+struct OpeningTable {
     opening: Vec<(ThreadId, Place)>,
     waiting: Vec<(ThreadId, Place)>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { opening: Vec::new(), waiting: Vec::new() });
+static TABLE: Mutex<OpeningTable> = Mutex::new(OpeningTable { opening: Vec::new(), waiting: Vec::new() });
 static ENDED: Condvar = Condvar::new();
 
-fn table() -> MutexGuard<'static, Table> {
+fn table() -> MutexGuard<'static, OpeningTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -65,7 +65,7 @@ impl Drop for Opening {
     }
 }
 
-impl Table {
+impl OpeningTable {
     fn opener(&self, place: &Place) -> Option<ThreadId> {
         self.opening.iter().find(|(_, opened)| opened == place).map(|(thread, _)| *thread)
     }

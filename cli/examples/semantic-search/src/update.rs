@@ -151,7 +151,7 @@ enum Source {
 }
 
 /// The action of an update for one path.
-enum Plan {
+enum UpdateAction {
     /// It is not below the folder, or could not be looked at.
     Keep(usize),
     Look(FolderFile, Option<usize>),
@@ -161,32 +161,32 @@ impl Pass<'_> {
     /// Goes through all files; returns whether it reached the last one.
     fn all(&mut self, root: &str, found: Walked, progress: Progress<'_>) -> Result<bool> {
         let started = Instant::now();
-        let mut plans: BTreeMap<String, Plan> = BTreeMap::new();
+        let mut plans: BTreeMap<String, UpdateAction> = BTreeMap::new();
         let total = found.files.len();
         // What is in a folder that could not be read may still be there.
         let gone = |path: &Path| {
             path.starts_with(root) && !found.closed.iter().any(|closed| path.starts_with(closed))
         };
         for file in found.files {
-            plans.insert(file.path.clone(), Plan::Look(file, None));
+            plans.insert(file.path.clone(), UpdateAction::Look(file, None));
         }
         for (i, entry) in self.old.entries.iter().enumerate() {
             match plans.get_mut(&entry.path) {
-                Some(Plan::Look(_, old)) => *old = Some(i),
+                Some(UpdateAction::Look(_, old)) => *old = Some(i),
                 _ if gone(Path::new(&entry.path)) => self.sum.deleted += 1,
                 _ => {
-                    plans.insert(entry.path.clone(), Plan::Keep(i));
+                    plans.insert(entry.path.clone(), UpdateAction::Keep(i));
                 }
             }
         }
         let (mut done, mut whole) = (0, true);
         for plan in plans.into_values() {
             match plan {
-                Plan::Keep(old) => self.keep(old, None)?,
-                Plan::Look(_, old) if !whole => {
+                UpdateAction::Keep(old) => self.keep(old, None)?,
+                UpdateAction::Look(_, old) if !whole => {
                     old.map_or(Ok(()), |old| self.keep(old, None))?;
                 }
-                Plan::Look(file, old) => {
+                UpdateAction::Look(file, old) => {
                     self.look(&file, old)?;
                     done += 1;
                     progress(done, total);

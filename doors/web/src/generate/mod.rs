@@ -26,7 +26,7 @@ thread_local! {
 /// Options that JavaScript passes when it opens a language model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct JsModelOptions {
     /// The greatest number of tokens of a sequence.
     context: Option<usize>,
 }
@@ -102,7 +102,7 @@ impl LanguageModel {
     ///
     /// Errors of the options, and the errors of [`Generator::from_bytes`].
     fn open(model: Bytes, options: &[u8]) -> Result<LanguageModel, Failure> {
-        let options: Options = serde_json::from_slice(options)
+        let options: JsModelOptions = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a language model", source })?;
         let mut open = OpenOptions::default().with_clock(|| NOW.get());
         open.context = options.context;

@@ -2,7 +2,7 @@
 
 use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
-use super::{Layout, Rows};
+use super::{RowLayout, Rows};
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::baseline;
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +14,7 @@ use crate::pace::Pace;
 #[derive(Debug)]
 pub(super) struct Planes<'a, const SUM: bool> {
     pub(super) plane: &'a Plane,
-    pub(super) layout: &'a Layout,
+    pub(super) layout: &'a RowLayout,
     /// A padded row, an unpadded row, and the divisors of the results.
     pub(super) buffer: *mut f32,
     pub(super) x: *const f32,
