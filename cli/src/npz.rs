@@ -244,7 +244,13 @@ mod tests {
             let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
             encoder.write_all(content).unwrap();
             let packed = encoder.finish().unwrap();
-            ArchiveMember { name, method: 8, packed, size: content.len() as u32, checksum: crc32fast::hash(content) }
+            ArchiveMember {
+                name,
+                method: 8,
+                packed,
+                size: content.len() as u32,
+                checksum: crc32fast::hash(content),
+            }
         }
     }
 
@@ -277,7 +283,10 @@ mod tests {
     #[test]
     fn members_come_back() {
         let content = [7u8; 1000];
-        let file = archive(&[ArchiveMember::deflated("a.npy", &content), ArchiveMember::deflated("b.npy", b"other")]);
+        let file = archive(&[
+            ArchiveMember::deflated("a.npy", &content),
+            ArchiveMember::deflated("b.npy", b"other"),
+        ]);
         assert_eq!(member(&file, "a", true, 1000).unwrap()[..], content);
         assert_eq!(member(&file, "b.npy", true, 1000).unwrap()[..], *b"other");
         assert!(matches!(member(&file, "c", true, 1000), Err(NpzError::NoMember { .. })));
@@ -310,7 +319,8 @@ mod tests {
 
     #[test]
     fn members_of_one_name_are_refused() {
-        let file = archive(&[ArchiveMember::deflated("a.npy", b"one"), ArchiveMember::deflated("a.npy", b"two")]);
+        let file =
+            archive(&[ArchiveMember::deflated("a.npy", b"one"), ArchiveMember::deflated("a.npy", b"two")]);
         assert!(matches!(member(&file, "a", true, 1000), Err(NpzError::Twice { .. })));
     }
 

@@ -104,7 +104,8 @@ mod model {
     fn after_a_failure_the_next_thread_makes_it() {
         check(|| {
             let counted = Arc::new(CountingList::default());
-            let get = |counted: &CountingList| counted.get(7, |before| if before == 0 { Err(()) } else { Ok(()) });
+            let get =
+                |counted: &CountingList| counted.get(7, |before| if before == 0 { Err(()) } else { Ok(()) });
             assert_eq!(from_three(&counted, get), 2);
             assert_eq!(*counted.made.read(), [7]);
             assert_eq!(counted.begun.load(Ordering::SeqCst), 2);

@@ -171,7 +171,8 @@ fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `DecoderMaskedMultiHeadAttention`.
 pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    const PLACES: MaskedOperands = MaskedOperands { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
+    const PLACES: MaskedOperands =
+        MaskedOperands { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "output_qk"])?;
     none_from(call, 11)?;
     single(call)?;
@@ -264,7 +265,8 @@ fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `DecoderMaskedSelfAttention`: the projections are one product.
 pub(crate) fn self_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    const PLACES: MaskedOperands = MaskedOperands { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
+    const PLACES: MaskedOperands =
+        MaskedOperands { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "do_rotary"])?;
     none_from(call, 9)?;
     single(call)?;

@@ -152,7 +152,7 @@ fn recurrent(on: &Tracer, call: &Call<'_, TracedTensor>, kind: Kind, quantized: 
     })?;
     let batch_first = order.batch_first;
     let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
-    let operands = Operands { on, call, wide, quantized };
+    let operands = DirectionOperands { on, call, wide, quantized };
     let x = operands.wide(call.input(0)?)?;
     let x = if batch_first { on.transpose(&x, &[1, 0, 2])? } else { x };
     let e = operands.extents(kind, &x, backwards.len())?;
@@ -218,7 +218,7 @@ fn shaped<'a>(
 }
 
 /// The operands of a call, one direction at a time.
-struct Operands<'a> {
+struct DirectionOperands<'a> {
     on: &'a Tracer,
     call: &'a Call<'a, TracedTensor>,
     /// The element type that steps compute in.
@@ -227,7 +227,7 @@ struct Operands<'a> {
     quantized: bool,
 }
 
-impl Operands<'_> {
+impl DirectionOperands<'_> {
     /// Reads the extents, and checks the extents of the weights against them.
     fn extents(&self, kind: Kind, x: &TracedTensor, directions: usize) -> Result<RecurrentExtents, Error> {
         let call = self.call;
@@ -270,7 +270,9 @@ impl Operands<'_> {
     fn weights(&self, index: usize, at: usize) -> Result<ProjectionMatrix, TraceStop> {
         let (on, call) = (self.on, self.call);
         if !self.quantized {
-            return Ok(ProjectionMatrix::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
+            return Ok(ProjectionMatrix::Plain(
+                on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?,
+            ));
         }
         // Scales and zero points come by pairs after the eight operands of an LSTM.
         let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);

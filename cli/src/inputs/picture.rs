@@ -117,8 +117,13 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     let likely = |extent: usize| [4, 1, 3].iter().position(|n| *n == extent).map_or(0, |at| at + 1);
     match *inner {
         [height, width] => {
-            let plan =
-                PictureLayout { layout: Layout::Nhwc, channels: 1, size: [height, width], batch, has_channels: false };
+            let plan = PictureLayout {
+                layout: Layout::Nhwc,
+                channels: 1,
+                size: [height, width],
+                batch,
+                has_channels: false,
+            };
             Ok((*dtype, plan))
         }
         [a, b, c] => {

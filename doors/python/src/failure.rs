@@ -1,7 +1,7 @@
 //! Exceptions of errors: the class by the error's kind, the details as fields.
 
 use crate::convert::Problem;
-use crate::fields::{RunInputs, OperandInfo};
+use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
 use crate::types;
 use bb::services::{OutOfMemory, Pressure};

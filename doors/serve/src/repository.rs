@@ -45,10 +45,10 @@ struct ModelEntry {
     stays: bool,
     /// In ascending order of versions; empty if the model is not served.
     versions: Vec<Arc<Model>>,
-    state: State,
+    state: ModelState,
 }
 
-enum State {
+enum ModelState {
     Ready,
     Loading,
     Unavailable { reason: String },
@@ -91,13 +91,23 @@ impl Repository {
         for of in &config.models {
             let found = find(&of.name, &of.path, None, config.versions)?;
             let versions = repository.versions(of, &found)?;
-            repository.enter(ModelEntry { name: of.name.clone(), stays: true, versions, state: State::Ready });
+            repository.enter(ModelEntry {
+                name: of.name.clone(),
+                stays: true,
+                versions,
+                state: ModelState::Ready,
+            });
         }
         for name in &config.load {
             let (of, found) =
                 repository.in_folder(name).ok_or(Error::NoRepository { name: name.clone() })??;
             let versions = repository.versions(&of, &found)?;
-            repository.enter(ModelEntry { name: name.clone(), stays: false, versions, state: State::Ready });
+            repository.enter(ModelEntry {
+                name: name.clone(),
+                stays: false,
+                versions,
+                state: ModelState::Ready,
+            });
         }
         let models = repository.models();
         repository.work(&models)?;
@@ -234,9 +244,9 @@ impl Repository {
                 let state = if ready { "READY" } else { "UNAVAILABLE" };
                 listed.extend(entry.versions.iter().map(|model| row(Some(model.version.clone()), state, "")));
                 match &entry.state {
-                    State::Loading => listed.push(row(None, "LOADING", "")),
-                    State::Unavailable { reason } => listed.push(row(None, "UNAVAILABLE", reason)),
-                    State::Ready => {}
+                    ModelState::Loading => listed.push(row(None, "LOADING", "")),
+                    ModelState::Unavailable { reason } => listed.push(row(None, "UNAVAILABLE", reason)),
+                    ModelState::Ready => {}
                 }
             }
         }
@@ -286,19 +296,23 @@ impl Repository {
         let (of, found) = self.in_folder(name).ok_or(Refusal::NoRepository)?.map_err(refused)?;
         let known = self.read().entries.iter().any(|entry| entry.name == name);
         if !known {
-            let entry =
-                ModelEntry { name: name.to_owned(), stays: false, versions: Vec::new(), state: State::Loading };
+            let entry = ModelEntry {
+                name: name.to_owned(),
+                stays: false,
+                versions: Vec::new(),
+                state: ModelState::Loading,
+            };
             self.enter(entry);
         } else {
             self.set(name, |entry| {
                 if entry.versions.is_empty() {
-                    entry.state = State::Loading;
+                    entry.state = ModelState::Loading;
                 }
             });
         }
         let versions = self.versions(&of, &found).map_err(refused)?;
         self.work(&versions).map_err(refused)?;
-        let entry = ModelEntry { name: name.to_owned(), stays: false, versions, state: State::Ready };
+        let entry = ModelEntry { name: name.to_owned(), stays: false, versions, state: ModelState::Ready };
         let models = entry.versions.clone();
         if self.enter(entry) {
             return Ok(());
@@ -317,7 +331,7 @@ impl Repository {
     fn failed(&self, name: &str, reason: &str) {
         self.set(name, |entry| {
             if entry.versions.is_empty() {
-                entry.state = State::Unavailable { reason: reason.to_owned() };
+                entry.state = ModelState::Unavailable { reason: reason.to_owned() };
             }
         });
     }
@@ -332,7 +346,7 @@ impl Repository {
             let entry = served.entries.iter_mut().find(|entry| entry.name == name);
             if let Some(entry) = entry {
                 versions = std::mem::take(&mut entry.versions);
-                entry.state = State::Unavailable { reason: "unloaded".to_owned() };
+                entry.state = ModelState::Unavailable { reason: "unloaded".to_owned() };
             }
         }
         self.leave(versions);

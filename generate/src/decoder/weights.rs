@@ -93,7 +93,12 @@ impl Matrix {
     ) -> Result<Matrix, Error> {
         let tensor = file.tensor(name)?.expect(&[inner as u64, rows as u64])?.clone();
         let layout = tensor.tensor_type().layout();
-        Ok(Matrix { rows, inner, layout, parts: vec![WeightPart { tensor, order: order.map(<[usize]>::to_vec) }] })
+        Ok(Matrix {
+            rows,
+            inner,
+            layout,
+            parts: vec![WeightPart { tensor, order: order.map(<[usize]>::to_vec) }],
+        })
     }
 
     /// Puts matrices below each other; gives them back if they are not of one kind.
@@ -120,7 +125,7 @@ impl Matrix {
             return Ok(Placed::Floats { floats: graph.constant(name, &floats)? });
         };
         let count = inner / group;
-        let source = Arc::new(Source { parts, numbers: rows * inner, read: Mutex::default() });
+        let source = Arc::new(IntsSource { parts, numbers: rows * inner, read: Mutex::default() });
         let mut constant = |dtype, shape: &[usize], part: fn(&Ints) -> &Bytes| -> Result<String, Error> {
             let source = source.clone();
             let make = move || source.part(part);
@@ -155,7 +160,7 @@ fn shared(floats: &[f32]) -> Result<Bytes, bb_ir::Error> {
 
 /// Where the integers of a matrix are read from.
 #[derive(Debug)]
-struct Source {
+struct IntsSource {
     parts: Vec<WeightPart>,
     /// How many integers there are.
     numbers: usize,
@@ -181,7 +186,7 @@ impl AsRef<[u8]> for IntsSlice {
     }
 }
 
-impl Source {
+impl IntsSource {
     fn part(&self, part: fn(&Ints) -> &Bytes) -> Result<Bytes, bb_ir::Error> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let ints = match read.upgrade() {

@@ -35,7 +35,7 @@ pub(super) struct DecoderCache {
 }
 
 /// A compiled graph.
-pub(super) struct Program {
+pub(super) struct DecoderProgram {
     pub(super) run: Arc<dyn ErasedExecutable>,
     pub(super) roles: Vec<Role>,
     /// The output with logits.
@@ -74,7 +74,7 @@ fn by_pattern(past: &str, patterns: &[(String, String)]) -> Option<String> {
     })
 }
 
-impl Program {
+impl DecoderProgram {
     /// Compiles a graph, and adds the caches that it names to `kept`. `others` are outputs of a graph that runs before this one, which
     /// may give what this one takes.
     pub(super) fn new(
@@ -83,7 +83,7 @@ impl Program {
         patterns: &[(String, String)],
         others: &[String],
         kept: &mut Vec<DecoderCache>,
-    ) -> Result<Program, Error> {
+    ) -> Result<DecoderProgram, Error> {
         let run = on.compile(module, &CompileOptions::default())?;
         let outputs: HashMap<&str, usize> =
             run.outputs().iter().enumerate().map(|(i, port)| (port.name.as_str(), i)).collect();
@@ -116,12 +116,13 @@ impl Program {
             return Err(Error::Lacks { what: "input `input_ids`" });
         }
         let logits = *outputs.get("logits").ok_or(Error::Lacks { what: "output `logits`" })?;
-        Ok(Program { run, roles, logits, presents: Vec::new() })
+        Ok(DecoderProgram { run, roles, logits, presents: Vec::new() })
     }
 
     /// Finds the outputs that give caches.
     pub(super) fn find(&mut self, kept: &[DecoderCache]) {
-        let output = |kept: &DecoderCache| self.run.outputs().iter().position(|port| port.name == kept.output);
+        let output =
+            |kept: &DecoderCache| self.run.outputs().iter().position(|port| port.name == kept.output);
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 

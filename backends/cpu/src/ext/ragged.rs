@@ -19,7 +19,7 @@ use crate::ops::{dense, made};
 use bb::ext::RaggedAttentionOptions;
 use bb::ir::memory;
 use bb::{DataType, Shape, Tensor};
-use kept::{PagedCache, Rows};
+use kept::{CacheRows, PagedCache};
 use std::ops::Range;
 use table::{Sequence, Sequences, Table, numbers};
 
@@ -63,7 +63,7 @@ struct Ragged<'a> {
 }
 
 /// The operands of a call, in their order.
-pub(super) struct Operands<'a> {
+pub(super) struct PagedOperands<'a> {
     pub(super) new: [&'a Array; 3],
     pub(super) past: [&'a Array; 2],
     pub(super) numbers: [&'a Array; 3],
@@ -74,7 +74,7 @@ pub(super) struct Operands<'a> {
 /// and where there is nothing to compute.
 pub(super) fn attention(
     cpu: &Cpu,
-    Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &Operands<
+    PagedOperands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &PagedOperands<
         '_,
     >,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
@@ -221,7 +221,7 @@ impl Ragged<'_> {
         kept: &PagedCache<'_>,
         (of, group): (&Sequence, usize),
         positions: Range<usize>,
-        mut f: impl FnMut(Range<usize>, Rows<'_>),
+        mut f: impl FnMut(Range<usize>, CacheRows<'_>),
     ) {
         let runs = self.sequences.runs.get(of.runs.clone()).unwrap_or_default();
         let reached = runs.partition_point(|run| run.first + run.count <= positions.start);

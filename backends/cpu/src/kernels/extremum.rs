@@ -151,14 +151,14 @@ fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> b
 }
 
 /// The positions of the extrema of rows, one after another.
-struct Rows<'a, T> {
+struct ExtremumRows<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
     x: &'a [T],
     len: usize,
 }
 
-impl<T: Ordered> VectorLoop for Rows<'_, T> {
+impl<T: Ordered> VectorLoop for ExtremumRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -191,7 +191,7 @@ pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], 
                 std::slice::from_raw_parts(x.add(from * len), (to - from) * len),
             )
         };
-        dispatch(Rows { which, out, x, len });
+        dispatch(ExtremumRows { which, out, x, len });
     });
 }
 

@@ -164,7 +164,9 @@ impl Conv {
         if let FloatFilters::Formed { form, shape, .. } = &self.w {
             let y = match form {
                 FilterLayout::Points(points) => conv::by_points(on, x, shape, points, bias, options, then)?,
-                FilterLayout::Panels(panels) => small_channels::conv(on, x, shape, panels, bias, options, then)?,
+                FilterLayout::Panels(panels) => {
+                    small_channels::conv(on, x, shape, panels, bias, options, then)?
+                }
             };
             if y.is_some() {
                 return Ok(y);
@@ -184,7 +186,12 @@ impl Conv {
 }
 
 /// Prepares the filters for an operand with the known extents `extents`; `None` if the filters are read unprepared.
-fn form(cpu: &Cpu, extents: &[Option<usize>], w: &Array, options: ConvOptions<'_>) -> Result<Option<FilterLayout>> {
+fn form(
+    cpu: &Cpu,
+    extents: &[Option<usize>],
+    w: &Array,
+    options: ConvOptions<'_>,
+) -> Result<Option<FilterLayout>> {
     let adjacent =
         [options.strides, options.dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
     if adjacent

@@ -40,8 +40,12 @@ pub(crate) fn matmul(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     };
     let out: Strides = row_major(batch).iter().map(|&stride| stride * (m * n) as isize).collect();
     let dims = collapsed(batch, [&leading(a, a_lead), &leading(b, b_lead), &out]);
-    let part =
-        ProductPart { dims, starts: [a.0.offset as isize, b.0.offset as isize, 0], extents: [m, n, k], more: false };
+    let part = ProductPart {
+        dims,
+        starts: [a.0.offset as isize, b.0.offset as isize, 0],
+        extents: [m, n, k],
+        more: false,
+    };
     Product { gpu, a, b, y: &y, strides: [a_row, a_col, b_row, b_col], row: n }.part(&part)?;
     Ok(y)
 }

@@ -10,7 +10,7 @@ use bb_core::operator::OnnxValue;
 use bb_core::plan::{Code, Item, Repetition, control_flow};
 use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use erased::{Erased, BackendTensor};
+use erased::{BackendTensor, Erased};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -207,7 +207,9 @@ impl Walk<'_> {
                 let on: Vec<Erased<'_>> = self.backends.iter().map(|on| Erased(on)).collect();
                 let mut loops = each(on.iter().zip(values), |(on, values)| {
                     let operands = operands(values);
-                    let held = operands.iter().map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut BackendTensor::of))));
+                    let held = operands
+                        .iter()
+                        .map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut BackendTensor::of))));
                     Repetition::begin(on, repeat, node, held.collect())
                 })?;
                 for iteration in 0.. {
@@ -217,7 +219,8 @@ impl Walk<'_> {
                     let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
                     let given = next.into_iter().zip(values).map(|(round, values)| {
-                        let own = round.given.into_iter().map(|x| Some(x.value().map(&mut BackendTensor::value)));
+                        let own =
+                            round.given.into_iter().map(|x| Some(x.value().map(&mut BackendTensor::value)));
                         own.chain(captured(body, values)).collect()
                     });
                     let inside = at.inside(name, attribute, Some(iteration));

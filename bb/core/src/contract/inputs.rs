@@ -144,7 +144,8 @@ impl InputSpec {
         let extent = |place: InputAxis| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
         let mut found = Vec::new();
         for (input, declared) in self.inputs.iter().enumerate() {
-            let (Some((dtype, shape)), DeclaredType::Tensor(form)) = (given(input), declared.form.optional()) else {
+            let (Some((dtype, shape)), DeclaredType::Tensor(form)) = (given(input), declared.form.optional())
+            else {
                 continue;
             };
             let extents = form.extents.iter().flatten().zip(shape).enumerate();
@@ -229,7 +230,9 @@ impl InputSpec {
             let compared = match declared.form.optional() {
                 DeclaredType::Any => Ok(()),
                 DeclaredType::Tensor(form) => self.tensor(form, dtype, shape, &extent),
-                DeclaredType::Sequence(_) | DeclaredType::Map { .. } | DeclaredType::Optional(_) => Err(Wrong::Kind),
+                DeclaredType::Sequence(_) | DeclaredType::Map { .. } | DeclaredType::Optional(_) => {
+                    Err(Wrong::Kind)
+                }
             };
             if let Err(wrong) = compared {
                 return Err(self.mismatch(input, tensor_type(dtype, shape), wrong));
@@ -272,7 +275,9 @@ impl InputSpec {
         match (form, item) {
             (DeclaredType::Any, _) | (DeclaredType::Optional(_), OnnxValue::Absent) => Ok(()),
             (DeclaredType::Optional(of), item) => self.item(of, item, extent),
-            (DeclaredType::Tensor(form), OnnxValue::Tensor(x)) => self.tensor(form, x.dtype(), x.shape(), extent),
+            (DeclaredType::Tensor(form), OnnxValue::Tensor(x)) => {
+                self.tensor(form, x.dtype(), x.shape(), extent)
+            }
             (DeclaredType::Sequence(of), OnnxValue::Sequence(items)) => {
                 items.iter().enumerate().try_for_each(|(index, item)| {
                     let compared = self.item(of, item, extent);
@@ -286,7 +291,9 @@ impl InputSpec {
                     _ => Ok(()),
                 }
             }
-            (DeclaredType::Tensor(_) | DeclaredType::Sequence(_) | DeclaredType::Map { .. }, _) => Err(Wrong::Kind),
+            (DeclaredType::Tensor(_) | DeclaredType::Sequence(_) | DeclaredType::Map { .. }, _) => {
+                Err(Wrong::Kind)
+            }
         }
     }
 
@@ -393,7 +400,9 @@ impl DeclaredType {
             // in it has no single extent and is not checked. Numbers and the rank are checked for each
             // element.
             ValueType::Sequence(of) => DeclaredType::Sequence(Box::new(DeclaredType::new(of, None, symbols))),
-            ValueType::Optional(of) => DeclaredType::Optional(Box::new(DeclaredType::new(of, input, symbols))),
+            ValueType::Optional(of) => {
+                DeclaredType::Optional(Box::new(DeclaredType::new(of, input, symbols)))
+            }
             ValueType::Map(key, of) => {
                 let value = if let ValueType::Tensor { dtype, .. } = **of { Some(dtype) } else { None };
                 DeclaredType::Map { key: *key, value }

@@ -213,7 +213,9 @@ impl PartitionedGraph {
         for part in &self.parts {
             let called = match part {
                 SegmentPart::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
-                SegmentPart::Host { body, params, .. } => Called::Operation(Operation::Host(body), params.clone()),
+                SegmentPart::Host { body, params, .. } => {
+                    Called::Operation(Operation::Host(body), params.clone())
+                }
                 SegmentPart::Alone(step, _) => Called::Operation(step.operation, step.params.clone()),
             };
             sites.push(Site { nodes: self.origins.names_of(part.origins(), graph)?, called });

@@ -5,7 +5,7 @@
 
 use super::added::Made;
 use super::combined::{self, CombinedRegistration};
-use super::opening::{self, Place};
+use super::opening::{self, InstanceKey};
 use super::stack::{LayerRegistration, Stacked, is_stack};
 use super::{
     Added, BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open,
@@ -491,9 +491,9 @@ impl RegisteredBackend {
     }
 
     /// Identifies an instance while it is opened.
-    fn place(&self, options: &OpenOptions) -> Place {
+    fn place(&self, options: &OpenOptions) -> InstanceKey {
         let entry = std::ptr::from_ref(self).addr();
-        Place { entry, backend: self.registration.name, options: options.clone() }
+        InstanceKey { entry, backend: self.registration.name, options: options.clone() }
     }
 
     fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {

@@ -73,7 +73,10 @@ impl Trace {
                 if *made.get(value)? != Availability::No {
                     return Err(TraceFault::MadeTwice { step: of(id), value: self.name(value) }.into());
                 }
-                made.set(value, if step.phase == Phase::Once { Availability::Once } else { Availability::EachRun })?;
+                made.set(
+                    value,
+                    if step.phase == Phase::Once { Availability::Once } else { Availability::EachRun },
+                )?;
             }
         }
         for &value in &self.outputs {

@@ -139,12 +139,12 @@ struct Pass<'a> {
 /// Files whose vectors are not yet written.
 #[derive(Default)]
 struct Window {
-    files: Vec<(Entry, Source)>,
+    files: Vec<(Entry, VectorSource)>,
     tokens: usize,
 }
 
 /// Where the vectors of a file come from.
-enum Source {
+enum VectorSource {
     /// The old index, in which the file is the entry of this number.
     Old(usize),
     New(Vec<Passage>),
@@ -206,7 +206,7 @@ impl Pass<'_> {
         let Some(entry) = self.old.entries.get(old) else { return Ok(()) };
         let entry = Entry { modified: touched.unwrap_or(entry.modified), ..entry.clone() };
         // Paths are written in order, so that it waits for the new files before it.
-        self.window.files.push((entry, Source::Old(old)));
+        self.window.files.push((entry, VectorSource::Old(old)));
         if self.window.tokens == 0 { self.flush() } else { Ok(()) }
     }
 
@@ -255,7 +255,7 @@ impl Pass<'_> {
         *if known.is_some() { &mut self.sum.changed } else { &mut self.sum.new } += 1;
         self.window.tokens += passages.iter().map(|passage| passage.tokens.len()).sum::<usize>();
         let entry = Entry { path: file.path.clone(), size, modified, digest, passages: 0..passages.len() };
-        self.window.files.push((entry, Source::New(passages)));
+        self.window.files.push((entry, VectorSource::New(passages)));
         Ok(())
     }
 
@@ -263,21 +263,21 @@ impl Pass<'_> {
     fn flush(&mut self) -> Result<()> {
         let window = std::mem::take(&mut self.window);
         let new = window.files.iter().filter_map(|(_, source)| match source {
-            Source::New(passages) => Some(passages),
-            Source::Old(_) => None,
+            VectorSource::New(passages) => Some(passages),
+            VectorSource::Old(_) => None,
         });
         let tokens: Vec<&[u32]> = new.flatten().map(|passage| passage.tokens.as_slice()).collect();
         let vectors = self.embedder.embed(&tokens, |_| ())?;
         let mut rest = vectors.as_slice();
         for (entry, source) in &window.files {
             match source {
-                Source::Old(old) => {
+                VectorSource::Old(old) => {
                     let range = self.old.entries.get(*old).map_or(0..0, |entry| entry.passages.clone());
                     let places = self.old.places.get(range.clone()).unwrap_or_default();
                     self.writer.add(entry, places, &self.old.vectors(range).unwrap_or_default())?;
                     self.sum.passages += places.len();
                 }
-                Source::New(passages) => {
+                VectorSource::New(passages) => {
                     let length = passages.len() * self.embedder.dimensions();
                     let (own, others) = rest.split_at_checked(length).unwrap_or((rest, &[]));
                     rest = others;

@@ -168,7 +168,12 @@ impl LoadedBackend {
             Ok(kinds) => {
                 let made = slots.iter().zip(kinds);
                 let held = made.map(|(slot, (dtype, shape))| {
-                    LoadedTensor(Arc::new(TensorHandle { raw: slot.tensor, dtype, shape, on: self.0.clone() }))
+                    LoadedTensor(Arc::new(TensorHandle {
+                        raw: slot.tensor,
+                        dtype,
+                        shape,
+                        on: self.0.clone(),
+                    }))
                 });
                 Ok(held.collect())
             }

@@ -254,7 +254,7 @@ impl Cursor {
             unsafe { periodic(from, extent, self.column, to, n) };
             self.column = (self.column + n) % extent;
         } else {
-            dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
+            dispatch(ProgramRows { cursor: self, outer, extent, stride, from, to, n });
         }
         (to.cast_const().cast(), false)
     }
@@ -281,7 +281,7 @@ unsafe fn periodic<T: Copy>(from: *const T, extent: usize, column: usize, to: *m
 }
 
 /// Elements to be copied row by row.
-struct Rows<'a, T> {
+struct ProgramRows<'a, T> {
     cursor: &'a mut Cursor,
     outer: &'a [Dim<1>],
     /// The number of columns, and the distance between them.
@@ -292,12 +292,12 @@ struct Rows<'a, T> {
     n: usize,
 }
 
-impl<T: Copy> VectorLoop for Rows<'_, T> {
+impl<T: Copy> VectorLoop for ProgramRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Rows { cursor, outer, extent, stride, from, to, n } = self;
+        let ProgramRows { cursor, outer, extent, stride, from, to, n } = self;
         let mut done = 0;
         while done < n {
             let count = (extent - cursor.column).min(n - done);

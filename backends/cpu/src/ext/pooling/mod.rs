@@ -62,12 +62,12 @@ struct RowLayout {
     phases: Vec<(usize, usize, usize)>,
     /// The number of elements of each window of a row that count.
     counts: Vec<usize>,
-    rows: Vec<Rows>,
+    rows: Vec<PoolingRows>,
 }
 
 /// The rows of a window.
 #[derive(Debug)]
-struct Rows {
+struct PoolingRows {
     /// The first one in the plane, and the number of those that are in the plane.
     first: usize,
     n: usize,
@@ -94,7 +94,7 @@ impl RowLayout {
             let first = (0..rows.kernel).find(inside).unwrap_or(0);
             let n = (0..rows.kernel).filter(inside).count();
             let first = rows.position(first, o).unwrap_or(0);
-            Rows { first, n, count: pooling.count(rows, o) }
+            PoolingRows { first, n, count: pooling.count(rows, o) }
         };
         Ok(RowLayout {
             pitch,

@@ -57,7 +57,7 @@ pub(super) struct PagedCache<'a> {
 
 /// Consecutive keys or values of one group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct CacheRows<'a> {
     form: ElementFormat<'a>,
     from: *const u8,
     /// The distance of positions, in elements.
@@ -74,7 +74,11 @@ impl<'a> PagedCache<'a> {
         let (&[row, group, _], &[.., groups, size]) = (&*new.strides(), past.shape()) else { return None };
         let strides = [usize::try_from(row).ok()?, usize::try_from(group).ok()?];
         let new = CachePart { x: new, form: ElementFormat::of(new.dtype(), None)?, strides };
-        let past = CachePart { x: past, form: ElementFormat::of(past.dtype(), scale)?, strides: [groups * size, size] };
+        let past = CachePart {
+            x: past,
+            form: ElementFormat::of(past.dtype(), scale)?,
+            strides: [groups * size, size],
+        };
         Some(PagedCache { new, past, groups })
     }
 
@@ -88,7 +92,7 @@ impl<'a> PagedCache<'a> {
     /// # Safety
     ///
     /// The position and the group exist.
-    pub(super) unsafe fn rows(&self, in_blocks: bool, position: usize, group: usize) -> Rows<'a> {
+    pub(super) unsafe fn rows(&self, in_blocks: bool, position: usize, group: usize) -> CacheRows<'a> {
         let CachePart { x, form, strides: [stride, by_group] } = if in_blocks { self.past } else { self.new };
         let at = position * stride + group * by_group;
         // SAFETY: this function's contract; scales have the positions and the groups of blocks.
@@ -97,12 +101,12 @@ impl<'a> PagedCache<'a> {
                 ElementFormat::Scaled(scale) => floats(scale).add(position * self.groups + group),
                 _ => std::ptr::null(),
             };
-            Rows { form, from: x.ptr().add(at * form.size()), stride, scale, groups: self.groups }
+            CacheRows { form, from: x.ptr().add(at * form.size()), stride, scale, groups: self.groups }
         }
     }
 }
 
-impl Rows<'_> {
+impl CacheRows<'_> {
     /// Returns the first element and the distance of rows, if elements are `f32`.
     pub(super) fn single(&self) -> Option<(*const f32, usize)> {
         matches!(self.form, ElementFormat::Single).then_some((self.from.cast(), self.stride))
@@ -114,7 +118,7 @@ impl Rows<'_> {
     ///
     /// The rows exist, and there is room for them.
     pub(super) unsafe fn copy(&self, count: usize, size: usize, to: *mut f32) {
-        let &Rows { form, from, stride, scale, groups } = self;
+        let &CacheRows { form, from, stride, scale, groups } = self;
         // SAFETY: this function's contract; each row has a scale where rows have scales.
         unsafe {
             match form {

@@ -56,10 +56,18 @@ enum ZeroPoints {
     Least,
 }
 
-const GIVEN: [ZeroPoints; 5] = [ZeroPoints::None, ZeroPoints::Bytes, ZeroPoints::Floats, ZeroPoints::Whole, ZeroPoints::Least];
+const GIVEN: [ZeroPoints; 5] =
+    [ZeroPoints::None, ZeroPoints::Bytes, ZeroPoints::Floats, ZeroPoints::Whole, ZeroPoints::Least];
 
 impl Matrix {
-    fn new(bits: usize, block: usize, inner: usize, columns: usize, given: ZeroPoints, halves: bool) -> Matrix {
+    fn new(
+        bits: usize,
+        block: usize,
+        inner: usize,
+        columns: usize,
+        given: ZeroPoints,
+        halves: bool,
+    ) -> Matrix {
         let count = inner.div_ceil(block);
         let format = Format { bits, block, count, inner, columns };
         let mask = u8::MAX >> (8 - bits);
@@ -214,7 +222,9 @@ fn zeros_and_the_least_numbers_give_zeros_and_numbers_without_bounds_nan() {
 #[test]
 fn a_row_has_the_same_bits_alone_and_among_others() {
     let pool = Pool::new(1 << 20, None);
-    for (bits, given) in [(4, ZeroPoints::Least), (4, ZeroPoints::None), (8, ZeroPoints::Bytes), (2, ZeroPoints::Floats)] {
+    for (bits, given) in
+        [(4, ZeroPoints::Least), (4, ZeroPoints::None), (8, ZeroPoints::Bytes), (2, ZeroPoints::Floats)]
+    {
         let matrix = Matrix::new(bits, 32, 256, 40, given, true);
         for level in levels() {
             at(level, || {

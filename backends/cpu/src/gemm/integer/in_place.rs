@@ -140,7 +140,7 @@ mod neon;
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{InPlaceArgs, COLUMNS, Kernels};
+    use super::{COLUMNS, InPlaceArgs, Kernels};
 
     pub(super) static AVX512: Kernels = Kernels([
         [

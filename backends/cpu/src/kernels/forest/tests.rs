@@ -41,8 +41,13 @@ const DEPTH: usize = 11;
 impl<T: Real> ForestTables<T> {
     /// Draws trees, of which the second is only a leaf.
     fn draw(draw: &mut Draw, trees: usize, targets: usize, modes: &[i64]) -> ForestTables<T> {
-        let mut made =
-            ForestTables { nodes: vec![], thresholds: vec![], roots: vec![], weights: vec![], members: vec![] };
+        let mut made = ForestTables {
+            nodes: vec![],
+            thresholds: vec![],
+            roots: vec![],
+            weights: vec![],
+            members: vec![],
+        };
         let mut leaves = 0;
         for tree in 0..trees {
             let root = made.grow(draw, modes, if tree == 1 { DEPTH } else { 0 }, &mut leaves);

@@ -115,7 +115,9 @@ unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
 /// operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has
 /// room for the sums of these columns in each row.
 #[inline(always)]
-unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(args: &InPlaceArgs) {
+unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(
+    args: &InPlaceArgs,
+) {
     // SAFETY: this function's contract.
     unsafe {
         let flip = vdupq_n_u8(args.mask);

@@ -88,7 +88,8 @@ impl TileConfig {
     /// at the end of the inner dimension, which is `rest` groups of four bytes.
     fn new(rows: usize, rest: usize) -> TileConfig {
         let (rows, rest) = (rows.min(16) as u8, rest.min(15) as u8);
-        let mut extents = TileConfig { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
+        let mut extents =
+            TileConfig { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
         let left = if rest > 0 { rows } else { 0 };
         let bytes = [64, 64, 64, 64, 64, 4 * u16::from(rest), if rest > 0 { 64 } else { 0 }, 64];
         let of_rows = [rows, rows, rows, rows, 16, left, rest, 16];
