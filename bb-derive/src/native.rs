@@ -51,12 +51,12 @@ fn attribute(
     options: TokenStream,
     item: TokenStream,
     example: &str,
-    render: impl FnOnce(&Impl, Options, &mut Ctxt) -> syn::Result<TokenStream>,
+    render: impl FnOnce(&Impl, AttributeOptions, &mut Ctxt) -> syn::Result<TokenStream>,
 ) -> TokenStream {
     let mut ctxt = Ctxt::default();
-    let options = Options::parse.parse2(options).unwrap_or_else(|error| {
+    let options = AttributeOptions::parse.parse2(options).unwrap_or_else(|error| {
         ctxt.push(error);
-        Options::default()
+        AttributeOptions::default()
     });
     let parsed = (|input: ParseStream<'_>| Impl::parse(input, example)).parse2(item.clone());
     let rendered = parsed.and_then(|parsed| render(&parsed, options, &mut ctxt));
@@ -166,24 +166,24 @@ fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Returns the options of the attribute, or none if they are wrong.
-fn options_of(options: TokenStream) -> Options {
-    Options::parse.parse2(options).unwrap_or_default()
+fn options_of(options: TokenStream) -> AttributeOptions {
+    AttributeOptions::parse.parse2(options).unwrap_or_default()
 }
 
 /// The options of the attribute.
 #[derive(Default)]
-struct Options {
+struct AttributeOptions {
     bb: Option<Path>,
     /// The enum of a vendor's operations.
     operations: Option<Path>,
 }
 
-impl Options {
+impl AttributeOptions {
     /// Parses nothing, `crate = path`, `operations = path`, or both.
-    fn parse(input: ParseStream<'_>) -> syn::Result<Options> {
+    fn parse(input: ParseStream<'_>) -> syn::Result<AttributeOptions> {
         let expected = "expected nothing, `crate = path::to::bb`, or `operations = path::to::AcmeOp`";
         let wrong = |error: syn::Error| syn::Error::new(error.span(), expected);
-        let mut options = Options::default();
+        let mut options = AttributeOptions::default();
         while !input.is_empty() {
             let key = input.call(Ident::parse_any).map_err(wrong)?;
             let place = match key.to_string().as_str() {

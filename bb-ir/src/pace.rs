@@ -22,13 +22,13 @@ thread_local! {
 /// Calls `work`; loops in it regularly call `ask` on this thread, which may unwind through them.
 pub fn asked<R>(ask: fn(), work: impl FnOnce() -> R) -> R {
     /// Restores the previous function, also after unwinding.
-    struct Before(Option<fn()>);
-    impl Drop for Before {
+    struct AskGuard(Option<fn()>);
+    impl Drop for AskGuard {
         fn drop(&mut self) {
             ASK.set(self.0);
         }
     }
-    let _before = Before(ASK.replace(Some(ask)));
+    let _before = AskGuard(ASK.replace(Some(ask)));
     work()
 }
 

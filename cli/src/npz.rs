@@ -70,7 +70,7 @@ const BEYOND: u64 = 0xFFFF_FFFF;
 const RATIO: u64 = 1032;
 
 /// A member, as the directory lists it.
-struct Entry {
+struct DirectoryEntry {
     name: String,
     flags: u16,
     method: u16,
@@ -85,7 +85,7 @@ struct Entry {
 /// (`asked`), an archive with only one member may have any name for it. A member has at most `most` bytes.
 pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> Result<Bytes, NpzError> {
     let entries = entries(archive)?;
-    let plain = |entry: &Entry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
+    let plain = |entry: &DirectoryEntry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
     let found = entries.iter().find(|entry| entry.name == name || plain(entry) == name);
     match (found, entries.as_slice()) {
         // Readers may take different ones of the two, so that one reader checks a member and the next reader uses the other.
@@ -103,7 +103,7 @@ pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> R
 }
 
 /// Reads the directory of the archive.
-fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
+fn entries(archive: &[u8]) -> Result<Vec<DirectoryEntry>, NpzError> {
     // A comment of up to 65535 bytes may follow the last record.
     let earliest = archive.len().saturating_sub(END + 0xFFFF);
     let latest = archive.len().checked_sub(END).ok_or(NpzError::NotZip)?;
@@ -126,16 +126,16 @@ fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
     let mut at = at.and_then(|at| usize::try_from(at).ok()).ok_or_else(truncated)?;
     let mut entries = Vec::new();
     for _ in 0..count.ok_or_else(truncated)? {
-        let (entry, length) = archive.get(at..).and_then(Entry::parse).ok_or_else(truncated)?;
+        let (entry, length) = archive.get(at..).and_then(DirectoryEntry::parse).ok_or_else(truncated)?;
         entries.push(entry);
         at += length;
     }
     Ok(entries)
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// Parses an entry of the directory; returns it and its length.
-    fn parse(from: &[u8]) -> Option<(Entry, usize)> {
+    fn parse(from: &[u8]) -> Option<(DirectoryEntry, usize)> {
         if !from.starts_with(b"PK\x01\x02") {
             return None;
         }
@@ -156,7 +156,7 @@ impl Entry {
             extras = extras.get(4 + length as usize..)?;
         }
         let [size, packed, at] = sizes;
-        let entry = Entry {
+        let entry = DirectoryEntry {
             name: String::from_utf8_lossy(text).into_owned(),
             flags: number::<2>(from, 8)? as u16,
             method: number::<2>(from, 10)? as u16,
@@ -231,7 +231,7 @@ mod tests {
     use std::io::Write;
 
     /// A member of an archive: its name, method, packed bytes, and its size and checksum in the directory.
-    struct Made<'a> {
+    struct ArchiveMember<'a> {
         name: &'a str,
         method: u16,
         packed: Vec<u8>,
@@ -239,17 +239,23 @@ mod tests {
         checksum: u32,
     }
 
-    impl Made<'_> {
-        fn deflated<'a>(name: &'a str, content: &[u8]) -> Made<'a> {
+    impl ArchiveMember<'_> {
+        fn deflated<'a>(name: &'a str, content: &[u8]) -> ArchiveMember<'a> {
             let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
             encoder.write_all(content).unwrap();
             let packed = encoder.finish().unwrap();
-            Made { name, method: 8, packed, size: content.len() as u32, checksum: crc32fast::hash(content) }
+            ArchiveMember {
+                name,
+                method: 8,
+                packed,
+                size: content.len() as u32,
+                checksum: crc32fast::hash(content),
+            }
         }
     }
 
     /// Writes an archive as APPNOTE.TXT describes it.
-    fn archive(members: &[Made<'_>]) -> Bytes {
+    fn archive(members: &[ArchiveMember<'_>]) -> Bytes {
         let (mut file, mut directory) = (Vec::new(), Vec::new());
         for made in members {
             let (at, name) = (file.len() as u32, made.name.as_bytes());
@@ -277,7 +283,10 @@ mod tests {
     #[test]
     fn members_come_back() {
         let content = [7u8; 1000];
-        let file = archive(&[Made::deflated("a.npy", &content), Made::deflated("b.npy", b"other")]);
+        let file = archive(&[
+            ArchiveMember::deflated("a.npy", &content),
+            ArchiveMember::deflated("b.npy", b"other"),
+        ]);
         assert_eq!(member(&file, "a", true, 1000).unwrap()[..], content);
         assert_eq!(member(&file, "b.npy", true, 1000).unwrap()[..], *b"other");
         assert!(matches!(member(&file, "c", true, 1000), Err(NpzError::NoMember { .. })));
@@ -287,7 +296,7 @@ mod tests {
     #[test]
     fn a_member_larger_than_the_limit_is_refused_before_it_is_unpacked() {
         let zeros = vec![0; 1 << 20];
-        let file = archive(&[Made::deflated("a.npy", &zeros)]);
+        let file = archive(&[ArchiveMember::deflated("a.npy", &zeros)]);
         assert!(file.len() < 2000);
         assert_eq!(member(&file, "a", true, 1 << 20).unwrap().len(), 1 << 20);
         let refused = member(&file, "a", true, (1 << 20) - 1);
@@ -299,7 +308,7 @@ mod tests {
         let zeros = vec![0; 1 << 20];
         // Smaller than the content, and far larger than the packed bytes can give.
         for (size, is) in [(1000, 1001), (u32::MAX - 1, 0)] {
-            let file = archive(&[Made { size, ..Made::deflated("a.npy", &zeros) }]);
+            let file = archive(&[ArchiveMember { size, ..ArchiveMember::deflated("a.npy", &zeros) }]);
             let Err(NpzError::Length { expected, got, .. }) = member(&file, "a", true, usize::MAX) else {
                 panic!("{size} bytes are refused")
             };
@@ -310,13 +319,14 @@ mod tests {
 
     #[test]
     fn members_of_one_name_are_refused() {
-        let file = archive(&[Made::deflated("a.npy", b"one"), Made::deflated("a.npy", b"two")]);
+        let file =
+            archive(&[ArchiveMember::deflated("a.npy", b"one"), ArchiveMember::deflated("a.npy", b"two")]);
         assert!(matches!(member(&file, "a", true, 1000), Err(NpzError::Twice { .. })));
     }
 
     #[test]
     fn cut_and_damaged_archives_are_errors() {
-        let file = archive(&[Made::deflated("a.npy", &[5; 300])]);
+        let file = archive(&[ArchiveMember::deflated("a.npy", &[5; 300])]);
         for end in 0..file.len() {
             assert!(member(&file.slice(..end), "a", true, 1000).is_err(), "cut to {end}");
         }

@@ -17,7 +17,7 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::team::Team;
 use crate::{pace, threads};
 use kept::{Kept, List};
-use limit::Counted;
+use limit::PoolBytes;
 use memmap2::MmapMut;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
@@ -46,7 +46,7 @@ pub(crate) struct Pool {
     /// The greatest number of bytes to keep.
     limit: usize,
     /// The bytes of all blocks, and their limit.
-    counted: Counted,
+    counted: PoolBytes,
 }
 
 #[repr(C, align(64))]
@@ -85,7 +85,7 @@ impl Pool {
             idle: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             limit,
-            counted: Counted::default(),
+            counted: PoolBytes::default(),
         })
     }
 

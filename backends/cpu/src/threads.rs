@@ -30,26 +30,26 @@ thread_local! {
 /// Runs `f`. Its kernels share their work with these threads.
 pub(crate) fn within<R>(threads: &Arc<Team>, f: impl FnOnce() -> R) -> R {
     /// Restores the previous threads, also after a panic.
-    struct Before(Option<Arc<Team>>);
-    impl Drop for Before {
+    struct TeamGuard(Option<Arc<Team>>);
+    impl Drop for TeamGuard {
         fn drop(&mut self) {
             OWN.set(self.0.take());
         }
     }
-    let _before = Before(OWN.replace(Some(threads.clone())));
+    let _before = TeamGuard(OWN.replace(Some(threads.clone())));
     f()
 }
 
 /// Runs `f`, whose kernels do all their work on this thread: it is a part of work that is already shared.
 pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
     /// Restores the previous value, also after a panic.
-    struct Before(bool);
-    impl Drop for Before {
+    struct AloneGuard(bool);
+    impl Drop for AloneGuard {
         fn drop(&mut self) {
             ALONE.set(self.0);
         }
     }
-    let _before = Before(ALONE.replace(true));
+    let _before = AloneGuard(ALONE.replace(true));
     f()
 }
 

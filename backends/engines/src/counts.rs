@@ -45,20 +45,20 @@ impl Counters {
 
 /// A session that is counted for as long as it exists.
 #[derive(Debug)]
-pub(crate) struct Counted<S> {
+pub(crate) struct CountedSession<S> {
     session: S,
     counters: Arc<Counters>,
 }
 
-impl<S> Counted<S> {
-    pub(crate) fn new(session: S, counters: &Arc<Counters>) -> Counted<S> {
+impl<S> CountedSession<S> {
+    pub(crate) fn new(session: S, counters: &Arc<Counters>) -> CountedSession<S> {
         counters.loaded.fetch_add(1, Relaxed);
         counters.alive.fetch_add(1, Relaxed);
-        Counted { session, counters: counters.clone() }
+        CountedSession { session, counters: counters.clone() }
     }
 }
 
-impl<S> std::ops::Deref for Counted<S> {
+impl<S> std::ops::Deref for CountedSession<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -66,7 +66,7 @@ impl<S> std::ops::Deref for Counted<S> {
     }
 }
 
-impl<S> Drop for Counted<S> {
+impl<S> Drop for CountedSession<S> {
     fn drop(&mut self) {
         self.counters.alive.fetch_sub(1, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! A model that an engine has loaded.
 
-use crate::counts::Counted;
+use crate::counts::CountedSession;
 use crate::engine::{Engine, Signature};
 use crate::error::{EngineError, Refusal, contained};
 use crate::host::Host;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Program<E: Engine> {
     shared: Arc<Shared<E>>,
     /// `None` if the model has no nodes.
-    session: Option<Counted<E::Session>>,
+    session: Option<CountedSession<E::Session>>,
     signature: Signature,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -26,11 +26,11 @@ pub struct Program<E: Engine> {
     given: Vec<usize>,
     /// The defaults of inputs.
     defaults: Vec<Option<TensorData>>,
-    results: Vec<Source>,
+    results: Vec<OutputSource>,
 }
 
 /// Where an output comes from.
-enum Source {
+enum OutputSource {
     /// A result of the session.
     Session(usize),
     /// An input of the model.
@@ -68,13 +68,13 @@ impl<E: Engine> Program<E> {
         let (of_session, of_inputs) = (positions(&wanted), positions(&graph.inputs));
         let source = |value: &ValueId| {
             if let Some(at) = of_session.get(value) {
-                return Ok(Source::Session(*at));
+                return Ok(OutputSource::Session(*at));
             }
             if let Some(at) = of_inputs.get(value) {
-                return Ok(Source::Input(*at));
+                return Ok(OutputSource::Input(*at));
             }
             match constants.get(value) {
-                Some(data) => Ok(Source::Constant((*data).clone())),
+                Some(data) => Ok(OutputSource::Constant((*data).clone())),
                 None => {
                     Err(bb::Error::MissingOutput { name: graph.name_of(*value).to_owned(), made: Vec::new() })
                 }
@@ -127,13 +127,13 @@ impl<E: Engine> Program<E> {
             None => Vec::new(),
         };
         let missing = |port: &Port| bb::Error::MissingOutput { name: port.name.clone(), made: Vec::new() };
-        let result = |(source, port): (&Source, &Port)| match source {
-            Source::Session(at) => {
+        let result = |(source, port): (&OutputSource, &Port)| match source {
+            OutputSource::Session(at) => {
                 let data = made.get(*at).cloned().ok_or_else(|| missing(port))?;
                 Ok(OnnxValue::Tensor(Host::from(data)))
             }
-            Source::Input(at) => item(*at).ok_or_else(|| missing(port).into()),
-            Source::Constant(data) => Ok(OnnxValue::Tensor(Host::from(data.clone()))),
+            OutputSource::Input(at) => item(*at).ok_or_else(|| missing(port).into()),
+            OutputSource::Constant(data) => Ok(OnnxValue::Tensor(Host::from(data.clone()))),
         };
         self.results.iter().zip(&self.outputs).map(result).collect()
     }
@@ -155,7 +155,7 @@ impl<E: Engine> Program<E> {
 }
 
 /// A session with its inputs and outputs.
-type Loaded<E> = (Counted<<E as Engine>::Session>, Signature);
+type Loaded<E> = (CountedSession<<E as Engine>::Session>, Signature);
 
 /// Loads a graph; `None` if it has no nodes.
 fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>>, Refusal> {
@@ -165,7 +165,7 @@ fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>
     let signature = signature(graph, |dtype| shared.engine.passes(dtype))?;
     let message = message(graph, shared.engine.newest_opset())?;
     let session = contained(|| shared.engine.load(message, &signature)).map_err(Refusal::Load)?;
-    Ok(Some((Counted::new(session, &shared.counters), signature)))
+    Ok(Some((CountedSession::new(session, &shared.counters), signature)))
 }
 
 /// Returns the error of a node that the engine does not run.

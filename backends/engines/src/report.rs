@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The cases of an operator on an engine.
 #[derive(Default)]
-struct Row {
+struct OperatorCounts {
     versions: BTreeSet<i64>,
     cases: usize,
     alone: [usize; 3],
@@ -38,13 +38,13 @@ pub fn operators(
 }
 
 fn table(alone: &Report, lowered: &Report, primitives: Option<&Report>) -> String {
-    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    let mut rows: BTreeMap<String, OperatorCounts> = BTreeMap::new();
     let as_primitives = primitives.map_or(&[][..], |report| report.cases.as_slice());
     let all = alone.cases.iter().zip(&lowered.cases).enumerate();
-    let mut total = Row::default();
+    let mut total = OperatorCounts::default();
     for (at, (alone, lowered)) in all {
         let mut names = BTreeSet::new();
-        let count = |row: &mut Row| {
+        let count = |row: &mut OperatorCounts| {
             row.cases += 1;
             add(&mut row.alone, &alone.outcome);
             add(&mut row.lowered, &lowered.outcome);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct Whole<E: Engine> {
     shared: Arc<Shared<E>>,
     how: How,
-    loaded: Cache<Loaded<E>>,
+    loaded: Cache<LoadedModel<E>>,
 }
 
 /// How models run.
@@ -37,7 +37,7 @@ enum How {
 }
 
 /// A model that is ready to run.
-enum Loaded<E: Engine> {
+enum LoadedModel<E: Engine> {
     Alone(Program<E>),
     Several(Several),
 }
@@ -82,10 +82,10 @@ impl<E: Engine> Whole<E> {
     }
 
     /// Loads a model.
-    fn load(&self, module: Module, options: &CompileOptions) -> Result<Loaded<E>, EngineError> {
+    fn load(&self, module: Module, options: &CompileOptions) -> Result<LoadedModel<E>, EngineError> {
         match &self.how {
-            How::Several(on) => Several::new(on, module, options).map(Loaded::Several),
-            How::Alone | How::Primitives => Program::new(&self.shared, &module).map(Loaded::Alone),
+            How::Several(on) => Several::new(on, module, options).map(LoadedModel::Several),
+            How::Alone | How::Primitives => Program::new(&self.shared, &module).map(LoadedModel::Alone),
         }
     }
 
@@ -116,8 +116,8 @@ impl<E: Engine> Whole<E> {
             self.load(module, &options.with_node(attrs.attributes, attrs.metadata))
         })?;
         match &*program {
-            Loaded::Alone(program) => named(on, program, inputs),
-            Loaded::Several(several) => named(on, several, inputs),
+            LoadedModel::Alone(program) => named(on, program, inputs),
+            LoadedModel::Several(several) => named(on, several, inputs),
         }
     }
 
@@ -139,8 +139,8 @@ impl<E: Engine> Whole<E> {
             return bb::compile_whole_graph(on, module, options);
         }
         Ok(match self.load(module, options)? {
-            Loaded::Alone(program) => Box::new(program),
-            Loaded::Several(several) => Box::new(several),
+            LoadedModel::Alone(program) => Box::new(program),
+            LoadedModel::Several(several) => Box::new(several),
         })
     }
 }

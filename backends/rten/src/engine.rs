@@ -1,7 +1,7 @@
 //! rten behind the interface of engines.
 
 use crate::gaps::GAPS;
-use crate::tensors::{Lent, taken};
+use crate::tensors::{RtenInput, taken};
 use bb::{BoxError, DataType, TensorData};
 use bb_engines::{Engine, Gap, Signature};
 use rten::{Model, ModelOptions, NodeId};
@@ -55,7 +55,7 @@ impl Engine for RtenEngine {
         signature: &Signature,
         inputs: &[&TensorData],
     ) -> Result<Vec<TensorData>, BoxError> {
-        let lent = inputs.iter().map(|x| Lent::new(x)).collect::<Result<Vec<_>, _>>()?;
+        let lent = inputs.iter().map(|x| RtenInput::new(x)).collect::<Result<Vec<_>, _>>()?;
         let mut given = Vec::with_capacity(lent.len());
         for (id, x) in session.inputs.iter().zip(&lent) {
             given.push((*id, x.view()?.into()));

@@ -41,14 +41,14 @@ pub(crate) enum TensorError {
 }
 
 /// A tensor that rten reads: where it lies, or as 32-bit integers.
-pub(crate) enum Lent<'a> {
+pub(crate) enum RtenInput<'a> {
     AsIs(&'a TensorData),
     Ints(&'a TensorData, Vec<i32>),
 }
 
-impl<'a> Lent<'a> {
+impl<'a> RtenInput<'a> {
     /// Lends a tensor, narrowed if RTen lacks its element type.
-    pub(crate) fn new(x: &'a TensorData) -> Result<Lent<'a>, TensorError> {
+    pub(crate) fn new(x: &'a TensorData) -> Result<RtenInput<'a>, TensorError> {
         match x.dtype() {
             DataType::I64 => {
                 let wide = x.as_slice::<i64>().map_err(bb::Error::from)?;
@@ -58,13 +58,13 @@ impl<'a> Lent<'a> {
                         source: bb::ir::Error::Unsupported { op: "rten", dtype: DataType::I64 },
                     })
                 });
-                Ok(Lent::Ints(x, narrow.collect::<Result<_, _>>()?))
+                Ok(RtenInput::Ints(x, narrow.collect::<Result<_, _>>()?))
             }
             DataType::Bool => {
                 let truths = x.to_bools().map_err(bb::Error::from)?;
-                Ok(Lent::Ints(x, truths.into_iter().map(i32::from).collect()))
+                Ok(RtenInput::Ints(x, truths.into_iter().map(i32::from).collect()))
             }
-            _ => Ok(Lent::AsIs(x)),
+            _ => Ok(RtenInput::AsIs(x)),
         }
     }
 
@@ -74,8 +74,8 @@ impl<'a> Lent<'a> {
             TensorView::try_from_data(x.shape(), elements).map_err(|_| TensorError::Shape)
         }
         match self {
-            Lent::Ints(x, elements) => Ok(ValueView::Int32Tensor(of(x, elements)?)),
-            Lent::AsIs(x) => Ok(match x.dtype() {
+            RtenInput::Ints(x, elements) => Ok(ValueView::Int32Tensor(of(x, elements)?)),
+            RtenInput::AsIs(x) => Ok(match x.dtype() {
                 DataType::F32 => ValueView::FloatTensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
                 DataType::I32 => ValueView::Int32Tensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
                 DataType::I8 => ValueView::Int8Tensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),

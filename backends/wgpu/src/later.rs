@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Outputs = HashMap<String, Tensor>;
 
 /// A graph that was submitted.
-struct Job {
+struct SubmittedGraph {
     gpu: Arc<Gpu>,
     submission: wgpu::SubmissionIndex,
     outputs: Outputs,
@@ -20,7 +20,7 @@ struct Job {
 /// The thread that waits. It starts with the first answer, and ends when the backend is dropped.
 #[derive(Default)]
 pub(crate) struct Waiter {
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Mutex<Option<Sender<SubmittedGraph>>>,
 }
 
 impl Waiter {
@@ -32,7 +32,7 @@ impl Waiter {
         outputs: Outputs,
         completer: Completer<Outputs, WgpuError>,
     ) {
-        let job = Job { gpu: gpu.clone(), submission, outputs, completer };
+        let job = SubmittedGraph { gpu: gpu.clone(), submission, outputs, completer };
         let unsent = match self.sender() {
             Some(jobs) => jobs.send(job).err().map(|unsent| unsent.0),
             None => Some(job),
@@ -42,11 +42,11 @@ impl Waiter {
         }
     }
 
-    fn sender(&self) -> Option<Sender<Job>> {
+    fn sender(&self) -> Option<Sender<SubmittedGraph>> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.is_none() {
-            let (sender, receiver) = channel::<Job>();
-            let waiting = move || receiver.into_iter().for_each(Job::run);
+            let (sender, receiver) = channel::<SubmittedGraph>();
+            let waiting = move || receiver.into_iter().for_each(SubmittedGraph::run);
             std::thread::Builder::new().name("bb-wgpu".to_owned()).spawn(waiting).ok()?;
             *jobs = Some(sender);
         }
@@ -54,9 +54,9 @@ impl Waiter {
     }
 }
 
-impl Job {
+impl SubmittedGraph {
     fn run(self) {
-        let Job { gpu, submission, outputs, completer } = self;
+        let SubmittedGraph { gpu, submission, outputs, completer } = self;
         let waited: Result<()> = gpu.wait(submission);
         // The waiter must not be the one that drops the device: that would wait for this thread.
         drop(gpu);

@@ -218,7 +218,7 @@ impl Kernels<Tensor> for Wgpu {
             gpu.check()?;
             return Err(refused(KernelProblem::Compile { message: error.to_string() }));
         }
-        Ok(Box::new(Loaded { gpu: gpu.clone(), name: kernel.name.clone(), layout, pipeline }))
+        Ok(Box::new(CompiledKernel { gpu: gpu.clone(), name: kernel.name.clone(), layout, pipeline }))
     }
 }
 
@@ -241,20 +241,20 @@ fn spirv(gpu: &Gpu, kernel: &UserKernel, bytes: &[u8]) -> wgpu::ShaderModule {
 }
 
 /// A compiled kernel of a user.
-struct Loaded {
+struct CompiledKernel {
     gpu: Arc<Gpu>,
     name: String,
     layout: wgpu::BindGroupLayout,
     pipeline: wgpu::ComputePipeline,
 }
 
-impl LoadedKernel<Tensor> for Loaded {
+impl LoadedKernel<Tensor> for CompiledKernel {
     fn run(&self, call: &KernelCall<'_, Tensor>) -> std::result::Result<Vec<Tensor>, ServiceError> {
         Ok(self.call(call)?)
     }
 }
 
-impl Loaded {
+impl CompiledKernel {
     fn call(&self, call: &KernelCall<'_, Tensor>) -> Result<Vec<Tensor>> {
         let (gpu, op) = (&self.gpu, "kernel");
         own(gpu, op, call.inputs)?;

@@ -35,7 +35,7 @@ fn fault(graph: &Graph, problem: &'static str) -> Error {
 /// Checks a graph inside another one; `outer` is true for each value that the enclosing graph has made so far.
 fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Error> {
     let made = memory::filled("loading a compiled model", false, graph.values.len())?;
-    let mut made = Made { graph, made, operators };
+    let mut made = ProducedValues { graph, made, operators };
     for &input in &graph.inputs {
         made.make(input)?;
     }
@@ -64,13 +64,13 @@ fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Erro
 }
 
 /// The values that have been produced so far.
-struct Made<'a> {
+struct ProducedValues<'a> {
     graph: &'a Graph,
     made: Vec<bool>,
     operators: Operators,
 }
 
-impl Made<'_> {
+impl ProducedValues<'_> {
     fn make(&mut self, value: ValueId) -> Result<(), Error> {
         match self.made.get_mut(value.index()) {
             Some(made @ false) => {

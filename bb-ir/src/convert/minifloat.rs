@@ -8,7 +8,7 @@ use crate::DataType;
 use crate::op::RoundMode;
 
 /// A float format with a sign, an exponent and a mantissa.
-struct Format {
+struct FloatFormat {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
@@ -22,7 +22,7 @@ struct Format {
     unsigned_zero: bool,
 }
 
-const E4M3FN: Format = Format {
+const E4M3FN: FloatFormat = FloatFormat {
     exponent_bits: 4,
     mantissa_bits: 3,
     bias: 7,
@@ -31,7 +31,7 @@ const E4M3FN: Format = Format {
     nan: 0x7F,
     unsigned_zero: false,
 };
-const E4M3FNUZ: Format = Format {
+const E4M3FNUZ: FloatFormat = FloatFormat {
     exponent_bits: 4,
     mantissa_bits: 3,
     bias: 8,
@@ -40,7 +40,7 @@ const E4M3FNUZ: Format = Format {
     nan: 0x80,
     unsigned_zero: true,
 };
-const E5M2: Format = Format {
+const E5M2: FloatFormat = FloatFormat {
     exponent_bits: 5,
     mantissa_bits: 2,
     bias: 15,
@@ -49,7 +49,7 @@ const E5M2: Format = Format {
     nan: 0x7E,
     unsigned_zero: false,
 };
-const E5M2FNUZ: Format = Format {
+const E5M2FNUZ: FloatFormat = FloatFormat {
     exponent_bits: 5,
     mantissa_bits: 2,
     bias: 16,
@@ -58,7 +58,7 @@ const E5M2FNUZ: Format = Format {
     nan: 0x80,
     unsigned_zero: true,
 };
-const E2M3: Format = Format {
+const E2M3: FloatFormat = FloatFormat {
     exponent_bits: 2,
     mantissa_bits: 3,
     bias: 1,
@@ -67,7 +67,7 @@ const E2M3: Format = Format {
     nan: 0x20,
     unsigned_zero: false,
 };
-const E3M2: Format = Format {
+const E3M2: FloatFormat = FloatFormat {
     exponent_bits: 3,
     mantissa_bits: 2,
     bias: 3,
@@ -76,7 +76,7 @@ const E3M2: Format = Format {
     nan: 0x20,
     unsigned_zero: false,
 };
-const E2M1: Format = Format {
+const E2M1: FloatFormat = FloatFormat {
     exponent_bits: 2,
     mantissa_bits: 1,
     bias: 1,
@@ -86,7 +86,7 @@ const E2M1: Format = Format {
     unsigned_zero: false,
 };
 
-impl Format {
+impl FloatFormat {
     const fn sign_bit(&self) -> u8 {
         1 << (self.exponent_bits + self.mantissa_bits)
     }

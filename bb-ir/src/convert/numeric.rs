@@ -52,7 +52,7 @@ pub fn cast_into(
         out.copy_from_slice(src);
         return Ok(());
     }
-    let job = Job { src, size: unpacked_size(from), to, rounding, out };
+    let job = ElementConversion { src, size: unpacked_size(from), to, rounding, out };
     match from {
         DataType::F32 => job.run(|b, c| load(b, c, f32::from_le_bytes)),
         DataType::F16 => job.run(load_f16),
@@ -94,7 +94,7 @@ pub fn cast_into(
     Ok(())
 }
 
-struct Job<'a> {
+struct ElementConversion<'a> {
     src: &'a [u8],
     size: usize,
     to: DataType,
@@ -102,7 +102,7 @@ struct Job<'a> {
     out: &'a mut [u8],
 }
 
-impl Job<'_> {
+impl ElementConversion<'_> {
     fn run<C: Carrier>(self, load: impl Fn(&[u8], &mut [C])) {
         let mut carrier = [C::default(); CHUNK];
         let out_size = unpacked_size(self.to);

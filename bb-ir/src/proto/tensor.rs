@@ -140,18 +140,18 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     };
     let Some(field) = field else {
         // An empty tensor may have no field at all.
-        let empty = Field { name: takes.name(), len: 0, kind: Kind::Raw };
+        let empty = Field { name: takes.name(), len: 0, kind: FieldKind::Raw };
         count(&empty, elements)?;
         return TensorData::zeros(dtype, &shape, usize::MAX);
     };
     let refused = || Error::DataField { dtype, field: field.name };
     match (field.kind, takes) {
-        (Kind::Raw, Takes::Strings) => Err(refused()),
-        (Kind::Raw, _) => {
+        (FieldKind::Raw, Takes::Strings) => Err(refused()),
+        (FieldKind::Raw, _) => {
             let bytes = truths(dtype, proto.raw_data.clone().unwrap_or_default())?;
             TensorData::adopt(dtype, &shape, bytes)
         }
-        (Kind::Int32, Takes::Int32) => {
+        (FieldKind::Int32, Takes::Int32) => {
             // Two or four packed elements share an entry; each six-bit element has its own.
             let per_entry = if matches!(dtype.bits(), 2 | 4) { 8 / dtype.bits() } else { 1 };
             count(&field, elements.div_ceil(per_entry))?;
@@ -162,19 +162,19 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
                 TensorData::adopt(dtype, &shape, bytes)
             }
         }
-        (Kind::Floats, Takes::Floats(per)) => {
+        (FieldKind::Floats, Takes::Floats(per)) => {
             count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
             TensorData::adopt(dtype, &shape, copied(&proto.float_data)?)
         }
-        (Kind::Doubles, Takes::Doubles(per)) => {
+        (FieldKind::Doubles, Takes::Doubles(per)) => {
             count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
             TensorData::adopt(dtype, &shape, copied(&proto.double_data)?)
         }
-        (Kind::Int64, Takes::Int64) => {
+        (FieldKind::Int64, Takes::Int64) => {
             count(&field, elements)?;
             TensorData::adopt(dtype, &shape, copied(&proto.int64_data)?)
         }
-        (Kind::Uint64, Takes::Uint64) => {
+        (FieldKind::Uint64, Takes::Uint64) => {
             count(&field, elements)?;
             if dtype == DataType::U64 {
                 return TensorData::adopt(dtype, &shape, copied(&proto.uint64_data)?);
@@ -187,7 +187,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
                 memory::try_collected(READING, proto.uint64_data.iter().enumerate().map(entry))?;
             TensorData::new(&shape, &values)
         }
-        (Kind::Strings, Takes::Strings) => {
+        (FieldKind::Strings, Takes::Strings) => {
             count(&field, elements)?;
             let mut strings = StringsBuilder::with_room(READING, elements)?;
             proto.string_data.iter().try_for_each(|text| strings.push(text))?;
@@ -236,7 +236,7 @@ impl Takes {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum FieldKind {
     Raw,
     Floats,
     Doubles,
@@ -250,20 +250,20 @@ struct Field {
     name: &'static str,
     /// The number of entries; for raw data, of bytes.
     len: usize,
-    kind: Kind,
+    kind: FieldKind,
 }
 
 /// Finds the one field that is not empty.
 fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
     let raw = proto.raw_data.as_ref().map_or(0, Bytes::len);
     let mut filled = [
-        Field { name: "raw_data", len: raw, kind: Kind::Raw },
-        Field { name: "float_data", len: proto.float_data.len(), kind: Kind::Floats },
-        Field { name: "int32_data", len: proto.int32_data.len(), kind: Kind::Int32 },
-        Field { name: "int64_data", len: proto.int64_data.len(), kind: Kind::Int64 },
-        Field { name: "double_data", len: proto.double_data.len(), kind: Kind::Doubles },
-        Field { name: "uint64_data", len: proto.uint64_data.len(), kind: Kind::Uint64 },
-        Field { name: "string_data", len: proto.string_data.len(), kind: Kind::Strings },
+        Field { name: "raw_data", len: raw, kind: FieldKind::Raw },
+        Field { name: "float_data", len: proto.float_data.len(), kind: FieldKind::Floats },
+        Field { name: "int32_data", len: proto.int32_data.len(), kind: FieldKind::Int32 },
+        Field { name: "int64_data", len: proto.int64_data.len(), kind: FieldKind::Int64 },
+        Field { name: "double_data", len: proto.double_data.len(), kind: FieldKind::Doubles },
+        Field { name: "uint64_data", len: proto.uint64_data.len(), kind: FieldKind::Uint64 },
+        Field { name: "string_data", len: proto.string_data.len(), kind: FieldKind::Strings },
     ]
     .into_iter()
     .filter(|f| f.len > 0);

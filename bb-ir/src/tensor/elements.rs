@@ -3,7 +3,7 @@
 //! Unchecked bytes are private to this file, and every access to them goes through [`Elements::checked`],
 //! which runs the check and reports a failure. So no caller can use the bytes of a damaged file, whatever it calls first.
 
-use super::{aligned_copy, made::Made, mapped};
+use super::{aligned_copy, made::ComputedBytes, mapped};
 use crate::Error;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -20,7 +20,7 @@ pub(super) enum Elements {
     /// Checked and aligned.
     Ready(Bytes),
     Deferred(Arc<Deferred>),
-    Made(Arc<Made>),
+    Made(Arc<ComputedBytes>),
 }
 
 /// Bytes that must be checked or moved before they are used.
@@ -38,9 +38,9 @@ pub(super) struct Deferred {
 }
 
 /// Bytes that clones of a tensor share as long as one of them exists.
-pub(super) struct Lent(pub(super) Arc<Bytes>);
+pub(super) struct SharedBytes(pub(super) Arc<Bytes>);
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
@@ -171,7 +171,7 @@ impl Deferred {
                 copy
             }
         };
-        Ok(Bytes::from_owner(Lent(copy)))
+        Ok(Bytes::from_owner(SharedBytes(copy)))
     }
 }
 

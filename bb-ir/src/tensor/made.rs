@@ -1,7 +1,7 @@
 //! Elements that are computed on use, and again after their last handle is dropped.
 
 use super::TensorData;
-use super::elements::Lent;
+use super::elements::SharedBytes;
 use crate::{DataType, Error, Shape, element_count};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 type Maker = Box<dyn Fn() -> Result<Bytes, Error> + Send + Sync>;
 
 /// Bytes that a function computes.
-pub(super) struct Made {
+pub(super) struct ComputedBytes {
     dtype: DataType,
     shape: Shape,
     length: usize,
@@ -21,7 +21,7 @@ pub(super) struct Made {
     lent: Mutex<Weak<Bytes>>,
 }
 
-impl Made {
+impl ComputedBytes {
     pub(super) fn len(&self) -> usize {
         self.length
     }
@@ -56,7 +56,7 @@ impl Made {
                 bytes
             }
         };
-        Ok(Bytes::from_owner(Lent(bytes)))
+        Ok(Bytes::from_owner(SharedBytes(bytes)))
     }
 }
 
@@ -94,7 +94,7 @@ impl TensorData {
         let length = element_count(shape).and_then(|n| dtype.bytes_for(n)).ok_or_else(too_large)?;
         let shape = Shape::from_slice(shape);
         let (kept, lent) = (OnceLock::new(), Mutex::default());
-        let made = Made { dtype, shape: shape.clone(), length, make: Box::new(make), kept, lent };
+        let made = ComputedBytes { dtype, shape: shape.clone(), length, make: Box::new(make), kept, lent };
         Ok(TensorData { dtype, shape, elements: super::Elements::Made(Arc::new(made)) })
     }
 }

@@ -265,16 +265,16 @@ fn part<T: Copy>(
 
 #[cfg(test)]
 mod tests {
-    use self::Target::{Backend, Component};
+    use self::CutTarget::{Backend, Component};
     use super::*;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    enum Target {
+    enum CutTarget {
         Backend(usize),
         Component(usize),
     }
 
-    fn alone(target: &Target) -> bool {
+    fn alone(target: &CutTarget) -> bool {
         matches!(target, Component(_))
     }
 
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    fn nodes(graph: &Graph, targets: &[Target]) -> Vec<Vec<usize>> {
+    fn nodes(graph: &Graph, targets: &[CutTarget]) -> Vec<Vec<usize>> {
         cut(graph, targets, alone).into_iter().map(|part| part.nodes).collect()
     }
 

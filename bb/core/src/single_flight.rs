@@ -61,12 +61,12 @@ mod model {
 
     /// A list, and how often something was made for it.
     #[derive(Default)]
-    struct Counted {
+    struct CountingList {
         made: SingleFlight<Vec<u32>>,
         begun: AtomicUsize,
     }
 
-    impl Counted {
+    impl CountingList {
         /// Returns `wanted` from the list; `make` gets the number of earlier constructions.
         fn get(&self, wanted: u32, make: impl FnOnce(usize) -> Result<(), ()>) -> Result<u32, ()> {
             let find = |_: &mut ()| Ok(self.made.read().iter().copied().find(|known| *known == wanted));
@@ -81,7 +81,7 @@ mod model {
     }
 
     /// Calls `get` from three threads, and returns how many got the value.
-    fn from_three(counted: &Arc<Counted>, get: fn(&Counted) -> Result<u32, ()>) -> usize {
+    fn from_three(counted: &Arc<CountingList>, get: fn(&CountingList) -> Result<u32, ()>) -> usize {
         let caller = |_| {
             let counted = counted.clone();
             thread::spawn(move || get(&counted) == Ok(7))
@@ -93,7 +93,7 @@ mod model {
     #[test]
     fn what_three_threads_miss_is_made_once() {
         check(|| {
-            let counted = Arc::new(Counted::default());
+            let counted = Arc::new(CountingList::default());
             assert_eq!(from_three(&counted, |counted| counted.get(7, |_| Ok(()))), 3);
             assert_eq!(*counted.made.read(), [7]);
             assert_eq!(counted.begun.load(Ordering::SeqCst), 1);
@@ -103,8 +103,9 @@ mod model {
     #[test]
     fn after_a_failure_the_next_thread_makes_it() {
         check(|| {
-            let counted = Arc::new(Counted::default());
-            let get = |counted: &Counted| counted.get(7, |before| if before == 0 { Err(()) } else { Ok(()) });
+            let counted = Arc::new(CountingList::default());
+            let get =
+                |counted: &CountingList| counted.get(7, |before| if before == 0 { Err(()) } else { Ok(()) });
             assert_eq!(from_three(&counted, get), 2);
             assert_eq!(*counted.made.read(), [7]);
             assert_eq!(counted.begun.load(Ordering::SeqCst), 2);
@@ -114,8 +115,8 @@ mod model {
     #[test]
     fn after_a_panic_the_next_thread_makes_it() {
         check(|| {
-            let counted = Arc::new(Counted::default());
-            let get = |counted: &Counted| {
+            let counted = Arc::new(CountingList::default());
+            let get = |counted: &CountingList| {
                 let make =
                     |before| if before == 0 { resume_unwind(Box::new("made nothing")) } else { Ok(()) };
                 catch_unwind(AssertUnwindSafe(|| counted.get(7, make))).unwrap_or(Err(()))
@@ -129,7 +130,7 @@ mod model {
     #[test]
     fn who_finds_something_does_not_wait_for_who_makes_something() {
         check(|| {
-            let counted = Arc::new(Counted::default());
+            let counted = Arc::new(CountingList::default());
             counted.made.write().push(1);
             let (found, maker) = (Arc::new(AtomicUsize::new(0)), counted.clone());
             let awaited = found.clone();

@@ -18,7 +18,7 @@ operators! {
 }
 
 /// The positions of the crops' rows or columns in an image.
-struct Places {
+struct CropPositions {
     /// The element before each, and the one after.
     around: [TracedTensor; 2],
     /// How far from the one before to the one after.
@@ -105,7 +105,7 @@ fn places(
     count: usize,
     extent: usize,
     nearest: bool,
-) -> Result<Places, TraceStop> {
+) -> Result<CropPositions, TraceStop> {
     if extent == 0 {
         return Err(Error::from(bb_ir::Error::Index { op: "CropAndResize", index: 0, extent }).into());
     }
@@ -124,14 +124,14 @@ fn places(
     let before = on.floor(&if nearest { on.add(&at, &number(0.5)?)? } else { at.clone() })?;
     let way = on.sub(&at, &before)?;
     let index = |x: &TracedTensor| math::to(on, x, DataType::I64);
-    Ok(Places { around: [index(&before)?, index(&on.ceil(&at)?)?], way, outside: on.not(&within)? })
+    Ok(CropPositions { around: [index(&before)?, index(&on.ceil(&at)?)?], way, outside: on.not(&within)? })
 }
 
-impl Places {
+impl CropPositions {
     /// Reshapes all.
-    fn shaped(self, on: &Tracer, shape: &[usize]) -> Result<Places, TraceStop> {
+    fn shaped(self, on: &Tracer, shape: &[usize]) -> Result<CropPositions, TraceStop> {
         let [before, after] = &self.around;
-        Ok(Places {
+        Ok(CropPositions {
             around: [on.reshape(before, shape)?, on.reshape(after, shape)?],
             way: on.reshape(&self.way, shape)?,
             outside: on.reshape(&self.outside, shape)?,

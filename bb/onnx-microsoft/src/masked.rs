@@ -28,7 +28,7 @@ operators! {
 }
 
 /// The operands that both operators have, by their positions.
-struct Places {
+struct MaskedOperands {
     mask: usize,
     added: usize,
     past_length: usize,
@@ -41,7 +41,7 @@ fn seen(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
     cache: &TracedTensor,
-    places: &Places,
+    places: &MaskedOperands,
     total: usize,
 ) -> Result<TracedTensor, TraceStop> {
     let own = on.slice(cache, &[0], &[total as i64], &[2], &[])?;
@@ -83,7 +83,7 @@ fn bias(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
     q: &TracedTensor,
-    places: &Places,
+    places: &MaskedOperands,
     total: usize,
 ) -> Result<Option<TracedTensor>, TraceStop> {
     let filter = call.float_or("mask_filter_value", -10000.0)?;
@@ -171,7 +171,8 @@ fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `DecoderMaskedMultiHeadAttention`.
 pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    const PLACES: Places = Places { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
+    const PLACES: MaskedOperands =
+        MaskedOperands { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "output_qk"])?;
     none_from(call, 11)?;
     single(call)?;
@@ -264,7 +265,8 @@ fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `DecoderMaskedSelfAttention`: the projections are one product.
 pub(crate) fn self_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    const PLACES: Places = Places { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
+    const PLACES: MaskedOperands =
+        MaskedOperands { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
     only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "do_rotary"])?;
     none_from(call, 9)?;
     single(call)?;

@@ -95,7 +95,7 @@ fn tell(graph: &mut Graph, size: i64) {
 
 /// Returns the size of blocks that the graph implies, if it implies one.
 fn told(graph: &Graph) -> Option<usize> {
-    let facts = Facts::of(graph);
+    let facts = GraphFacts::of(graph);
     graph.nodes.iter().find_map(|node| match (node.domain.as_str(), node.op_type.as_str()) {
         (DOMAIN, "Conv") => facts.of_conv(node),
         (DOMAIN, "ReorderOutput") => facts.of_reorder(node),
@@ -104,7 +104,7 @@ fn told(graph: &Graph) -> Option<usize> {
 }
 
 /// The known facts of the values of a graph.
-struct Facts<'g> {
+struct GraphFacts<'g> {
     graph: &'g Graph,
     /// The node that makes a value.
     makers: Vec<Option<&'g Node>>,
@@ -112,8 +112,8 @@ struct Facts<'g> {
     constants: Vec<Option<&'g TensorData>>,
 }
 
-impl<'g> Facts<'g> {
-    fn of(graph: &'g Graph) -> Facts<'g> {
+impl<'g> GraphFacts<'g> {
+    fn of(graph: &'g Graph) -> GraphFacts<'g> {
         let (mut makers, mut constants) = (vec![None; graph.values.len()], vec![None; graph.values.len()]);
         for node in &graph.nodes {
             for value in node.outputs.iter().flatten() {
@@ -127,7 +127,7 @@ impl<'g> Facts<'g> {
                 *slot = Some(data);
             }
         }
-        Facts { graph, makers, constants }
+        GraphFacts { graph, makers, constants }
     }
 
     fn constant(&self, node: &Node, input: usize) -> Option<&'g TensorData> {

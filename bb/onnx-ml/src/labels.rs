@@ -178,10 +178,10 @@ static LOOK_UP: HostKernel = HostKernel {
         let fits = |own: &Keys| same(&own.keys, keys);
         let places = KEYS.get(keys.byte_len(), fits, || Keys::new(keys))?;
         let found = match &places.places {
-            Places::Integers(places) => {
+            KeyPlaces::Integers(places) => {
                 memory::collected(OP, x.as_slice::<i64>()?.iter().map(|&key| places.of(key)))?
             }
-            Places::Others(places) => {
+            KeyPlaces::Others(places) => {
                 let place = |key: &[u8]| places.get(key).copied().unwrap_or(keys.len());
                 if x.dtype() == DataType::String {
                     let mut pace = Pace::new();
@@ -222,10 +222,10 @@ static KEYS: Kept<Keys> = Kept::new();
 /// Keys with their positions.
 struct Keys {
     keys: TensorData,
-    places: Places,
+    places: KeyPlaces,
 }
 
-enum Places {
+enum KeyPlaces {
     Integers(IntPlaces),
     /// By the bytes of an element.
     Others(HashMap<Box<[u8]>, usize, Folded>),
@@ -235,7 +235,7 @@ impl Keys {
     fn new(keys: &TensorData) -> Result<Keys, Error> {
         const OP: &str = "look_up";
         if keys.dtype() == DataType::I64 {
-            let places = Places::Integers(IntPlaces::new(keys.as_slice::<i64>()?)?);
+            let places = KeyPlaces::Integers(IntPlaces::new(keys.as_slice::<i64>()?)?);
             return Ok(Keys { keys: keys.clone(), places });
         }
         let known = comparable(keys)?;
@@ -252,7 +252,7 @@ impl Keys {
         } else {
             places.extend(elements_of(&known)?.inspect(|_| pace.step(1)).map(Into::into).zip(0..));
         }
-        Ok(Keys { keys: keys.clone(), places: Places::Others(places) })
+        Ok(Keys { keys: keys.clone(), places: KeyPlaces::Others(places) })
     }
 }
 

@@ -100,7 +100,7 @@ pub fn quantized_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
 
 /// The extents of a call.
 #[derive(Debug, Clone)]
-struct Extents {
+struct RecurrentExtents {
     steps: Extent,
     batch: Extent,
     input: usize,
@@ -112,7 +112,7 @@ struct Extents {
 /// The parameters of a direction, without its state and inputs.
 struct Cells {
     /// The recurrence weights, `[h, gates * h]`.
-    weights: Weights,
+    weights: ProjectionMatrix,
     /// The bias of the projected input.
     bias: Option<TracedTensor>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
@@ -123,19 +123,19 @@ struct Cells {
 
 /// The matrix of a projection.
 #[derive(Debug)]
-enum Weights {
+enum ProjectionMatrix {
     /// Of the type that steps compute in, `[k, n]`.
     Plain(TracedTensor),
     /// Integers, their scale, and their zero point. The other operand is quantised by its range.
     Quantized { matrix: TracedTensor, scale: TracedTensor, zero: TracedTensor },
 }
 
-impl Weights {
+impl ProjectionMatrix {
     /// Multiplies `x`, `[m, k]`, with the matrix.
     fn project(&self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self {
-            Weights::Plain(matrix) => on.matmul(x, matrix),
-            Weights::Quantized { matrix, scale, zero } => {
+            ProjectionMatrix::Plain(matrix) => on.matmul(x, matrix),
+            ProjectionMatrix::Quantized { matrix, scale, zero } => {
                 on.dynamic_matmul(x, matrix, scale, Some(zero), None)
             }
         }
@@ -152,7 +152,7 @@ fn recurrent(on: &Tracer, call: &Call<'_, TracedTensor>, kind: Kind, quantized: 
     })?;
     let batch_first = order.batch_first;
     let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
-    let operands = Operands { on, call, wide, quantized };
+    let operands = DirectionOperands { on, call, wide, quantized };
     let x = operands.wide(call.input(0)?)?;
     let x = if batch_first { on.transpose(&x, &[1, 0, 2])? } else { x };
     let e = operands.extents(kind, &x, backwards.len())?;
@@ -218,7 +218,7 @@ fn shaped<'a>(
 }
 
 /// The operands of a call, one direction at a time.
-struct Operands<'a> {
+struct DirectionOperands<'a> {
     on: &'a Tracer,
     call: &'a Call<'a, TracedTensor>,
     /// The element type that steps compute in.
@@ -227,9 +227,9 @@ struct Operands<'a> {
     quantized: bool,
 }
 
-impl Operands<'_> {
+impl DirectionOperands<'_> {
     /// Reads the extents, and checks the extents of the weights against them.
-    fn extents(&self, kind: Kind, x: &TracedTensor, directions: usize) -> Result<Extents, Error> {
+    fn extents(&self, kind: Kind, x: &TracedTensor, directions: usize) -> Result<RecurrentExtents, Error> {
         let call = self.call;
         let extents = self.on.extents(x);
         let [steps, batch, input] = extents.as_slice() else {
@@ -248,7 +248,7 @@ impl Operands<'_> {
         if named != hidden as i64 {
             return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
         }
-        Ok(Extents { steps: steps.clone(), batch: batch.clone(), input, hidden, gates, directions })
+        Ok(RecurrentExtents { steps: steps.clone(), batch: batch.clone(), input, hidden, gates, directions })
     }
 
     fn wide(&self, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
@@ -267,19 +267,21 @@ impl Operands<'_> {
     }
 
     /// The weights that operand `index` has for the direction `at`.
-    fn weights(&self, index: usize, at: usize) -> Result<Weights, TraceStop> {
+    fn weights(&self, index: usize, at: usize) -> Result<ProjectionMatrix, TraceStop> {
         let (on, call) = (self.on, self.call);
         if !self.quantized {
-            return Ok(Weights::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
+            return Ok(ProjectionMatrix::Plain(
+                on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?,
+            ));
         }
         // Scales and zero points come by pairs after the eight operands of an LSTM.
         let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
         let (matrix, zero) = (self.raw(call.input(index)?, at, 0)?, self.raw(zero, at, 0)?);
-        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
+        Ok(ProjectionMatrix::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
     }
 
     /// Reads the parameters of a direction.
-    fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells, TraceStop> {
+    fn cells(&self, kind: Kind, e: &RecurrentExtents, at: usize) -> Result<Cells, TraceStop> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
         let (mut bias, mut late_bias) = (None, None);
         if let Some(both) = shaped(on, call, 3, &[e.directions, 2 * rows].map(Extent::from))? {
@@ -306,7 +308,7 @@ impl Operands<'_> {
     fn start(
         &self,
         kind: Kind,
-        e: &Extents,
+        e: &RecurrentExtents,
         at: usize,
         batch_first: bool,
     ) -> Result<State<TracedTensor>, TraceStop> {
@@ -329,7 +331,7 @@ impl Operands<'_> {
         &self,
         kind: Kind,
         x: &TracedTensor,
-        e: &Extents,
+        e: &RecurrentExtents,
         at: usize,
         activations: &[Activation],
         start: State<TracedTensor>,
@@ -362,8 +364,8 @@ impl Operands<'_> {
     ) -> Result<Run<TracedTensor>, TraceStop> {
         let on = self.on;
         let (weights, scale, zero) = match &cells.weights {
-            Weights::Plain(weights) => (weights, None, None),
-            Weights::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
+            ProjectionMatrix::Plain(weights) => (weights, None, None),
+            ProjectionMatrix::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
         };
         let (bias, peepholes) = (cells.late_bias.as_ref(), cells.peepholes.as_ref());
         // A cell's own functions need no list.

@@ -19,7 +19,7 @@ pub struct FunctionPlace {
 
 /// A version of an operator.
 #[derive(Debug)]
-struct Entry {
+struct OperatorVersion {
     operator: Operator,
     rule: Rule,
     /// The function; none for a version that took the operator away.
@@ -30,7 +30,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct Table {
     topics: &'static [&'static [Row]],
-    entries: OnceLock<Vec<Entry>>,
+    entries: OnceLock<Vec<OperatorVersion>>,
     served: OnceLock<Vec<&'static Operator>>,
 }
 
@@ -41,7 +41,7 @@ impl Table {
     }
 
     /// Returns every version of every operator, by domain, name and version.
-    fn entries(&self) -> &[Entry] {
+    fn entries(&self) -> &[OperatorVersion] {
         self.entries.get_or_init(|| {
             let mut all = Vec::new();
             for (topic, rows) in self.topics.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Table {
                         };
                         let &Row { domain, name, rule, becomes, halves, ignores, .. } = this;
                         let operator = Operator { domain, name, since, class, becomes, halves, ignores };
-                        all.push(Entry {
+                        all.push(OperatorVersion {
                             operator,
                             rule,
                             place: there.then_some(FunctionPlace { topic, row, function }),
@@ -68,7 +68,7 @@ impl Table {
         })
     }
 
-    fn entry(&self, domain: &str, name: &str, opset: i64) -> Option<(&Entry, FunctionPlace)> {
+    fn entry(&self, domain: &str, name: &str, opset: i64) -> Option<(&OperatorVersion, FunctionPlace)> {
         let (domain, entries) = (domain_name(domain), self.entries());
         let end = entries.partition_point(|e| {
             (e.operator.domain, e.operator.name, e.operator.since) <= (domain, name, opset)

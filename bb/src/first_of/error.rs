@@ -5,10 +5,10 @@ use std::fmt;
 
 /// An error of [`FirstOf`](crate::FirstOf): of one of its backends, or of `bb`. It has the message and the causes of the inner error.
 #[derive(Debug)]
-pub struct FirstOfError(Box<Inner>);
+pub struct FirstOfError(Box<ErrorOrigin>);
 
 #[derive(Debug)]
-struct Inner {
+struct ErrorOrigin {
     error: Error,
     /// The backend that failed; it can unwrap its own errors.
     on: Option<BackendHandle>,
@@ -17,7 +17,7 @@ struct Inner {
 impl FirstOfError {
     /// Wraps the error of a backend, which can unwrap its own errors.
     pub fn of(on: &BackendHandle, error: Error) -> FirstOfError {
-        FirstOfError(Box::new(Inner { error, on: Some(on.clone()) }))
+        FirstOfError(Box::new(ErrorOrigin { error, on: Some(on.clone()) }))
     }
 
     /// Returns the error.
@@ -52,6 +52,6 @@ impl std::error::Error for FirstOfError {
 
 impl From<Error> for FirstOfError {
     fn from(error: Error) -> FirstOfError {
-        FirstOfError(Box::new(Inner { error, on: None }))
+        FirstOfError(Box::new(ErrorOrigin { error, on: None }))
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// It is stored where it was computed. When an operation on another backend reads it, it is copied there, once, and stays on both until
 /// it is dropped. Elements that come from the host stay there, too, so that they survive the loss of a device.
 #[derive(Clone)]
-pub struct PlacedTensor(Arc<Places>);
+pub struct PlacedTensor(Arc<TensorCopies>);
 
-struct Places {
+struct TensorCopies {
     dtype: DataType,
     shape: Shape,
     copies: Mutex<Copies>,
@@ -46,13 +46,13 @@ impl PlacedTensor {
     pub(super) fn of_host(data: TensorData) -> PlacedTensor {
         let (dtype, shape) = (data.dtype(), data.shape().into());
         let copies = Copies { host: Some(data), on: SmallVec::new() };
-        PlacedTensor(Arc::new(Places { dtype, shape, copies: Mutex::new(copies) }))
+        PlacedTensor(Arc::new(TensorCopies { dtype, shape, copies: Mutex::new(copies) }))
     }
 
     pub(super) fn of_value(value: Value) -> PlacedTensor {
         let (dtype, shape) = (value.dtype(), value.shape().into());
         let copies = Copies { host: None, on: SmallVec::from_buf([value]) };
-        PlacedTensor(Arc::new(Places { dtype, shape, copies: Mutex::new(copies) }))
+        PlacedTensor(Arc::new(TensorCopies { dtype, shape, copies: Mutex::new(copies) }))
     }
 
     /// Returns the tensor on a backend, and copies it there first if necessary.

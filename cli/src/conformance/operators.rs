@@ -60,7 +60,7 @@ const TIMED: [&str; 3] = ["microseconds", "other", "ratio"];
 
 /// The key of cases of an operator.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct OperatorKey {
     domain: String,
     operator: String,
     /// The opset that introduced the version.
@@ -71,7 +71,7 @@ struct Row {
 
 /// The counts of the cases with one operator, by operator, and of the cases with several.
 pub(super) struct Operators {
-    rows: BTreeMap<Row, Counts>,
+    rows: BTreeMap<OperatorKey, Counts>,
     several: Counts,
     timed: bool,
 }
@@ -92,7 +92,9 @@ impl Operators {
             let counts = match (operators.next(), operators.next()) {
                 (Some(only), None) => {
                     let (domain, operator, since) = (only.domain, only.name, only.since);
-                    all.rows.entry(Row { domain, operator, since, types: types.join(" ") }).or_default()
+                    all.rows
+                        .entry(OperatorKey { domain, operator, since, types: types.join(" ") })
+                        .or_default()
                 }
                 _ => &mut all.several,
             };
@@ -148,7 +150,7 @@ impl Operators {
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let timed = if self.timed { format!(",{}", TIMED.join(",")) } else { String::new() };
         let mut text = format!("domain,operator,since,types,{}{timed}\n", COUNTED.join(","));
-        for (Row { domain, operator, since, types }, counts) in &self.rows {
+        for (OperatorKey { domain, operator, since, types }, counts) in &self.rows {
             let (domain, operator) = (quoted(domain), quoted(operator));
             let cells: Vec<String> = self.cells(counts).collect();
             _ = writeln!(text, "{domain},{operator},{since},{types},{}", cells.join(","));

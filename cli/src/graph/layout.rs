@@ -260,7 +260,7 @@ fn coordinates(items: &mut [Item], layers: &[Vec<usize>]) {
 }
 
 /// Neighbouring members that touch each other.
-struct Block {
+struct MemberBlock {
     sum: f64,
     weight: f64,
     members: usize,
@@ -270,7 +270,7 @@ struct Block {
 /// would overlap.
 fn settle(items: &mut [Item], members: &[usize], down: bool) {
     let mut offsets = Vec::with_capacity(members.len());
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<MemberBlock> = Vec::new();
     let mut offset = 0.0;
     let mut before = 0.0;
     for (position, &i) in members.iter().enumerate() {
@@ -280,9 +280,9 @@ fn settle(items: &mut [Item], members: &[usize], down: bool) {
         offsets.push(offset);
         // Points of long edges have more weight, which keeps these edges straight.
         let weight = if item.width == BEND { 4.0 } else { 1.0 };
-        let mut block = Block { sum: (mean(items, i, down) - offset) * weight, weight, members: 1 };
+        let mut block = MemberBlock { sum: (mean(items, i, down) - offset) * weight, weight, members: 1 };
         while let Some(last) = blocks.pop_if(|last| last.sum / last.weight >= block.sum / block.weight) {
-            block = Block {
+            block = MemberBlock {
                 sum: last.sum + block.sum,
                 weight: last.weight + block.weight,
                 members: last.members + block.members,

@@ -10,11 +10,11 @@ use std::path::Path;
 /// The seconds of a run by node, as a profile has them.
 pub(crate) struct Times {
     run: f64,
-    rows: Vec<Row>,
+    rows: Vec<NodeTime>,
 }
 
 /// The time of one node, or of several from the first to the last.
-struct Row {
+struct NodeTime {
     first: String,
     last: Option<String>,
     seconds: f64,
@@ -27,7 +27,7 @@ impl Times {
         let rows = profile.rows().iter().filter_map(|row| {
             let first = row.node.as_ref()?.path.clone();
             let last = row.last_node.as_ref().map(|node| node.path.clone());
-            Some(Row { first, last, seconds: row.time.as_secs_f64() / runs })
+            Some(NodeTime { first, last, seconds: row.time.as_secs_f64() / runs })
         });
         let run = profile.wall_time().saturating_sub(profile.measuring_time()).as_secs_f64() / runs;
         Times { run, rows: rows.collect() }
@@ -47,7 +47,7 @@ impl Times {
         let rows = profile.get("instructions")?.as_array()?.iter().filter_map(|row| {
             let first = row.get("node")?.as_str()?.to_owned();
             let last = row.get("last_node").and_then(Value::as_str).map(str::to_owned);
-            Some(Row { first, last, seconds: seconds(row)? })
+            Some(NodeTime { first, last, seconds: seconds(row)? })
         });
         Some(Times { run: seconds(profile)?, rows: rows.collect() })
     }

@@ -31,7 +31,7 @@ pub(crate) enum Otherwise {
 }
 
 /// The inputs of a model.
-pub(crate) struct Given {
+pub(crate) struct ModelInputs {
     /// The inputs by position; `None` omits an input that has a default.
     pub(crate) items: Vec<Option<OnnxValue<TensorData>>>,
     /// The extents that were chosen because nothing determined them: `NAME` or `INPUT[AXIS]`.
@@ -40,7 +40,7 @@ pub(crate) struct Given {
     pub(crate) outputs: Option<Vec<OnnxValue<TensorData>>>,
 }
 
-impl Given {
+impl ModelInputs {
     /// Lists the chosen extents, as in `batch = 8, n = 3`.
     pub(crate) fn chosen_text(&self) -> String {
         self.chosen.iter().map(|(name, extent)| format!("{name} = {extent}")).collect::<Vec<_>>().join(", ")
@@ -54,7 +54,7 @@ impl Given {
 }
 
 /// Reads or makes the inputs of a session's model. The chosen extents are printed to standard error.
-pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<Given> {
+pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<ModelInputs> {
     let ports = session.executable.inputs();
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
     let mut extents = Extents::new(declared.collect(), &options.extents, session.strict)?;
@@ -74,7 +74,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
         }
     }
     if missing.is_empty() {
-        return Ok(Given { items, chosen: Vec::new(), outputs: None });
+        return Ok(ModelInputs { items, chosen: Vec::new(), outputs: None });
     }
     if otherwise == Otherwise::Refuse && options.random.is_none() {
         let needed =
@@ -98,10 +98,10 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// Makes the missing inputs, with extents that let the model run.
-    fn complete(self, extents: &Extents) -> Result<Given> {
+    fn complete(self, extents: &Extents) -> Result<ModelInputs> {
         if !extents.misses_rank() && extents.open().is_empty() {
             let items = self.items(extents, &|_| 1)?;
-            return Ok(Given { items, chosen: Vec::new(), outputs: None });
+            return Ok(ModelInputs { items, chosen: Vec::new(), outputs: None });
         }
         // An input of unknown rank is usually a matrix or a batch of pictures.
         let is_final = |error: &Error| matches!(error, Error::Upload { .. });
@@ -130,7 +130,7 @@ impl Maker<'_> {
                 match search::search(&extents, &solution, infers, works, elements, is_final, until) {
                     Ok((choice, (items, outputs))) => {
                         let chosen = named(choice, &solution);
-                        return Ok(Given { items, chosen, outputs: Some(outputs) });
+                        return Ok(ModelInputs { items, chosen, outputs: Some(outputs) });
                     }
                     Err(failed) => match failed.first {
                         // Other extents do not change which element types a backend supports.

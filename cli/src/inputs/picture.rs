@@ -15,7 +15,7 @@ use std::path::Path;
 const MOST_ELEMENTS: usize = 1 << 28;
 
 /// The layout of a picture in an input.
-struct Plan {
+struct PictureLayout {
     layout: Layout,
     channels: usize,
     /// Rows and columns; 0 for the picture's own.
@@ -92,12 +92,12 @@ pub(super) fn read(
     Ok(cast(&TensorData::new(&shape, &elements)?, dtype, Rounding::default())?)
 }
 
-fn too_large(port: &Port, plan: &Plan) -> Error {
+fn too_large(port: &Port, plan: &PictureLayout) -> Error {
     Error::TooLarge { name: port.name.clone(), shape: plan.size.to_vec() }
 }
 
 /// Finds the axes of channels, rows and columns in the declared shape.
-fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataType, Plan)> {
+fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataType, PictureLayout)> {
     let refused =
         |problem| Error::NoPicture { name: port.name.clone(), ty: crate::render::ty(&port.ty), problem };
     let ValueType::Tensor { dtype, shape: Some(dims) } = &port.ty else {
@@ -117,8 +117,13 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     let likely = |extent: usize| [4, 1, 3].iter().position(|n| *n == extent).map_or(0, |at| at + 1);
     match *inner {
         [height, width] => {
-            let plan =
-                Plan { layout: Layout::Nhwc, channels: 1, size: [height, width], batch, has_channels: false };
+            let plan = PictureLayout {
+                layout: Layout::Nhwc,
+                channels: 1,
+                size: [height, width],
+                batch,
+                has_channels: false,
+            };
             Ok((*dtype, plan))
         }
         [a, b, c] => {
@@ -133,7 +138,7 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
                 return Err(refused("expected 1, 3 or 4 channels"));
             }
             let channels = if channels == 0 { 3 } else { channels };
-            Ok((*dtype, Plan { layout, channels, size, batch, has_channels: true }))
+            Ok((*dtype, PictureLayout { layout, channels, size, batch, has_channels: true }))
         }
         _ => Err(refused("expected rank 2, 3 or 4")),
     }

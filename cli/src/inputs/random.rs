@@ -1,6 +1,6 @@
 //! Makes random elements for inputs.
 
-use super::uses::Elements;
+use super::uses::ElementChoice;
 use crate::args::Range;
 use crate::error::{Error, Result};
 use crate::number::{self, NumberKind};
@@ -52,7 +52,7 @@ pub(super) fn item(
     shape: &[usize],
     seed: u64,
     ranges: &Ranges<'_>,
-    fits: Option<&Elements>,
+    fits: Option<&ElementChoice>,
 ) -> Result<OnnxValue<TensorData>> {
     let not_random = || Error::NotRandom { name: name.to_owned(), ty: crate::render::ty(ty) };
     let tensor = |dtype, shape: &[usize], seed| {
@@ -73,7 +73,7 @@ pub(super) fn item(
         ValueType::Map(key, of) => {
             let ValueType::Tensor { dtype, .. } = **of else { return Err(not_random()) };
             let keys = match (key, fits) {
-                (DataType::String, Some(Elements::Texts(texts))) => {
+                (DataType::String, Some(ElementChoice::Texts(texts))) => {
                     let texts: Vec<&String> = texts.iter().take(SEVERAL).collect();
                     TensorData::strings(&[texts.len()], &texts)?
                 }
@@ -111,7 +111,7 @@ struct Filling<'a> {
     name: &'a str,
     dtype: DataType,
     range: Option<&'a Range>,
-    fits: Option<&'a Elements>,
+    fits: Option<&'a ElementChoice>,
 }
 
 impl Filling<'_> {
@@ -165,11 +165,11 @@ impl Filling<'_> {
         let Some(range) = self.range.filter(|_| dtype != DataType::Bool) else {
             return Ok(match self.fits {
                 _ if number::is_float(dtype) => Numbers::Floats(0.0, 1.0),
-                Some(Elements::Indices(low, high)) => {
+                Some(ElementChoice::Indices(low, high)) => {
                     let (low, high) = clamped(dtype, *low, *high);
                     Numbers::Whole(low, high)
                 }
-                Some(Elements::Numbers(numbers)) if !numbers.is_empty() => Numbers::Choice(numbers),
+                Some(ElementChoice::Numbers(numbers)) if !numbers.is_empty() => Numbers::Choice(numbers),
                 _ => Numbers::Whole(0, 2),
             });
         };
@@ -191,7 +191,7 @@ impl Filling<'_> {
     }
 
     fn text(&self, draw: &mut Draw) -> String {
-        if let Some(Elements::Texts(texts)) = self.fits
+        if let Some(ElementChoice::Texts(texts)) = self.fits
             && let Some(text) = texts.get(draw.below(texts.len() as u64) as usize)
         {
             return text.clone();

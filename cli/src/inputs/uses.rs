@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The possible elements of an input.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Elements {
+pub(super) enum ElementChoice {
     /// Integers from the first up to but not including the second.
     Indices(i64, i64),
     /// These numbers.
@@ -71,7 +71,7 @@ impl<'g> Uses<'g> {
     }
 
     /// Finds the possible elements of an input.
-    pub(super) fn elements(&self, input: ValueId) -> Option<Elements> {
+    pub(super) fn elements(&self, input: ValueId) -> Option<ElementChoice> {
         let mut search = Search { uses: self, low: i64::MIN, high: i64::MAX, choice: None };
         let mut seen = HashSet::new();
         let mut pending = vec![Followed { graph: self.graph, value: input, plus: 0 }];
@@ -93,7 +93,7 @@ impl<'g> Uses<'g> {
             }));
         }
         if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
-            return Some(Elements::Indices(search.low, search.high));
+            return Some(ElementChoice::Indices(search.low, search.high));
         }
         search.choice
     }
@@ -116,7 +116,7 @@ struct Search<'u, 'g> {
     uses: &'u Uses<'g>,
     low: i64,
     high: i64,
-    choice: Option<Elements>,
+    choice: Option<ElementChoice>,
 }
 
 impl<'g> Search<'_, 'g> {
@@ -177,8 +177,8 @@ impl<'g> Search<'_, 'g> {
                 let other = self.constant(reader, 1 - operand.min(1));
                 if let Some(number) = other.and_then(|n| n.checked_sub(plus)) {
                     match &mut self.choice {
-                        Some(Elements::Numbers(numbers)) => numbers.push(number),
-                        choice => *choice = Some(Elements::Numbers(vec![number])),
+                        Some(ElementChoice::Numbers(numbers)) => numbers.push(number),
+                        choice => *choice = Some(ElementChoice::Numbers(vec![number])),
                     }
                 }
             }
@@ -188,9 +188,9 @@ impl<'g> Search<'_, 'g> {
                     node.attributes.ints(name).ok().flatten().filter(|numbers| !numbers.is_empty())
                 });
                 self.choice = match (reader.dtype(operand), texts, numbers) {
-                    (Some(DataType::String), Some(texts), _) => Some(Elements::Texts(texts)),
-                    (Some(DataType::String), None, _) => keys(node).map(Elements::Texts),
-                    (Some(_), _, Some(numbers)) => Some(Elements::Numbers(numbers.to_vec())),
+                    (Some(DataType::String), Some(texts), _) => Some(ElementChoice::Texts(texts)),
+                    (Some(DataType::String), None, _) => keys(node).map(ElementChoice::Texts),
+                    (Some(_), _, Some(numbers)) => Some(ElementChoice::Numbers(numbers.to_vec())),
                     _ => None,
                 };
             }

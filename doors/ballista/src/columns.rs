@@ -18,10 +18,10 @@ pub(crate) struct Column<'a> {
     input: &'a Input,
     /// The extents of one row.
     row: Vec<usize>,
-    elements: Elements,
+    elements: ColumnData,
 }
 
-enum Elements {
+enum ColumnData {
     /// Numbers and truth values, in the form of a tensor.
     Bytes(Bytes),
     /// Texts.
@@ -31,9 +31,9 @@ enum Elements {
 }
 
 /// Memory of Arrow, lent to tensors.
-struct Held(Buffer);
+struct ArrowBytes(Buffer);
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ArrowBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()
     }
@@ -45,7 +45,7 @@ impl<'a> Column<'a> {
         let elements = elements(input, array, 1)?;
         let column = Column { input, row: Vec::new(), elements };
         let value = column.tensor(0, 1)?.reshaped(&[]).map_err(tensor(input))?;
-        Ok(Column { input, row: Vec::new(), elements: Elements::Once(value) })
+        Ok(Column { input, row: Vec::new(), elements: ColumnData::Once(value) })
     }
 
     /// Reads a column with a row for each row of the input.
@@ -100,7 +100,7 @@ impl<'a> Column<'a> {
     /// Returns how the rows form the input.
     pub(crate) fn row_input(&self) -> RowInput {
         match &self.elements {
-            Elements::Once(value) => RowInput::Shared(value.shape().to_vec()),
+            ColumnData::Once(value) => RowInput::Shared(value.shape().to_vec()),
             _ => RowInput::Rows(self.row.clone()),
         }
     }
@@ -115,12 +115,12 @@ impl<'a> Column<'a> {
         let inside = self.inside();
         let shape: Vec<usize> = std::iter::once(rows).chain(self.row.iter().copied()).collect();
         let made = match &self.elements {
-            Elements::Once(value) => return Ok(value.clone()),
-            Elements::Bytes(bytes) => {
+            ColumnData::Once(value) => return Ok(value.clone()),
+            ColumnData::Bytes(bytes) => {
                 let size = inside * (self.input.dtype.bits() / 8);
                 TensorData::adopt(self.input.dtype, &shape, bytes.slice(start * size..(start + rows) * size))
             }
-            Elements::Texts(array) => texts(&array.slice(start * inside, rows * inside), &shape),
+            ColumnData::Texts(array) => texts(&array.slice(start * inside, rows * inside), &shape),
         };
         made.map_err(tensor(self.input))
     }
@@ -184,23 +184,23 @@ fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<
 }
 
 /// Reads the elements of a column without lists.
-fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<Elements, Error> {
+fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<ColumnData, Error> {
     no_nulls(input, array, inside)?;
     if !element_types::same_elements(input.dtype, array.data_type()) {
         // The types were compared when the query was planned; a cluster may bring another batch than it planned.
         types::check_column(input, &Field::new("", array.data_type().clone(), true))?;
     }
     if let Some(truths) = array.as_any().downcast_ref::<BooleanArray>() {
-        return Ok(Elements::Bytes(truths.values().iter().map(u8::from).collect::<Vec<_>>().into()));
+        return Ok(ColumnData::Bytes(truths.values().iter().map(u8::from).collect::<Vec<_>>().into()));
     }
     if input.dtype == DataType::String {
-        return Ok(Elements::Texts(array.clone()));
+        return Ok(ColumnData::Texts(array.clone()));
     }
     let data = array.to_data();
     let size = input.dtype.bits() / 8;
-    let Some(buffer) = data.buffers().first() else { return Ok(Elements::Bytes(Bytes::new())) };
+    let Some(buffer) = data.buffers().first() else { return Ok(ColumnData::Bytes(Bytes::new())) };
     let buffer = buffer.slice_with_length(data.offset() * size, data.len() * size);
-    Ok(Elements::Bytes(Bytes::from_owner(Held(buffer))))
+    Ok(ColumnData::Bytes(Bytes::from_owner(ArrowBytes(buffer))))
 }
 
 fn texts(array: &ArrayRef, shape: &[usize]) -> Result<TensorData, bb::ir::Error> {

@@ -40,7 +40,7 @@ pub(crate) async fn write(
 ) -> Result<(), CommandError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = tempfile::NamedTempFile::new_in(folder)?;
-    let mut to = Writer::new(file.reopen()?, schema.clone(), path)?;
+    let mut to = OutputWriter::new(file.reopen()?, schema.clone(), path)?;
     let mut rows = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
@@ -54,29 +54,29 @@ pub(crate) async fn write(
     Ok(())
 }
 
-enum Writer {
+enum OutputWriter {
     Parquet(Box<ArrowWriter<File>>),
     Csv(Box<datafusion::arrow::csv::Writer<File>>),
 }
 
-impl Writer {
-    fn new(file: File, schema: SchemaRef, path: &Path) -> Result<Writer, CommandError> {
+impl OutputWriter {
+    fn new(file: File, schema: SchemaRef, path: &Path) -> Result<OutputWriter, CommandError> {
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("parquet") => Ok(Writer::Parquet(Box::new(ArrowWriter::try_new(file, schema, None)?))),
-            Some("csv") => Ok(Writer::Csv(Box::new(datafusion::arrow::csv::Writer::new(file)))),
+            Some("parquet") => Ok(OutputWriter::Parquet(Box::new(ArrowWriter::try_new(file, schema, None)?))),
+            Some("csv") => Ok(OutputWriter::Csv(Box::new(datafusion::arrow::csv::Writer::new(file)))),
             _ => Err(format!("expected a file that ends in .parquet or .csv; got {}", path.display()).into()),
         }
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         match self {
-            Writer::Parquet(to) => Ok(to.write(batch)?),
-            Writer::Csv(to) => Ok(to.write(batch)?),
+            OutputWriter::Parquet(to) => Ok(to.write(batch)?),
+            OutputWriter::Csv(to) => Ok(to.write(batch)?),
         }
     }
 
     fn finish(self) -> Result<(), CommandError> {
-        if let Writer::Parquet(to) = self {
+        if let OutputWriter::Parquet(to) = self {
             to.close()?;
         }
         Ok(())

@@ -33,7 +33,7 @@ macro_rules! table {
         const FUNCTIONS: usize = [$(stringify!($name)),*].len();
 
         /// The functions.
-        static TABLE: Table = Table([$( table!(@entry $name $(= $($module)::+)? $(: $kind)?) ),*]);
+        static TABLE: FunctionTable = FunctionTable([$( table!(@entry $name $(= $($module)::+)? $(: $kind)?) ),*]);
     };
     (@missing $name:ident status) => {
         pub(super) extern "system" fn $name() -> super::RawStatus {
@@ -53,10 +53,10 @@ compile_error!("this library is not for Windows on 32-bit x86");
 
 /// Pointers to functions.
 #[repr(transparent)]
-struct Table([*const c_void; FUNCTIONS]);
+struct FunctionTable([*const c_void; FUNCTIONS]);
 
 // SAFETY: the pointers are to functions, which any thread may call.
-unsafe impl Sync for Table {}
+unsafe impl Sync for FunctionTable {}
 
 /// Returns the table.
 pub(crate) fn first() -> *const c_void {
@@ -66,7 +66,7 @@ pub(crate) fn first() -> *const c_void {
 /// The size of the table.
 ///
 /// Units: bytes.
-pub(crate) const SIZE: usize = std::mem::size_of::<Table>();
+pub(crate) const SIZE: usize = std::mem::size_of::<FunctionTable>();
 
 table! {
     CreateStatus = status;

@@ -94,7 +94,7 @@ pub(crate) unsafe fn claim(
     }
     // SAFETY: see above.
     let read = unsafe { reader.read(graph, nodes.clone(), |at| !reasons.contains_key(&at))? };
-    let found = Found::of(read, on, options, api.minor);
+    let found = ClaimResults::of(read, on, options, api.minor);
     let mut claimed = found.report(&nodes, labels, reasons);
     let count: usize = claimed.parts.iter().map(Vec::len).sum();
     claimed.whole = parent.is_null() && claimed.parts.len() == 1 && count == nodes.len();
@@ -168,20 +168,20 @@ unsafe fn is_claimed(
 ) -> bool {
     // SAFETY: the caller says so.
     let Ok(read) = (unsafe { reader.alone(node, opsets) }) else { return false };
-    !Found::of(read, on, options, reader.api.minor).parts.is_empty()
+    !ClaimResults::of(read, on, options, reader.api.minor).parts.is_empty()
 }
 
 /// The results for nodes that could be read.
 #[derive(Default)]
-struct Found {
+struct ClaimResults {
     /// By the node's pointer, how it runs or why it is not claimed.
     nodes: HashMap<*const OrtNode, std::result::Result<How, String>>,
     parts: Vec<Vec<*const OrtNode>>,
 }
 
-impl Found {
-    fn of(mut read: Read, on: &BackendHandle, options: ClaimOptions, minor: u32) -> Found {
-        let mut found = Found::default();
+impl ClaimResults {
+    fn of(mut read: Read, on: &BackendHandle, options: ClaimOptions, minor: u32) -> ClaimResults {
+        let mut found = ClaimResults::default();
         let module = match module(&read) {
             Ok(module) => module,
             Err(_) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Borrowed bytes.
 #[derive(Debug)]
-struct Lent {
+struct BorrowedBytes {
     first: *const u8,
     length: usize,
     /// Keeps the [`Lending`] from ending.
@@ -14,11 +14,11 @@ struct Lent {
 }
 
 // SAFETY: the bytes are not written while they are lent, so that any thread may read them.
-unsafe impl Send for Lent {}
+unsafe impl Send for BorrowedBytes {}
 // SAFETY: as above.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for BorrowedBytes {}
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for BorrowedBytes {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the tensor has as many bytes, and they are valid until the `Lending` ends, which waits for this.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
@@ -37,7 +37,7 @@ impl Lending {
     ///
     /// The bytes are there, and are not written, until this is dropped.
     pub unsafe fn lend(&self, first: *const u8, length: usize) -> Bytes {
-        Bytes::from_owner(Lent { first, length, _held: self.0.clone() })
+        Bytes::from_owner(BorrowedBytes { first, length, _held: self.0.clone() })
     }
 }
 

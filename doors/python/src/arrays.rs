@@ -27,7 +27,7 @@ use std::ptr;
 const FEW: usize = 1024;
 
 /// The memory of an array or of bytes, which it keeps alive.
-struct Lent {
+struct ArrayMemory {
     first: *const u8,
     length: usize,
     /// The object. It is released with the interpreter's lock, whichever thread drops this.
@@ -35,9 +35,9 @@ struct Lent {
 }
 
 // SAFETY: the memory belongs to an array that is kept alive and that is not resized while somebody refers to it; any thread may read it.
-unsafe impl Send for Lent {}
+unsafe impl Send for ArrayMemory {}
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for ArrayMemory {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the array is contiguous and has so many bytes, and the caller of a run does not write to it meanwhile.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
@@ -47,7 +47,7 @@ impl AsRef<[u8]> for Lent {
 /// Returns the bytes of an immutable object, without copying them.
 pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
     let all = bytes.as_bytes();
-    Bytes::from_owner(Lent {
+    Bytes::from_owner(ArrayMemory {
         first: all.as_ptr(),
         length: all.len(),
         _array: bytes.as_any().clone().unbind(),
@@ -110,7 +110,7 @@ fn numbers(array: &Bound<'_, PyUntypedArray>, dtype: DataType) -> Result<TensorD
     let bytes = if length <= FEW {
         Bytes::copy_from_slice(now())
     } else {
-        Bytes::from_owner(Lent { first, length, _array: array.as_any().clone().unbind() })
+        Bytes::from_owner(ArrayMemory { first, length, _array: array.as_any().clone().unbind() })
     };
     Ok(TensorData::adopt(dtype, shape, bytes)?)
 }

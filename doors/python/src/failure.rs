@@ -1,7 +1,7 @@
 //! Exceptions of errors: the class by the error's kind, the details as fields.
 
 use crate::convert::Problem;
-use crate::fields::{Given, OperandInfo};
+use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
 use crate::types;
 use bb::services::{OutOfMemory, Pressure};
@@ -146,7 +146,7 @@ struct Details {
 }
 
 impl Details {
-    fn of(chain: &[Source<'_>], given: Option<&Given<'_>>) -> Details {
+    fn of(chain: &[Source<'_>], given: Option<&RunInputs<'_>>) -> Details {
         let mut details = Details::default();
         for error in chain {
             if let Some(error) = error.downcast_ref::<Error>() {
@@ -158,7 +158,7 @@ impl Details {
         details
     }
 
-    fn add(&mut self, error: &Error, given: Option<&Given<'_>>) {
+    fn add(&mut self, error: &Error, given: Option<&RunInputs<'_>>) {
         match error {
             // The innermost node is the one that failed; those around it hold the subgraph.
             Error::Node { node, op, .. } => {
@@ -275,7 +275,7 @@ fn make(
 }
 
 /// Makes the exception of an error.
-pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Option<&Given<'_>>) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Option<&RunInputs<'_>>) -> PyErr {
     let mut chain = chain(error, phase.on());
     let kind = phase.kind(error);
     let class = class(phase, kind, &chain);

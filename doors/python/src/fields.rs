@@ -12,7 +12,7 @@ pub(crate) struct OperandInfo {
 }
 
 /// Inputs of a run.
-pub(crate) struct Given<'a> {
+pub(crate) struct RunInputs<'a> {
     pub(crate) module: &'a Module,
     /// The extents of the inputs that are tensors, by name.
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
@@ -24,7 +24,7 @@ pub(crate) struct FoundNode {
     pub(crate) operands: Vec<OperandInfo>,
 }
 
-impl Given<'_> {
+impl RunInputs<'_> {
     /// Finds a node by its label, in the graph or in a subgraph, and says what its operands are in this run.
     pub(crate) fn node(&self, label: &str, op: &str) -> Option<FoundNode> {
         let symbols = self.symbols();

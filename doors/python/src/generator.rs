@@ -103,7 +103,7 @@ impl Generator {
             sequence.into_generation(&prompt, &given)
         })?;
         let running = begun.map_err(|error| failed(py, Phase::Convert, &error))?;
-        Ok(Generation(Mutex::new(State { running, end: None })))
+        Ok(Generation(Mutex::new(GenerationState { running, end: None })))
     }
 }
 
@@ -196,9 +196,9 @@ fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<(GenerateOptions, Opti
 
 /// The continuation of a prompt: an iterator of texts. Dropping it ends the generation.
 #[pyclass(frozen, module = "bb", name = "_Generation")]
-pub(crate) struct Generation(Mutex<State>);
+pub(crate) struct Generation(Mutex<GenerationState>);
 
-struct State {
+struct GenerationState {
     running: bb_generate::Generation<TokenSequence>,
     end: Option<End>,
 }
@@ -266,7 +266,7 @@ impl Generation {
     /// # Errors
     ///
     /// `RuntimeError` if another thread, or the handler of a signal, asks while a token is computed.
-    fn with<T: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
+    fn with<T: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut GenerationState) -> T + Send) -> PyResult<T> {
         let called = interrupt::detached(py, None, || match self.0.try_lock() {
             Ok(mut state) => Some(f(&mut state)),
             Err(std::sync::TryLockError::Poisoned(state)) => Some(f(&mut state.into_inner())),

@@ -4,7 +4,7 @@ use crate::cancel::CancelToken;
 use crate::compiled::{Compiled, Port};
 use crate::convert::{Problem, wrong_kind};
 use crate::failure::{Fed, Phase, raise, raise_load, raise_problem};
-use crate::fields::Given;
+use crate::fields::RunInputs;
 use crate::load::{Changes, LoadError, Source, load};
 use crate::{arrays, feeds, interrupt, results, types};
 use bb::onnx::OnnxValue;
@@ -457,7 +457,7 @@ impl Opened {
             Some((port.text.clone(), value.as_ref()?.tensor()?.shape().to_vec()))
         };
         let shapes = compiled.inputs.iter().zip(inputs).filter_map(shape).collect();
-        raise(py, Phase::Run(&self.handle), error, Some(&Given { module: &self.module, shapes }))
+        raise(py, Phase::Run(&self.handle), error, Some(&RunInputs { module: &self.module, shapes }))
     }
 }
 

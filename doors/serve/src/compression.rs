@@ -60,7 +60,7 @@ impl Coding {
 }
 
 /// A vector that reserves its bytes in `grow` before it allocates them.
-struct Held<F> {
+struct BoundedBuffer<F> {
     bytes: Vec<u8>,
     room: usize,
     limit: usize,
@@ -68,9 +68,9 @@ struct Held<F> {
     refused: Option<Refusal>,
 }
 
-impl<F: Fn(usize) -> Result<(), Refusal>> Held<F> {
-    fn new(limit: usize, grow: F) -> Held<F> {
-        Held { bytes: Vec::new(), room: 0, limit, grow, refused: None }
+impl<F: Fn(usize) -> Result<(), Refusal>> BoundedBuffer<F> {
+    fn new(limit: usize, grow: F) -> BoundedBuffer<F> {
+        BoundedBuffer { bytes: Vec::new(), room: 0, limit, grow, refused: None }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
@@ -89,7 +89,7 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Held<F> {
     }
 }
 
-impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
+impl<F: Fn(usize) -> Result<(), Refusal>> Write for BoundedBuffer<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match cancel::check().and_then(|()| self.push(bytes)) {
             Ok(()) => Ok(bytes.len()),
@@ -117,8 +117,8 @@ pub(crate) fn unpack(
     limit: usize,
     grow: impl Fn(usize) -> Result<(), Refusal>,
 ) -> Result<Bytes, Refusal> {
-    let mut to = Held::new(limit, grow);
-    let mut input = Input(packed);
+    let mut to = BoundedBuffer::new(limit, grow);
+    let mut input = PackedReader(packed);
     match coding {
         Coding::Gzip => {
             for _ in 0..MEMBERS {
@@ -142,7 +142,7 @@ pub(crate) fn unpack(
 fn copy<F: Fn(usize) -> Result<(), Refusal>>(
     coding: Coding,
     from: &mut impl Read,
-    to: &mut Held<F>,
+    to: &mut BoundedBuffer<F>,
 ) -> Result<(), Refusal> {
     let mut step = [0; STEP];
     loop {
@@ -158,9 +158,9 @@ fn copy<F: Fn(usize) -> Result<(), Refusal>>(
 }
 
 /// Packed bytes in steps. Each checks whether the request is over, because it may unpack to nothing.
-struct Input<'a>(&'a [u8]);
+struct PackedReader<'a>(&'a [u8]);
 
-impl BufRead for Input<'_> {
+impl BufRead for PackedReader<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         cancel::check().map_err(|_| io::ErrorKind::TimedOut)?;
         Ok(self.0.get(..STEP).unwrap_or(self.0))
@@ -171,7 +171,7 @@ impl BufRead for Input<'_> {
     }
 }
 
-impl Read for Input<'_> {
+impl Read for PackedReader<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let bytes = self.fill_buf()?.read(to)?;
         self.consume(bytes);
@@ -193,7 +193,7 @@ pub(crate) fn pack<'a>(
 ) -> Result<Bytes, Refusal> {
     // Elements of tensors hardly become smaller at higher levels, which take several times as long.
     let level = Compression::fast();
-    let to = Held::new(usize::MAX, grow);
+    let to = BoundedBuffer::new(usize::MAX, grow);
     let written = match coding {
         Coding::Gzip => written(GzEncoder::new(to, level), parts, GzEncoder::try_finish, |to| to.get_mut()),
         Coding::Deflate => {
@@ -207,7 +207,7 @@ fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
     mut to: W,
     mut parts: impl Iterator<Item = &'a [u8]>,
     finish: impl FnOnce(&mut W) -> io::Result<()>,
-    inner: impl FnOnce(&mut W) -> &mut Held<F>,
+    inner: impl FnOnce(&mut W) -> &mut BoundedBuffer<F>,
 ) -> Result<Vec<u8>, Refusal> {
     // A large part that is packed well is written late, which would check the deadline late.
     let mut write = |part: &[u8]| -> io::Result<()> {

@@ -35,7 +35,7 @@ impl Job {
 
 /// Jobs in the order of their arrival.
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     limit: usize,
 }
@@ -47,7 +47,7 @@ pub(crate) enum NotTaken {
     Closed,
 }
 
-struct State {
+struct QueueState {
     jobs: VecDeque<Job>,
     open: bool,
     /// Whether a worker collects jobs for a batch. Other workers then take no job, because otherwise each would join few.
@@ -56,7 +56,7 @@ struct State {
 
 impl Queue {
     pub(crate) fn new(limit: usize) -> Queue {
-        let state = State { jobs: VecDeque::new(), open: true, joining: false };
+        let state = QueueState { jobs: VecDeque::new(), open: true, joining: false };
         Queue { state: Mutex::new(state), changed: Condvar::new(), limit }
     }
 
@@ -149,7 +149,7 @@ impl Queue {
         jobs.into()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing panics while it is locked, and the state is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -33,22 +33,22 @@ pub(crate) struct Repository {
 }
 
 struct Served {
-    entries: Vec<Entry>,
+    entries: Vec<ModelEntry>,
     /// Whether the server ends, so that no model comes any more.
     closed: bool,
 }
 
 /// A name under which a model is, was or will be served.
-struct Entry {
+struct ModelEntry {
     name: String,
     /// Whether it was named at start, and so cannot be unloaded.
     stays: bool,
     /// In ascending order of versions; empty if the model is not served.
     versions: Vec<Arc<Model>>,
-    state: State,
+    state: ModelState,
 }
 
-enum State {
+enum ModelState {
     Ready,
     Loading,
     Unavailable { reason: String },
@@ -91,13 +91,23 @@ impl Repository {
         for of in &config.models {
             let found = find(&of.name, &of.path, None, config.versions)?;
             let versions = repository.versions(of, &found)?;
-            repository.enter(Entry { name: of.name.clone(), stays: true, versions, state: State::Ready });
+            repository.enter(ModelEntry {
+                name: of.name.clone(),
+                stays: true,
+                versions,
+                state: ModelState::Ready,
+            });
         }
         for name in &config.load {
             let (of, found) =
                 repository.in_folder(name).ok_or(Error::NoRepository { name: name.clone() })??;
             let versions = repository.versions(&of, &found)?;
-            repository.enter(Entry { name: name.clone(), stays: false, versions, state: State::Ready });
+            repository.enter(ModelEntry {
+                name: name.clone(),
+                stays: false,
+                versions,
+                state: ModelState::Ready,
+            });
         }
         let models = repository.models();
         repository.work(&models)?;
@@ -142,7 +152,7 @@ impl Repository {
     }
 
     /// Adds an entry, or replaces the one with its name. Returns false if the server ends.
-    fn enter(&self, entry: Entry) -> bool {
+    fn enter(&self, entry: ModelEntry) -> bool {
         let mut served = self.write();
         if served.closed {
             return false;
@@ -234,9 +244,9 @@ impl Repository {
                 let state = if ready { "READY" } else { "UNAVAILABLE" };
                 listed.extend(entry.versions.iter().map(|model| row(Some(model.version.clone()), state, "")));
                 match &entry.state {
-                    State::Loading => listed.push(row(None, "LOADING", "")),
-                    State::Unavailable { reason } => listed.push(row(None, "UNAVAILABLE", reason)),
-                    State::Ready => {}
+                    ModelState::Loading => listed.push(row(None, "LOADING", "")),
+                    ModelState::Unavailable { reason } => listed.push(row(None, "UNAVAILABLE", reason)),
+                    ModelState::Ready => {}
                 }
             }
         }
@@ -286,19 +296,23 @@ impl Repository {
         let (of, found) = self.in_folder(name).ok_or(Refusal::NoRepository)?.map_err(refused)?;
         let known = self.read().entries.iter().any(|entry| entry.name == name);
         if !known {
-            let entry =
-                Entry { name: name.to_owned(), stays: false, versions: Vec::new(), state: State::Loading };
+            let entry = ModelEntry {
+                name: name.to_owned(),
+                stays: false,
+                versions: Vec::new(),
+                state: ModelState::Loading,
+            };
             self.enter(entry);
         } else {
             self.set(name, |entry| {
                 if entry.versions.is_empty() {
-                    entry.state = State::Loading;
+                    entry.state = ModelState::Loading;
                 }
             });
         }
         let versions = self.versions(&of, &found).map_err(refused)?;
         self.work(&versions).map_err(refused)?;
-        let entry = Entry { name: name.to_owned(), stays: false, versions, state: State::Ready };
+        let entry = ModelEntry { name: name.to_owned(), stays: false, versions, state: ModelState::Ready };
         let models = entry.versions.clone();
         if self.enter(entry) {
             return Ok(());
@@ -307,7 +321,7 @@ impl Repository {
         Err(Refusal::ShuttingDown)
     }
 
-    fn set(&self, name: &str, change: impl FnOnce(&mut Entry)) {
+    fn set(&self, name: &str, change: impl FnOnce(&mut ModelEntry)) {
         if let Some(entry) = self.write().entries.iter_mut().find(|entry| entry.name == name) {
             change(entry);
         }
@@ -317,7 +331,7 @@ impl Repository {
     fn failed(&self, name: &str, reason: &str) {
         self.set(name, |entry| {
             if entry.versions.is_empty() {
-                entry.state = State::Unavailable { reason: reason.to_owned() };
+                entry.state = ModelState::Unavailable { reason: reason.to_owned() };
             }
         });
     }
@@ -332,7 +346,7 @@ impl Repository {
             let entry = served.entries.iter_mut().find(|entry| entry.name == name);
             if let Some(entry) = entry {
                 versions = std::mem::take(&mut entry.versions);
-                entry.state = State::Unavailable { reason: "unloaded".to_owned() };
+                entry.state = ModelState::Unavailable { reason: "unloaded".to_owned() };
             }
         }
         self.leave(versions);
@@ -377,7 +391,7 @@ impl Repository {
 
 impl Served {
     /// Returns the entry of a served model, and its newest version.
-    fn known(&self, name: &str) -> Result<(&Entry, &Arc<Model>), Refusal> {
+    fn known(&self, name: &str) -> Result<(&ModelEntry, &Arc<Model>), Refusal> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.and_then(|entry| Some((entry, entry.versions.last()?))).ok_or_else(|| {
             let ready = self.entries.iter().filter(|entry| !entry.versions.is_empty());

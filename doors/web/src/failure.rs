@@ -109,7 +109,7 @@ impl From<IrError> for Failure {
 
 /// Location information of an error.
 #[derive(Default)]
-struct Place {
+struct ErrorLocation {
     node: Option<String>,
     operator: Option<String>,
     domain: Option<String>,
@@ -185,7 +185,7 @@ impl Failure {
 
     /// Describes the error as JSON.
     pub(crate) fn describe(&self) -> Json {
-        let mut place = Place::default();
+        let mut place = ErrorLocation::default();
         let chain = chain(self);
         for error in &chain {
             if let Some(Failure::Input { input, .. } | Failure::Type { input, .. }) = error.downcast_ref() {
@@ -219,7 +219,7 @@ fn of_text(error: &bb_generate::Error) -> ErrorKind {
     }
 }
 
-impl Place {
+impl ErrorLocation {
     /// The innermost node is the one that failed; those around it hold the subgraph.
     fn add(&mut self, error: &Error) {
         match error {

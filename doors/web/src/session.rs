@@ -28,7 +28,7 @@ static OPERATORS: fn() = bb_onnx_microsoft::linked;
 /// Options that JavaScript passes when it opens a session.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct JsSessionOptions {
     /// The extents of symbolic dimensions.
     dims: BTreeMap<String, usize>,
     /// Resource limits of a model, by name.
@@ -41,13 +41,13 @@ struct Options {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    inputs: Vec<Given>,
+    inputs: Vec<RequestInput>,
 }
 
 /// An input: its elements are in a buffer, or listed if they are strings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct RequestInput {
     name: String,
     r#type: String,
     shape: Vec<usize>,
@@ -90,7 +90,7 @@ impl Checked {
     ///
     /// Those of the options, and what loading the model fails with.
     pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Checked, Failure> {
-        let options: Options = serde_json::from_slice(options)
+        let options: JsSessionOptions = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a session", source })?;
         let mut limits = limits();
         for (name, value) in &options.limits {
@@ -289,7 +289,7 @@ fn type_name(dtype: DataType) -> &'static str {
     NAMES.iter().find(|(known, _)| *known == dtype).map_or_else(|| dtype.name(), |(_, name)| name)
 }
 
-impl Given {
+impl RequestInput {
     /// Makes the tensor, and takes its buffer.
     fn tensor(&self) -> Result<TensorData, Failure> {
         let data = buffers::take(self.data);

@@ -52,7 +52,7 @@ fn of_layer(layer: usize, name: &str) -> String {
 }
 
 /// Writes a decoder.
-struct Writer<'a> {
+struct DecoderWriter<'a> {
     file: Weights<'a>,
     shape: &'a DecoderShape,
     products: Products,
@@ -60,7 +60,7 @@ struct Writer<'a> {
     graph: Builder,
 }
 
-impl Writer<'_> {
+impl DecoderWriter<'_> {
     /// A vector of floats, in this order of elements if one is given.
     fn vector(&mut self, name: &str, length: usize, order: Option<&[usize]>) -> Result<String, Error> {
         let numbers = self.file.tensor(name)?.expect(&[length as u64])?.dequantize()?;
@@ -264,7 +264,7 @@ impl Decoder {
             return Err(Error::Size { key, found: angles as u64, most: ANGLES as u64 });
         }
         memory::probe("the angles of positions", angles.saturating_mul(8))?;
-        let writer = Writer {
+        let writer = DecoderWriter {
             file: Weights::of(file),
             shape: &shape,
             products: options.products,
@@ -345,7 +345,7 @@ mod tests {
             let shape = DecoderShape::read(&file).unwrap();
             let (shape, products) = (&shape, Products::Integers);
             let writer =
-                Writer { file: Weights::of(&file), shape, products, kept, graph: Builder::default() };
+                DecoderWriter { file: Weights::of(&file), shape, products, kept, graph: Builder::default() };
             // The tokens of three sequences begin and end at four places.
             let shapes = [("starts", vec![4]), ("pasts", vec![3]), ("table", vec![3, 2])];
             let shapes: HashMap<_, _> =

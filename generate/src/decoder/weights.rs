@@ -56,17 +56,17 @@ pub(super) struct Matrix {
     /// How integers are kept; `None` for floats.
     layout: Option<Layout>,
     /// The stacked parts.
-    parts: Vec<Part>,
+    parts: Vec<WeightPart>,
 }
 
 /// A tensor of the file, and an order of its rows if they have another.
 #[derive(Debug)]
-struct Part {
+struct WeightPart {
     tensor: GgufTensor,
     order: Option<Vec<usize>>,
 }
 
-impl Part {
+impl WeightPart {
     /// Iterates over the bytes of the rows: of each, or of all together if they stay in their order.
     fn rows(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.order.is_none().then_some(self.tensor.bytes().as_ref());
@@ -93,7 +93,12 @@ impl Matrix {
     ) -> Result<Matrix, Error> {
         let tensor = file.tensor(name)?.expect(&[inner as u64, rows as u64])?.clone();
         let layout = tensor.tensor_type().layout();
-        Ok(Matrix { rows, inner, layout, parts: vec![Part { tensor, order: order.map(<[usize]>::to_vec) }] })
+        Ok(Matrix {
+            rows,
+            inner,
+            layout,
+            parts: vec![WeightPart { tensor, order: order.map(<[usize]>::to_vec) }],
+        })
     }
 
     /// Puts matrices below each other; gives them back if they are not of one kind.
@@ -120,7 +125,7 @@ impl Matrix {
             return Ok(Placed::Floats { floats: graph.constant(name, &floats)? });
         };
         let count = inner / group;
-        let source = Arc::new(Source { parts, numbers: rows * inner, read: Mutex::default() });
+        let source = Arc::new(IntsSource { parts, numbers: rows * inner, read: Mutex::default() });
         let mut constant = |dtype, shape: &[usize], part: fn(&Ints) -> &Bytes| -> Result<String, Error> {
             let source = source.clone();
             let make = move || source.part(part);
@@ -137,7 +142,7 @@ impl Matrix {
 }
 
 /// Reads floats.
-fn floats(parts: &[Part], count: usize) -> Result<Bytes, bb_ir::Error> {
+fn floats(parts: &[WeightPart], count: usize) -> Result<Bytes, bb_ir::Error> {
     let mut all = memory::room(OP, count)?;
     for part in parts {
         for bytes in part.rows() {
@@ -155,8 +160,8 @@ fn shared(floats: &[f32]) -> Result<Bytes, bb_ir::Error> {
 
 /// Where the integers of a matrix are read from.
 #[derive(Debug)]
-struct Source {
-    parts: Vec<Part>,
+struct IntsSource {
+    parts: Vec<WeightPart>,
     /// How many integers there are.
     numbers: usize,
     /// The integers, scales and zero points, which are read together. The result is shared as long as one of its parts is used.
@@ -173,15 +178,15 @@ struct Ints {
 }
 
 /// A part of the integers, which keeps all of them alive.
-struct Kept(Arc<Ints>, fn(&Ints) -> &Bytes);
+struct IntsSlice(Arc<Ints>, fn(&Ints) -> &Bytes);
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for IntsSlice {
     fn as_ref(&self) -> &[u8] {
         (self.1)(&self.0)
     }
 }
 
-impl Source {
+impl IntsSource {
     fn part(&self, part: fn(&Ints) -> &Bytes) -> Result<Bytes, bb_ir::Error> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let ints = match read.upgrade() {
@@ -192,7 +197,7 @@ impl Source {
                 ints
             }
         };
-        Ok(Bytes::from_owner(Kept(ints, part)))
+        Ok(Bytes::from_owner(IntsSlice(ints, part)))
     }
 
     fn ints(&self) -> Result<Ints, bb_ir::Error> {

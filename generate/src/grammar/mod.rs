@@ -49,10 +49,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 #[derive(Clone)]
 pub struct Grammar {
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledGrammar>,
 }
 
-struct Compiled {
+struct CompiledGrammar {
     /// The parser before the first token. Each answer gets a copy.
     parser: Mutex<TokenParser>,
     vocabulary: Arc<Vocabulary>,
@@ -68,12 +68,12 @@ impl Grammar {
     /// Compiles a constraint for the tokens of a model.
     pub(crate) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> Result<Grammar, Error> {
         let (parser, vocabulary) = (compile::compile(constraint, vocabulary)?, vocabulary.clone());
-        Ok(Grammar { compiled: Arc::new(Compiled { parser: Mutex::new(parser), vocabulary }) })
+        Ok(Grammar { compiled: Arc::new(CompiledGrammar { parser: Mutex::new(parser), vocabulary }) })
     }
 
     /// Begins an answer of a model that has this vocabulary.
     pub(crate) fn matcher(&self, vocabulary: Option<&Arc<Vocabulary>>) -> Result<Matcher, Error> {
-        let Compiled { parser, vocabulary: own } = &*self.compiled;
+        let CompiledGrammar { parser, vocabulary: own } = &*self.compiled;
         if !vocabulary.is_some_and(|vocabulary| Arc::ptr_eq(own, vocabulary)) {
             return Err(Error::GrammarModel);
         }

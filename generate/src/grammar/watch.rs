@@ -41,7 +41,7 @@ impl Allowance {
     pub(super) fn spend<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Refusal> {
         let start = Instant::now();
         let result = {
-            let _call = Call::begin(&self.handle, start + CALL.min(self.left));
+            let _call = WatchedCall::begin(&self.handle, start + CALL.min(self.left));
             call()
         };
         // A call that was not cancelled may have been interrupted for long, as by a machine that slept.
@@ -70,10 +70,10 @@ fn calls() -> MutexGuard<'static, Option<Calls>> {
 }
 
 /// A call that runs.
-struct Call(u64);
+struct WatchedCall(u64);
 
-impl Call {
-    fn begin(handle: &CancellationHandle, end: Instant) -> Call {
+impl WatchedCall {
+    fn begin(handle: &CancellationHandle, end: Instant) -> WatchedCall {
         let mut calls = calls();
         let calls = calls.get_or_insert_default();
         let number = calls.next;
@@ -86,11 +86,11 @@ impl Call {
         if calls.sleeps {
             BEGUN.notify_one();
         }
-        Call(number)
+        WatchedCall(number)
     }
 }
 
-impl Drop for Call {
+impl Drop for WatchedCall {
     fn drop(&mut self) {
         if let Some(calls) = &mut *calls() {
             calls.running.remove(&self.0);

@@ -11,7 +11,7 @@ use crate::{Error, OpenOptions};
 use bb::{BackendHandle, DataType, Module, TensorData, Value};
 use encoder::Encoder;
 pub use encoder::EncoderInput;
-use program::{Kept, Program, Role, renamed};
+use program::{DecoderCache, DecoderProgram, Role, renamed};
 use serde_json::Value as Json;
 
 /// The greatest number of positions where neither the caller nor the model says one.
@@ -34,10 +34,10 @@ pub(crate) struct Modules {
 pub(crate) struct OnnxDecoder {
     on: BackendHandle,
     encoder: Option<Encoder>,
-    first: Program,
+    first: DecoderProgram,
     /// Runs tokens that have a past, if `first` does not.
-    next: Option<Program>,
-    kept: Vec<Kept>,
+    next: Option<DecoderProgram>,
+    kept: Vec<DecoderCache>,
     vocabulary: usize,
     positions: usize,
     start: Option<u32>,
@@ -102,8 +102,8 @@ impl OnnxDecoder {
         let patterns = renamed(genai);
         let mut kept = Vec::new();
         let encoder = modules.encoder.map(|module| Encoder::new(module, on)).transpose()?;
-        let mut first = Program::new(modules.decoder, on, &patterns, &[], &mut kept)?;
-        let with_past = |module| Program::new(module, on, &patterns, &first.outputs(), &mut kept);
+        let mut first = DecoderProgram::new(modules.decoder, on, &patterns, &[], &mut kept)?;
+        let with_past = |module| DecoderProgram::new(module, on, &patterns, &first.outputs(), &mut kept);
         let mut next = modules.with_past.map(with_past).transpose()?;
         for program in std::iter::once(&mut first).chain(&mut next) {
             program.find(&kept);
@@ -178,7 +178,7 @@ impl OnnxDecoder {
 
     fn run(
         &self,
-        program: &Program,
+        program: &DecoderProgram,
         tokens: &[u32],
         rows: &[i64],
         past: &mut Past,

@@ -27,7 +27,7 @@ pub(super) enum Role {
 
 /// A cache of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct DecoderCache {
     /// The output that gives it.
     output: String,
     /// Whether it holds keys or values of an encoder's states, which do not change.
@@ -35,7 +35,7 @@ pub(super) struct Kept {
 }
 
 /// A compiled graph.
-pub(super) struct Program {
+pub(super) struct DecoderProgram {
     pub(super) run: Arc<dyn ErasedExecutable>,
     pub(super) roles: Vec<Role>,
     /// The output with logits.
@@ -74,7 +74,7 @@ fn by_pattern(past: &str, patterns: &[(String, String)]) -> Option<String> {
     })
 }
 
-impl Program {
+impl DecoderProgram {
     /// Compiles a graph, and adds the caches that it names to `kept`. `others` are outputs of a graph that runs before this one, which
     /// may give what this one takes.
     pub(super) fn new(
@@ -82,8 +82,8 @@ impl Program {
         on: &BackendHandle,
         patterns: &[(String, String)],
         others: &[String],
-        kept: &mut Vec<Kept>,
-    ) -> Result<Program, Error> {
+        kept: &mut Vec<DecoderCache>,
+    ) -> Result<DecoderProgram, Error> {
         let run = on.compile(module, &CompileOptions::default())?;
         let outputs: HashMap<&str, usize> =
             run.outputs().iter().enumerate().map(|(i, port)| (port.name.as_str(), i)).collect();
@@ -106,7 +106,7 @@ impl Program {
                     let at = kept.iter().position(|kept| kept.output == output).unwrap_or(kept.len());
                     if at == kept.len() {
                         let of_states = output.contains(".encoder.");
-                        kept.push(Kept { output, of_states });
+                        kept.push(DecoderCache { output, of_states });
                     }
                     Role::Past(at, dtype, extents)
                 }
@@ -116,12 +116,13 @@ impl Program {
             return Err(Error::Lacks { what: "input `input_ids`" });
         }
         let logits = *outputs.get("logits").ok_or(Error::Lacks { what: "output `logits`" })?;
-        Ok(Program { run, roles, logits, presents: Vec::new() })
+        Ok(DecoderProgram { run, roles, logits, presents: Vec::new() })
     }
 
     /// Finds the outputs that give caches.
-    pub(super) fn find(&mut self, kept: &[Kept]) {
-        let output = |kept: &Kept| self.run.outputs().iter().position(|port| port.name == kept.output);
+    pub(super) fn find(&mut self, kept: &[DecoderCache]) {
+        let output =
+            |kept: &DecoderCache| self.run.outputs().iter().position(|port| port.name == kept.output);
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 

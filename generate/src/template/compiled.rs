@@ -11,7 +11,7 @@ use std::fmt;
 const NAME: &str = "chat";
 
 self_cell! {
-    struct Inner {
+    struct ParsedTemplate {
         owner: Box<str>,
         #[covariant]
         dependent: Instructions,
@@ -19,7 +19,7 @@ self_cell! {
 }
 
 /// A compiled template.
-pub(super) struct Compiled(Inner);
+pub(super) struct Compiled(ParsedTemplate);
 
 impl fmt::Debug for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,7 +32,7 @@ impl Compiled {
     pub(super) fn new(text: &str) -> Result<Compiled, Error> {
         source::check(text)?;
         let account = Account::new(text.len());
-        account.within(|| Inner::try_new(Box::from(text), |text| instructions(text))).map(Compiled)
+        account.within(|| ParsedTemplate::try_new(Box::from(text), |text| instructions(text))).map(Compiled)
     }
 
     /// Returns the source text.

@@ -15,7 +15,7 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let _: Option<bool> = options.get("ensure_ascii")?;
     options.assert_all_used()?;
     account::steps(values::deep_steps(value))?;
-    let mut out = Counted { bytes: Vec::new(), refused: None };
+    let mut out = AccountedBytes { bytes: Vec::new(), refused: None };
     let written = match indent {
         Some(indent) => {
             let indent = " ".repeat(indent.min(INDENT));
@@ -34,12 +34,12 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
 }
 
 /// Bytes that are taken from the account while they are written.
-struct Counted {
+struct AccountedBytes {
     bytes: Vec<u8>,
     refused: Option<Error>,
 }
 
-impl io::Write for Counted {
+impl io::Write for AccountedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Err(refused) = account::bytes(bytes.len()) {
             self.refused = Some(refused);

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Added {
 }
 
 /// The result of a search for a name at a place of a text.
-enum Found {
+enum NameMatch {
     /// A name: its bytes, and the number of its token.
     Name(usize, usize),
     /// The beginning of a name, which the text ends within.
@@ -113,18 +113,18 @@ impl Controls {
     }
 
     /// Returns the longest name at the beginning of a text.
-    fn find(&self, text: &str) -> Found {
-        let (mut node, mut found) = (0, Found::Nothing);
+    fn find(&self, text: &str) -> NameMatch {
+        let (mut node, mut found) = (0, NameMatch::Nothing);
         for (at, byte) in text.bytes().enumerate() {
             match self.tree.get(&(node, byte)) {
                 Some(next) => node = *next,
                 None => return found,
             }
             if let Some(token) = self.ends.get(&node) {
-                found = Found::Name(at + 1, *token);
+                found = NameMatch::Name(at + 1, *token);
             }
         }
-        if matches!(found, Found::Nothing) && node != 0 { Found::Open } else { found }
+        if matches!(found, NameMatch::Nothing) && node != 0 { NameMatch::Open } else { found }
     }
 
     /// Returns true if a text may be the end or the middle of a name.
@@ -169,7 +169,7 @@ impl Controls {
             }
             // Templates take spaces away from the ends of texts.
             let inner = text.get(at..end.max(at)).unwrap_or_default();
-            if !matches!(self.find(rest), Found::Nothing) || matches!(self.find(inner), Found::Open) {
+            if !matches!(self.find(rest), NameMatch::Nothing) || matches!(self.find(inner), NameMatch::Open) {
                 places.insert(at + first.len_utf8());
             }
         }
@@ -191,7 +191,7 @@ impl Controls {
             }
             places += 1;
             match self.find(rest) {
-                Found::Name(length, token) => {
+                NameMatch::Name(length, token) => {
                     // Only the beginning of a long name was compared.
                     let token = self.tokens.get(token);
                     let length = token.map_or(length, |token| token.content.len().max(length));

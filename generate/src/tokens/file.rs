@@ -29,7 +29,7 @@ struct File {
     post_processor: Json,
     #[serde(default)]
     decoder: Json,
-    model: Model,
+    model: TokenizerModel,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Added {
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct TokenizerModel {
     #[serde(rename = "type", default)]
     kind: Option<String>,
     #[serde(default)]

@@ -19,14 +19,14 @@ const BETWEEN: usize = 1 << 24;
 type Run = Box<dyn Fn(&Cpu) -> Result<Array>>;
 
 /// A call, and what it costs.
-struct Call {
+struct PacedCall {
     name: &'static str,
     work: usize,
     call: Run,
 }
 
-fn call(name: &'static str, work: usize, call: impl Fn(&Cpu) -> Result<Array> + 'static) -> Call {
-    Call { name, work, call: Box::new(call) }
+fn call(name: &'static str, work: usize, call: impl Fn(&Cpu) -> Result<Array> + 'static) -> PacedCall {
+    PacedCall { name, work, call: Box::new(call) }
 }
 
 /// Returns a tensor whose elements are `value`.
@@ -52,7 +52,7 @@ fn cast(cpu: &Cpu, x: &Array, to: DataType) -> Result<Array> {
     cpu.cast(x, to, true, RoundMode::Up)
 }
 
-fn elementwise(cpu: &Cpu) -> Vec<Call> {
+fn elementwise(cpu: &Cpu) -> Vec<PacedCall> {
     let x = varied(cpu, &[LARGE * 2]);
     let [halves, doubles] = [DataType::F16, DataType::F64].map(|to| cast(cpu, &x, to).expect("a cast"));
     let column = varied(cpu, &[LARGE / 4, 1]);
@@ -73,7 +73,7 @@ fn elementwise(cpu: &Cpu) -> Vec<Call> {
     ]
 }
 
-fn movement(cpu: &Cpu) -> Vec<Call> {
+fn movement(cpu: &Cpu) -> Vec<PacedCall> {
     let x = varied(cpu, &[2, LARGE]);
     let [a, b, c] = std::array::from_fn(|_| x.clone());
     let indices = full(cpu, &[LARGE], 1i64);
@@ -112,7 +112,7 @@ fn movement(cpu: &Cpu) -> Vec<Call> {
     ]
 }
 
-fn reductions(cpu: &Cpu) -> Vec<Call> {
+fn reductions(cpu: &Cpu) -> Vec<PacedCall> {
     let x = varied(cpu, &[LARGE * 2]);
     let halves = cast(cpu, &x, DataType::F16).expect("a cast");
     let ints = full(cpu, &[LARGE * 2], 3i32);
@@ -136,9 +136,9 @@ fn reductions(cpu: &Cpu) -> Vec<Call> {
     ]
 }
 
-fn products(_: &Cpu) -> Vec<Call> {
+fn products(_: &Cpu) -> Vec<PacedCall> {
     type Make = fn(&Cpu, &[usize]) -> Array;
-    fn product(name: &'static str, [m, k, n]: [usize; 3], make: Make) -> Call {
+    fn product(name: &'static str, [m, k, n]: [usize; 3], make: Make) -> PacedCall {
         call(name, m * k * n, move |cpu| cpu.matmul(&make(cpu, &[m, k]), &make(cpu, &[k, n])))
     }
     let halves: Make = |cpu, shape| cast(cpu, &varied(cpu, shape), DataType::F16).expect("a cast");
@@ -157,7 +157,7 @@ fn products(_: &Cpu) -> Vec<Call> {
     ]
 }
 
-fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
+fn rows_and_windows(cpu: &Cpu) -> Vec<PacedCall> {
     let row = varied(cpu, &[LARGE * 2]);
     let [a, b, c] = std::array::from_fn(|_| row.clone());
     let image = varied(cpu, &[1, 4, 512, 512]);
@@ -199,7 +199,7 @@ fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
 }
 
 /// Calls `check` with every call; those of one kind exist at the same time.
-fn each_call(cpu: &Cpu, check: impl Fn(&Call)) {
+fn each_call(cpu: &Cpu, check: impl Fn(&PacedCall)) {
     for calls in [elementwise, movement, reductions, products, rows_and_windows] {
         calls(cpu).iter().for_each(&check);
     }
@@ -212,7 +212,7 @@ fn bits(cpu: &Cpu, x: &Array) -> TensorData {
 #[test]
 fn kernels_look_as_often_as_they_promise() {
     let cpu = Cpu::builder().threads(1).build().expect("a thread");
-    each_call(&cpu, |Call { name, work, call }| {
+    each_call(&cpu, |PacedCall { name, work, call }| {
         LOOKS.set(0);
         assert!(call(&cpu).is_ok(), "{name}");
         let looks = LOOKS.get();
@@ -224,7 +224,7 @@ fn kernels_look_as_often_as_they_promise() {
 fn a_kernel_that_ended_leaves_nothing_behind() {
     for threads in [1, 3] {
         let cpu = Cpu::builder().threads(threads).build().expect("threads");
-        each_call(&cpu, |Call { name, call, .. }| {
+        each_call(&cpu, |PacedCall { name, call, .. }| {
             let token = CancelToken::new();
             token.cancel();
             let ended = RunOptions::default().with_cancel(&token).within(|| call(&cpu));
@@ -247,7 +247,7 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
 #[test]
 fn threads_change_no_bit() {
     let cpu = Cpu::builder().threads(1).build().expect("a thread");
-    each_call(&cpu, |Call { name, call, .. }| {
+    each_call(&cpu, |PacedCall { name, call, .. }| {
         let [one, many] =
             [1, 7].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
         assert_eq!(one.bytes().expect("elements"), many.bytes().expect("elements"), "{name}");

@@ -56,7 +56,7 @@ impl bb::ext::Llm for Cpu {
         past_v_scale: Option<&Array>,
         options: RaggedAttentionOptions,
     ) -> Result<Array> {
-        let operands = ragged::Operands {
+        let operands = ragged::PagedOperands {
             new: [q, k, v],
             past: [past_k, past_v],
             numbers: [starts, pasts, table],

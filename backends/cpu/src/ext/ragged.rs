@@ -19,7 +19,7 @@ use crate::ops::{dense, made};
 use bb::ext::RaggedAttentionOptions;
 use bb::ir::memory;
 use bb::{DataType, Shape, Tensor};
-use kept::{Kept, Rows};
+use kept::{CacheRows, PagedCache};
 use std::ops::Range;
 use table::{Sequence, Sequences, Table, numbers};
 
@@ -50,8 +50,8 @@ struct Unit {
 /// The operands, whose extents fit each other and are not 0.
 struct Ragged<'a> {
     q: &'a Array,
-    keys: Kept<'a>,
-    values: Kept<'a>,
+    keys: PagedCache<'a>,
+    values: PagedCache<'a>,
     sequences: Sequences,
     heads: usize,
     groups: usize,
@@ -63,7 +63,7 @@ struct Ragged<'a> {
 }
 
 /// The operands of a call, in their order.
-pub(super) struct Operands<'a> {
+pub(super) struct PagedOperands<'a> {
     pub(super) new: [&'a Array; 3],
     pub(super) past: [&'a Array; 2],
     pub(super) numbers: [&'a Array; 3],
@@ -74,7 +74,7 @@ pub(super) struct Operands<'a> {
 /// and where there is nothing to compute.
 pub(super) fn attention(
     cpu: &Cpu,
-    Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &Operands<
+    PagedOperands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &PagedOperands<
         '_,
     >,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
@@ -126,8 +126,8 @@ pub(super) fn attention(
         }
     }
     let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
-    let keys = Kept::new(&k, &past_k, k_scale.as_ref());
-    let (Some(keys), Some(values)) = (keys, Kept::new(&v, &past_v, v_scale.as_ref())) else {
+    let keys = PagedCache::new(&k, &past_k, k_scale.as_ref());
+    let (Some(keys), Some(values)) = (keys, PagedCache::new(&v, &past_v, v_scale.as_ref())) else {
         return Ok(None);
     };
     let softcap = softcap as f32;
@@ -218,10 +218,10 @@ impl Ragged<'_> {
     /// The positions and the group exist.
     unsafe fn each(
         &self,
-        kept: &Kept<'_>,
+        kept: &PagedCache<'_>,
         (of, group): (&Sequence, usize),
         positions: Range<usize>,
-        mut f: impl FnMut(Range<usize>, Rows<'_>),
+        mut f: impl FnMut(Range<usize>, CacheRows<'_>),
     ) {
         let runs = self.sequences.runs.get(of.runs.clone()).unwrap_or_default();
         let reached = runs.partition_point(|run| run.first + run.count <= positions.start);

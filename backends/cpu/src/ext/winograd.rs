@@ -209,7 +209,7 @@ impl<'a> Winograd<'a> {
             let (group, first) = (i / blocks, i % blocks * self.block);
             // SAFETY: the planes and filters of the group and these results are in the operands, and the buffer has room for a block.
             unsafe {
-                Block {
+                TileBlock {
                     of: self,
                     group,
                     first,
@@ -259,7 +259,7 @@ impl<'a> Winograd<'a> {
 }
 
 /// Tiles of a group that are computed at once.
-struct Block<'a> {
+struct TileBlock<'a> {
     of: &'a Winograd<'a>,
     group: usize,
     first: usize,
@@ -273,7 +273,7 @@ struct Block<'a> {
     sums: *mut f32,
 }
 
-impl Block<'_> {
+impl TileBlock<'_> {
     /// Writes the results of the tiles.
     ///
     /// # Safety
@@ -329,7 +329,7 @@ impl Block<'_> {
     ///
     /// Same as for [`compute`](Self::compute), for these channels.
     unsafe fn inward(&self, channels: Range<usize>) {
-        let &Block { of, first, n, x, points, .. } = self;
+        let &TileBlock { of, first, n, x, points, .. } = self;
         let width = gemm::panel_width::<f32>();
         for left in (0..n).step_by(width) {
             let segments = of.segments(first + left, width.min(n - left));
@@ -348,7 +348,7 @@ impl Block<'_> {
     ///
     /// Same as for [`compute`](Self::compute), for these sums; the point is written.
     unsafe fn product(&self, point: usize, range: Range<usize>) {
-        let &Block { of, group, n, points, sums, .. } = self;
+        let &TileBlock { of, group, n, points, sums, .. } = self;
         let Plan { depth, filters, .. } = *of.plan;
         // SAFETY: this function's contract; all points of the group's filters are there.
         unsafe {
@@ -376,7 +376,7 @@ impl Block<'_> {
     ///
     /// Same as for [`compute`](Self::compute), for these results; the sums are written.
     unsafe fn outward(&self, filters: Range<usize>) {
-        let &Block { of, first, n, plus, out, sums, .. } = self;
+        let &TileBlock { of, first, n, plus, out, sums, .. } = self;
         let segments = of.segments(first, n);
         // SAFETY: this function has the same contract.
         unsafe { Outward { of, segments: &segments, filters, sums, n, plus, out }.run() };

@@ -32,7 +32,7 @@ pub(crate) fn pack<T: Float>(packed: &mut [T], b: &[T], columns: usize) {
 }
 
 /// The distances of rows to a block.
-struct Block<'a, T> {
+struct DistanceBlock<'a, T> {
     /// The rows, one after another.
     a: &'a [T],
     columns: usize,
@@ -43,7 +43,7 @@ struct Block<'a, T> {
     width: usize,
 }
 
-impl<T: Float> VectorLoop for Block<'_, T> {
+impl<T: Float> VectorLoop for DistanceBlock<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -128,7 +128,7 @@ pub(crate) unsafe fn run<T: Float>([n, m, columns]: [usize; 3], out: *mut T, a: 
         for (at, block) in packed.chunks_exact(columns * WIDTH).enumerate() {
             let width = WIDTH.min(m - at * WIDTH);
             let out = shared.get().wrapping_add(from * m + at * WIDTH);
-            dispatch(Block { a, columns, block, out, row: m, width });
+            dispatch(DistanceBlock { a, columns, block, out, row: m, width });
         }
     });
 }

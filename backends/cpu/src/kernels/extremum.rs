@@ -151,14 +151,14 @@ fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> b
 }
 
 /// The positions of the extrema of rows, one after another.
-struct Rows<'a, T> {
+struct ExtremumRows<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
     x: &'a [T],
     len: usize,
 }
 
-impl<T: Ordered> VectorLoop for Rows<'_, T> {
+impl<T: Ordered> VectorLoop for ExtremumRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -191,12 +191,12 @@ pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], 
                 std::slice::from_raw_parts(x.add(from * len), (to - from) * len),
             )
         };
-        dispatch(Rows { which, out, x, len });
+        dispatch(ExtremumRows { which, out, x, len });
     });
 }
 
 /// The positions of the extrema of at most `COLUMNS` columns.
-struct Columns<'a, T> {
+struct ExtremumColumns<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
     /// The first element of the columns' first line. Each line has `out.len()` elements.
@@ -205,12 +205,12 @@ struct Columns<'a, T> {
     stride: usize,
 }
 
-impl<T: Ordered> VectorLoop for Columns<'_, T> {
+impl<T: Ordered> VectorLoop for ExtremumColumns<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Columns { which, out, x, lines, stride } = self;
+        let ExtremumColumns { which, out, x, lines, stride } = self;
         let mut best = [T::Compared::default(); COLUMNS];
         let mut places = [0u32; COLUMNS];
         let mut pace = Pace::new();
@@ -273,7 +273,7 @@ pub(crate) unsafe fn columns<T: Ordered>(
                 let out = out.cast::<MaybeUninit<i64>>().add(o * inner + first);
                 (std::slice::from_raw_parts_mut(out, width), x.add(o * lines * inner + first))
             };
-            dispatch(Columns { which, out, x, lines: len, stride: inner });
+            dispatch(ExtremumColumns { which, out, x, lines: len, stride: inner });
         }
     });
 }

@@ -22,14 +22,14 @@ pub(super) trait RowFunction: Copy + Sync {
     fn row<const FMA: bool>(self, i: usize, out: &mut [f32], x: &[f32]);
 }
 
-struct Row<'a, F> {
+struct NormalizedRow<'a, F> {
     i: usize,
     out: &'a mut [f32],
     x: &'a [f32],
     function: F,
 }
 
-impl<F: RowFunction> VectorLoop for Row<'_, F> {
+impl<F: RowFunction> VectorLoop for NormalizedRow<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -60,7 +60,7 @@ pub(super) unsafe fn each_row(
                     std::slice::from_raw_parts(x.add(i * cols), cols),
                 )
             };
-            dispatch(Row { i, out, x, function });
+            dispatch(NormalizedRow { i, out, x, function });
         }
     });
 }

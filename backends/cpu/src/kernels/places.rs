@@ -105,13 +105,15 @@ fn row<I: Copy + Into<i64>>(
     let Some(indices) = indices else { return false };
     let n = at.len();
     match *named {
-        [a] => dispatch_by_length(n, Row { at, tuples: chunks(indices), named: [a], from, across }),
-        [a, b] => dispatch_by_length(n, Row { at, tuples: chunks(indices), named: [a, b], from, across }),
+        [a] => dispatch_by_length(n, TupleRow { at, tuples: chunks(indices), named: [a], from, across }),
+        [a, b] => {
+            dispatch_by_length(n, TupleRow { at, tuples: chunks(indices), named: [a, b], from, across })
+        }
         [a, b, c] => {
-            dispatch_by_length(n, Row { at, tuples: chunks(indices), named: [a, b, c], from, across })
+            dispatch_by_length(n, TupleRow { at, tuples: chunks(indices), named: [a, b, c], from, across })
         }
         [a, b, c, d] => {
-            dispatch_by_length(n, Row { at, tuples: chunks(indices), named: [a, b, c, d], from, across })
+            dispatch_by_length(n, TupleRow { at, tuples: chunks(indices), named: [a, b, c, d], from, across })
         }
         _ => {
             let mut inside = !named.is_empty();
@@ -145,7 +147,7 @@ fn position<I: Copy + Into<i64>>(at: &mut usize, tuple: &[I], named: &[Dim<1>], 
 }
 
 /// The positions of neighbouring tuples, whose number of indices is known.
-struct Row<'a, I, const N: usize> {
+struct TupleRow<'a, I, const N: usize> {
     at: &'a mut [usize],
     tuples: &'a [[I; N]],
     named: [Dim<1>; N],
@@ -153,7 +155,7 @@ struct Row<'a, I, const N: usize> {
     across: isize,
 }
 
-impl<I: Copy + Into<i64>, const N: usize> VectorLoop for Row<'_, I, N> {
+impl<I: Copy + Into<i64>, const N: usize> VectorLoop for TupleRow<'_, I, N> {
     type Output = bool;
 
     #[inline(always)]

@@ -149,7 +149,7 @@ impl Taps {
 
 /// Planes of one entry of a batch, the positions at which they are sampled, and the values there.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct BatchEntry {
     x: *const f32,
     grid: *const f32,
     out: *mut f32,
@@ -161,19 +161,19 @@ struct Entry {
 }
 
 /// Some positions of an entry.
-struct Part<'a> {
-    entry: Entry,
+struct SampleRange<'a> {
+    entry: BatchEntry,
     dims: &'a [Along],
     from: usize,
     to: usize,
 }
 
-impl VectorLoop for Part<'_> {
+impl VectorLoop for SampleRange<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Part { entry, dims, .. } = self;
+        let SampleRange { entry, dims, .. } = self;
         for first in (self.from..self.to).step_by(TOGETHER) {
             let n = (self.to - first).min(TOGETHER);
             // SAFETY: the maker of this value promises `dims.len()` numbers for each position.
@@ -201,7 +201,7 @@ impl VectorLoop for Part<'_> {
     }
 }
 
-impl Entry {
+impl BatchEntry {
     /// Writes the values at `n` positions from `first` on, of all channels.
     ///
     /// # Safety
@@ -260,7 +260,7 @@ pub(crate) unsafe fn sample(
             let (entry, from) = (part / parts, part % parts * TOGETHER);
             // SAFETY: the caller promises these elements.
             let entry = unsafe {
-                Entry {
+                BatchEntry {
                     x: x.add(entry * channels * size),
                     grid: grid.add(entry * count * dims.len()),
                     out: out.add(entry * channels * count),
@@ -269,7 +269,7 @@ pub(crate) unsafe fn sample(
                     count,
                 }
             };
-            dispatch(Part { entry, dims, from, to: count.min(from + TOGETHER) });
+            dispatch(SampleRange { entry, dims, from, to: count.min(from + TOGETHER) });
         }
     });
 }

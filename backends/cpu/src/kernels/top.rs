@@ -173,7 +173,7 @@ fn watched<P: Ord>(pace: &mut Pace) -> impl FnMut(&P, &P) -> std::cmp::Ordering 
 }
 
 /// Rows with the places of their results.
-struct Rows<'a, T: Ordered> {
+struct RankedRows<'a, T: Ordered> {
     x: &'a [T],
     len: usize,
     collected: Collected<'a, T>,
@@ -181,7 +181,7 @@ struct Rows<'a, T: Ordered> {
     positions: *mut i64,
 }
 
-impl<T: Ordered> VectorLoop for Rows<'_, T> {
+impl<T: Ordered> VectorLoop for RankedRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -239,7 +239,7 @@ pub(crate) unsafe fn run<T: Ordered>(
         unsafe {
             let x = std::slice::from_raw_parts(x.add(from * len), (to - from) * len);
             let (values, positions) = (values.add(from * k), positions.add(from * k));
-            dispatch(Rows { x, len, collected, values, positions });
+            dispatch(RankedRows { x, len, collected, values, positions });
         }
     });
     !lacking.into_inner()

@@ -83,33 +83,33 @@ pub(crate) unsafe fn block<const SOURCE: bool>(
 }
 
 /// A function that transposes a square in registers.
-struct Form {
+struct SquareKernel {
     side: usize,
     /// Its arguments are `dst`, `dst_row`, `src`, `src_row`; distances are in elements.
     run: unsafe fn(*mut u8, usize, *const u8, usize),
 }
 
 /// Returns the forms for elements of `size` bytes of any type, the largest squares first.
-fn forms(size: usize, level: Level) -> &'static [Form] {
+fn forms(size: usize, level: Level) -> &'static [SquareKernel] {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY of each: the level tells that the processor has the instructions. Callers of a form promise a whole
         // square in both matrices, with elements of the size that the form moves.
-        const SIXTEEN: Form = Form {
+        const SIXTEEN: SquareKernel = SquareKernel {
             side: 16,
             run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
         };
-        const EIGHT: Form = Form {
+        const EIGHT: SquareKernel = SquareKernel {
             side: 8,
             run: |to, to_row, x, row| unsafe { x86::eight(to.cast(), to_row, x.cast(), row) },
         };
-        const BYTES: Form =
-            Form { side: 16, run: |to, to_row, x, row| unsafe { x86::bytes(to, to_row, x, row) } };
-        const PAIRS: Form = Form {
+        const BYTES: SquareKernel =
+            SquareKernel { side: 16, run: |to, to_row, x, row| unsafe { x86::bytes(to, to_row, x, row) } };
+        const PAIRS: SquareKernel = SquareKernel {
             side: 8,
             run: |to, to_row, x, row| unsafe { x86::pairs(to.cast(), to_row, x.cast(), row) },
         };
-        const FOUR: Form = Form {
+        const FOUR: SquareKernel = SquareKernel {
             side: 4,
             run: |to, to_row, x, row| unsafe { x86::four(to.cast(), to_row, x.cast(), row) },
         };
@@ -134,7 +134,7 @@ fn forms(size: usize, level: Level) -> &'static [Form] {
 #[expect(clippy::too_many_arguments, reason = "two matrices and how to move them")]
 unsafe fn squares<const SOURCE: bool>(
     size: usize,
-    forms: &[Form],
+    forms: &[SquareKernel],
     rows: usize,
     cols: usize,
     dst: *mut u8,
@@ -146,7 +146,7 @@ unsafe fn squares<const SOURCE: bool>(
     let at = |i: usize, j: usize| unsafe {
         (dst.add((j * dst_row + i) * size), src.add((i * src_row + j) * size))
     };
-    let Some((&Form { side, run }, others)) = forms.split_first() else {
+    let Some((&SquareKernel { side, run }, others)) = forms.split_first() else {
         if rows < cols {
             for i in 0..rows {
                 let (dst, src) = at(i, 0);

@@ -95,7 +95,7 @@ fn in_parts(n: usize, looks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
 
 /// One operand of a plane: element `(i, j)` is `i * row + j * col` bytes after `ptr`.
 #[derive(Debug, Clone, Copy)]
-struct Operand {
+struct PlaneOperand {
     ptr: *const u8,
     row: isize,
     col: isize,
@@ -103,15 +103,15 @@ struct Operand {
     size: usize,
 }
 
-impl Operand {
+impl PlaneOperand {
     /// Points at element `(i, j)`.
     fn at(&self, i: usize, j: usize) -> *const u8 {
         self.ptr.wrapping_offset(i.cast_signed() * self.row).wrapping_offset(j.cast_signed() * self.col)
     }
 
     /// Returns the operand whose first element is element `(i, j)` of this one.
-    fn from(&self, i: usize, j: usize) -> Operand {
-        Operand { ptr: self.at(i, j), ..*self }
+    fn from(&self, i: usize, j: usize) -> PlaneOperand {
+        PlaneOperand { ptr: self.at(i, j), ..*self }
     }
 
     /// Returns whether the elements of a row follow each other.
@@ -136,7 +136,7 @@ impl Operand {
     ///
     /// The operand has these rows and columns, and `dst` has room for their elements. They do not overlap.
     unsafe fn gather(&self, [rows, cols]: [usize; 2], dst: *mut u8) {
-        let &Operand { ptr, row, col, size } = self;
+        let &PlaneOperand { ptr, row, col, size } = self;
         let width = size.cast_signed();
         // SAFETY: the caller promises the elements and the room; each copy takes some of them to their own places.
         unsafe {
@@ -177,7 +177,7 @@ pub(crate) unsafe fn walk<const N: usize>(
     let bytes = |i: usize, strides: [isize; N]| {
         strides.get(i).copied().unwrap_or(0) * sizes.get(i).map_or(0, |s| s.cast_signed())
     };
-    let plane: [Operand; N] = std::array::from_fn(|i| Operand {
+    let plane: [PlaneOperand; N] = std::array::from_fn(|i| PlaneOperand {
         ptr: operands.get(i).copied().unwrap_or_default(),
         row: bytes(i, rows.strides),
         col: bytes(i, cols.strides),
@@ -211,7 +211,7 @@ unsafe fn walk_plane<const N: usize>(
     kernel: &Kernel<N>,
     [rows, cols]: [usize; 2],
     out: *mut u8,
-    operands: [Operand; N],
+    operands: [PlaneOperand; N],
 ) {
     if rows == 0 || cols == 0 {
         return;
@@ -244,9 +244,9 @@ unsafe fn walk_rows<const N: usize>(
     kernel: &Kernel<N>,
     [rows, cols]: [usize; 2],
     out: *mut u8,
-    operands: [Operand; N],
+    operands: [PlaneOperand; N],
 ) {
-    if kernel.half.is_none() && rows == 1 && (cols == 1 || operands.iter().all(Operand::contiguous)) {
+    if kernel.half.is_none() && rows == 1 && (cols == 1 || operands.iter().all(PlaneOperand::contiguous)) {
         // SAFETY: the elements are contiguous, and the caller promises the rest.
         return unsafe { (kernel.run)(out, operands.map(|x| x.ptr), cols) };
     }
@@ -281,14 +281,14 @@ unsafe fn walk_buffered<const N: usize>(
     kernel: &Kernel<N>,
     [rows, cols]: [usize; 2],
     out: *mut u8,
-    operands: [Operand; N],
+    operands: [PlaneOperand; N],
 ) {
     let mut buffers = [const { Buffer::new() }; N];
     let (mut gathered, mut results) = (Buffer::new(), Buffer::new());
     let widest = operands.iter().map(|x| x.size).max().unwrap_or(1);
     let most = BUFFER / if kernel.half.is_some() { size_of::<f32>() } else { widest };
     // A block is a part of one row, or all whole rows that fit in a buffer. Long rows without gaps are not copied.
-    let whole = kernel.half.is_none() && cols > most / 2 && operands.iter().all(Operand::contiguous);
+    let whole = kernel.half.is_none() && cols > most / 2 && operands.iter().all(PlaneOperand::contiguous);
     let [height, width] = if whole { [1, cols] } else { [(most / cols).clamp(1, rows), cols.min(most)] };
     for i in (0..rows).step_by(height) {
         for j in (0..cols).step_by(width) {

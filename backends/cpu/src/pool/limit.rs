@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::PoisonError;
 
 /// The bytes of a pool's blocks, in use or not.
-pub(super) struct Counted {
+pub(super) struct PoolBytes {
     /// The bytes now.
     bytes: AtomicUsize,
     /// The greatest value of `bytes`.
@@ -20,9 +20,9 @@ pub(super) struct Counted {
     callback: Mutex<Option<PressureCallback>>,
 }
 
-impl Default for Counted {
-    fn default() -> Counted {
-        Counted {
+impl Default for PoolBytes {
+    fn default() -> PoolBytes {
+        PoolBytes {
             bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             limit: AtomicUsize::new(usize::MAX),
@@ -31,7 +31,7 @@ impl Default for Counted {
     }
 }
 
-impl std::fmt::Debug for Counted {
+impl std::fmt::Debug for PoolBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes", self.bytes.load(Ordering::Relaxed))
     }
@@ -42,7 +42,7 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Counted {
+impl PoolBytes {
     /// Counts `size` bytes if the limit allows them.
     fn add(&self, size: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);

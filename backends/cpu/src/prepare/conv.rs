@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// transformed to points or packed.
 pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     Ok(match Conv::new(cpu, step, step.params())? {
-        Some(conv) if !matches!(conv.w, Weights::Given) => Some(Box::new(conv)),
+        Some(conv) if !matches!(conv.w, FloatFilters::Given) => Some(Box::new(conv)),
         _ => None,
     })
 }
@@ -49,40 +49,40 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
 }
 
 /// Filters as `f32`.
-enum Weights {
+enum FloatFilters {
     /// The operand of each run, as it is.
     Given,
     Widened(Array),
     /// Another form of filters of this shape. Where it does not serve, because an operand has fewer windows than was known or
     /// numbers that are too great, the filters are restored of it, once.
     Formed {
-        form: Form,
+        form: FilterLayout,
         shape: Shape,
         restored: OnceLock<Array>,
     },
 }
 
 /// The prepared layout of a convolution's filters.
-enum Form {
+enum FilterLayout {
     Points(Filters),
     Panels(Panels),
 }
 
-impl Weights {
+impl FloatFilters {
     /// Returns the filters themselves.
     fn filters<'a>(&'a self, cpu: &Cpu, operands: &'a KernelOperands<'_, Array>) -> Result<&'a Array> {
         let (form, shape, restored) = match self {
-            Weights::Given => return Ok(operands.required("conv", 1)?),
-            Weights::Widened(w) => return Ok(w),
-            Weights::Formed { form, shape, restored } => (form, shape, restored),
+            FloatFilters::Given => return Ok(operands.required("conv", 1)?),
+            FloatFilters::Widened(w) => return Ok(w),
+            FloatFilters::Formed { form, shape, restored } => (form, shape, restored),
         };
         if let Some(w) = restored.get() {
             return Ok(w);
         }
         let mut w = memory::filled("conv", 0f32, shape.iter().product()).map_err(CpuError::from)?;
         match form {
-            Form::Points(points) => points.restore(&mut w),
-            Form::Panels(panels) => panels.columns(&mut w),
+            FilterLayout::Points(points) => points.restore(&mut w),
+            FilterLayout::Panels(panels) => panels.columns(&mut w),
         }
         let w = TensorData::new(shape, &w).map_err(CpuError::from)?;
         let w = cpu.constant(&w)?;
@@ -94,7 +94,7 @@ impl Weights {
 /// A convolution, with its filters and bias as `f32` where they are constants.
 struct Conv {
     dtype: DataType,
-    w: Weights,
+    w: FloatFilters,
     /// A constant bias.
     bias: Option<Array>,
     strides: Vec<i64>,
@@ -131,15 +131,15 @@ impl Conv {
                 match form(cpu, x.extents(), &filters, options)? {
                     Some(form) => {
                         let shape = Shape::from_slice(filters.shape());
-                        Weights::Formed { form, shape, restored: OnceLock::new() }
+                        FloatFilters::Formed { form, shape, restored: OnceLock::new() }
                     }
-                    None if is_half => Weights::Widened(filters),
-                    None => Weights::Given,
+                    None if is_half => FloatFilters::Widened(filters),
+                    None => FloatFilters::Given,
                 }
             }
-            _ => Weights::Given,
+            _ => FloatFilters::Given,
         };
-        let bias = bias.filter(|_| !matches!(w, Weights::Given));
+        let bias = bias.filter(|_| !matches!(w, FloatFilters::Given));
         Ok(Some(Conv {
             dtype,
             w,
@@ -161,10 +161,12 @@ impl Conv {
         then: Option<&Then<'_>>,
     ) -> Result<Option<Array>> {
         let (x, options) = (operands.required("conv", 0)?, self.options());
-        if let Weights::Formed { form, shape, .. } = &self.w {
+        if let FloatFilters::Formed { form, shape, .. } = &self.w {
             let y = match form {
-                Form::Points(points) => conv::by_points(on, x, shape, points, bias, options, then)?,
-                Form::Panels(panels) => small_channels::conv(on, x, shape, panels, bias, options, then)?,
+                FilterLayout::Points(points) => conv::by_points(on, x, shape, points, bias, options, then)?,
+                FilterLayout::Panels(panels) => {
+                    small_channels::conv(on, x, shape, panels, bias, options, then)?
+                }
             };
             if y.is_some() {
                 return Ok(y);
@@ -184,16 +186,21 @@ impl Conv {
 }
 
 /// Prepares the filters for an operand with the known extents `extents`; `None` if the filters are read unprepared.
-fn form(cpu: &Cpu, extents: &[Option<usize>], w: &Array, options: ConvOptions<'_>) -> Result<Option<Form>> {
+fn form(
+    cpu: &Cpu,
+    extents: &[Option<usize>],
+    w: &Array,
+    options: ConvOptions<'_>,
+) -> Result<Option<FilterLayout>> {
     let adjacent =
         [options.strides, options.dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
     if adjacent
         && winograd::may_serve(extents, w.shape(), options)
         && let Some(points) = points(cpu, w, options.group)?
     {
-        return Ok(Some(Form::Points(points)));
+        return Ok(Some(FilterLayout::Points(points)));
     }
-    Ok(small_channels::packed(cpu, extents, w, options)?.map(Form::Panels))
+    Ok(small_channels::packed(cpu, extents, w, options)?.map(FilterLayout::Panels))
 }
 
 impl Kernel<Cpu> for Conv {
@@ -225,12 +232,12 @@ impl Kernel<Cpu> for Conv {
     fn bytes(&self) -> usize {
         let size = |x: Option<&Array>| x.map_or(0, |x| x.len() * size_of::<f32>());
         let filters = match &self.w {
-            Weights::Given => 0,
-            Weights::Widened(w) => size(Some(w)),
-            Weights::Formed { form: Form::Points(points), restored, .. } => {
+            FloatFilters::Given => 0,
+            FloatFilters::Widened(w) => size(Some(w)),
+            FloatFilters::Formed { form: FilterLayout::Points(points), restored, .. } => {
                 points.bytes() + size(restored.get())
             }
-            Weights::Formed { form: Form::Panels(panels), restored, .. } => {
+            FloatFilters::Formed { form: FilterLayout::Panels(panels), restored, .. } => {
                 panels.bytes() + size(restored.get())
             }
         };
@@ -240,7 +247,7 @@ impl Kernel<Cpu> for Conv {
     fn reads(&self, operand: usize) -> bool {
         match operand {
             0 => true,
-            1 => matches!(self.w, Weights::Given),
+            1 => matches!(self.w, FloatFilters::Given),
             2 => self.bias.is_none(),
             _ => true,
         }

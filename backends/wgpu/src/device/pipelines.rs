@@ -49,7 +49,7 @@ pub(crate) struct Pipeline {
 
 /// The layouts for a number of bindings.
 #[derive(Clone)]
-struct Layout {
+struct BindingLayout {
     group: wgpu::BindGroupLayout,
     pipeline: wgpu::PipelineLayout,
 }
@@ -58,7 +58,7 @@ struct Layout {
 #[derive(Default)]
 pub(crate) struct Pipelines {
     compiled: RwLock<HashMap<Key, Arc<Pipeline>>>,
-    layouts: RwLock<HashMap<usize, Layout>>,
+    layouts: RwLock<HashMap<usize, BindingLayout>>,
 }
 
 impl Pipelines {
@@ -111,7 +111,7 @@ impl Pipelines {
     }
 
     /// Returns the layout of parameters, one result and operands.
-    fn layout(&self, gpu: &Gpu, bindings: usize) -> Layout {
+    fn layout(&self, gpu: &Gpu, bindings: usize) -> BindingLayout {
         if let Some(layout) = self.layouts.read().unwrap_or_else(PoisonError::into_inner).get(&bindings) {
             return layout.clone();
         }
@@ -135,7 +135,7 @@ impl Pipelines {
             bind_group_layouts: &[Some(&group)],
             immediate_size: 0,
         });
-        let layout = Layout { group, pipeline };
+        let layout = BindingLayout { group, pipeline };
         let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
         layouts.entry(bindings).or_insert(layout).clone()
     }

@@ -69,7 +69,7 @@ struct Recording {
 }
 
 #[derive(Default)]
-struct Inner {
+struct StreamState {
     recording: Option<Recording>,
     /// Buffers of parameters that no recording uses.
     uniforms: Vec<wgpu::Buffer>,
@@ -81,7 +81,7 @@ struct Inner {
 
 /// The commands of one device.
 pub(crate) struct Stream {
-    inner: Mutex<Inner>,
+    inner: Mutex<StreamState>,
     /// The number of the batch that is being recorded.
     batch: AtomicU64,
     /// The number of submissions that the device is known to have finished.
@@ -157,7 +157,7 @@ impl Stream {
         Stream { inner: Mutex::default(), batch: AtomicU64::new(1), finished: Arc::default(), stride }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,7 +184,7 @@ impl Stream {
     }
 }
 
-impl Inner {
+impl StreamState {
     /// Returns the current recording; begins a batch if there is none.
     fn recording(&mut self, gpu: &Gpu) -> &mut Recording {
         if self.recording.is_none() {

@@ -40,8 +40,12 @@ pub(crate) fn matmul(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     };
     let out: Strides = row_major(batch).iter().map(|&stride| stride * (m * n) as isize).collect();
     let dims = collapsed(batch, [&leading(a, a_lead), &leading(b, b_lead), &out]);
-    let part =
-        Part { dims, starts: [a.0.offset as isize, b.0.offset as isize, 0], extents: [m, n, k], more: false };
+    let part = ProductPart {
+        dims,
+        starts: [a.0.offset as isize, b.0.offset as isize, 0],
+        extents: [m, n, k],
+        more: false,
+    };
     Product { gpu, a, b, y: &y, strides: [a_row, a_col, b_row, b_col], row: n }.part(&part)?;
     Ok(y)
 }
@@ -60,7 +64,7 @@ struct Product<'a> {
 
 /// A part of a product: leading dimensions and a block of the matrices.
 #[derive(Clone)]
-struct Part {
+struct ProductPart {
     dims: SmallVec<[Dim<3>; 6]>,
     starts: [isize; 3],
     /// Rows and columns of the result, and the length of each sum.
@@ -70,7 +74,7 @@ struct Part {
 }
 
 impl Product<'_> {
-    fn part(&self, part: &Part) -> Result<()> {
+    fn part(&self, part: &ProductPart) -> Result<()> {
         let Product { gpu, a, b, y, strides: [a_row, a_col, b_row, b_col], row } = *self;
         let (Some(left), Some(right), Some(to)) = (&a.0.storage, &b.0.storage, &y.0.storage) else {
             return Ok(());
@@ -126,7 +130,7 @@ impl Product<'_> {
     }
 
     /// Halves a part whose operands or results need too large bindings.
-    fn halves(&self, part: &Part, spans: [(isize, isize); 3]) -> Result<()> {
+    fn halves(&self, part: &ProductPart, spans: [(isize, isize); 3]) -> Result<()> {
         let [a_row, a_col, b_row, b_col] = self.strides;
         if let Some(dim) = part.dims.first().copied() {
             let half = dim.extent / 2;

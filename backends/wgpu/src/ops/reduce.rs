@@ -53,14 +53,14 @@ pub(crate) fn reduce(
     };
     let kept = collapsed(&kept, [&pick(false)]);
     let gone = collapsed(&gone, [&pick(true)]);
-    let job = Job { gpu, op: name, join, x, y: &y, count, gone: &gone };
+    let job = ReductionCall { gpu, op: name, join, x, y: &y, count, gone: &gone };
     job.part(&kept, x.0.offset as isize, 0)?;
     Ok(y)
 }
 
 type Walked = SmallVec<[Dim<1>; 6]>;
 
-struct Job<'a> {
+struct ReductionCall<'a> {
     gpu: &'a Arc<Gpu>,
     op: &'static str,
     join: Join,
@@ -70,10 +70,10 @@ struct Job<'a> {
     gone: &'a Walked,
 }
 
-impl Job<'_> {
+impl ReductionCall<'_> {
     /// Computes the results of some of the kept dimensions, which begin at `start` in the operand and at `at` in the result.
     fn part(&self, kept: &Walked, start: isize, at: usize) -> Result<()> {
-        let Job { gpu, op, join, x, y, count, gone } = *self;
+        let ReductionCall { gpu, op, join, x, y, count, gone } = *self;
         let (Some(from), Some(to)) = (&x.0.storage, &y.0.storage) else { return Ok(()) };
         let (a, b) = (reach(kept, 0), reach(gone, 0));
         let (first, last) = (start + a.0 + b.0, start + a.1 + b.1);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Walked = SmallVec<[Dim<2>; 6]>;
 
-struct Job<'a> {
+struct RowCall<'a> {
     gpu: &'a Arc<Gpu>,
     op: &'static str,
     row: Row,
@@ -53,14 +53,14 @@ pub(crate) fn rows(
     let at = |strides: &[isize]| strides.get(axis).copied().unwrap_or(0);
     let extent = x.shape().get(axis).copied().unwrap_or(1);
     let length = Dim { extent, strides: [at(&x.0.strides), at(&y.0.strides)] };
-    let job = Job { gpu, op, row, x, y: &y, others, length, epsilon };
+    let job = RowCall { gpu, op, row, x, y: &y, others, length, epsilon };
     job.part(&dims, [x.0.offset as isize, 0])?;
     Ok(y)
 }
 
-impl Job<'_> {
+impl RowCall<'_> {
     fn part(&self, dims: &Walked, [start, at]: [isize; 2]) -> Result<()> {
-        let Job { gpu, op, x, y, length, .. } = *self;
+        let RowCall { gpu, op, x, y, length, .. } = *self;
         let (Some(from), Some(to)) = (&x.0.storage, &y.0.storage) else { return Ok(()) };
         let span = |operand: usize, start: isize| {
             let (outer, inner) = (reach(dims, operand), reach(&[length], operand));

@@ -87,7 +87,7 @@ pub(crate) fn windows(
         *to = word as u32;
     }
     write_dims(&mut params, 0, rows.into_iter());
-    Job { gpu, own, x: &x, y: &y, others: &dense_others }.images(params, 0, n)?;
+    WindowCall { gpu, own, x: &x, y: &y, others: &dense_others }.images(params, 0, n)?;
     Ok(Some(y))
 }
 
@@ -102,7 +102,7 @@ fn results(step: &Step<usize>, extent: usize) -> Option<usize> {
     small.then_some((last / step.stride) as usize + 1)
 }
 
-struct Job<'a> {
+struct WindowCall<'a> {
     gpu: &'a Arc<Gpu>,
     own: &'a Windows<'a>,
     x: &'a Tensor,
@@ -110,10 +110,10 @@ struct Job<'a> {
     others: &'a [Tensor],
 }
 
-impl Job<'_> {
+impl WindowCall<'_> {
     /// Computes some images; halves them if they need too large bindings.
     fn images(&self, mut params: Params, first: usize, count: usize) -> Result<()> {
-        let Job { gpu, own, x, y, others } = *self;
+        let WindowCall { gpu, own, x, y, others } = *self;
         let images = |tensor: &Tensor| tensor.len() / tensor.shape().first().copied().unwrap_or(1).max(1);
         let (from, to) = (images(x), images(y));
         let mut bindings: SmallVec<[Binding; 4]> = SmallVec::new();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 /// A tensor of a running backend.
 #[derive(Clone)]
-pub(super) struct Held(Value);
+pub(super) struct BackendTensor(Value);
 
-impl Held {
-    pub(super) fn of(value: &Value) -> Held {
-        Held(value.clone())
+impl BackendTensor {
+    pub(super) fn of(value: &Value) -> BackendTensor {
+        BackendTensor(value.clone())
     }
 
     pub(super) fn value(&self) -> Value {
@@ -18,7 +18,7 @@ impl Held {
     }
 }
 
-impl Tensor for Held {
+impl Tensor for BackendTensor {
     fn dtype(&self) -> DataType {
         self.0.dtype()
     }
@@ -36,21 +36,21 @@ impl Erased<'_> {
     fn apply(
         &self,
         op: Primitive,
-        inputs: &[Option<&Held>],
+        inputs: &[Option<&BackendTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<Held>, Error> {
+    ) -> Result<Outputs<BackendTensor>, Error> {
         let inputs: Vec<Option<&Value>> = inputs.iter().map(|x| x.map(|x| &x.0)).collect();
-        Ok(self.0.dispatch_atomic(op.spec(), &inputs, params)?.into_iter().map(Held).collect())
+        Ok(self.0.dispatch_atomic(op.spec(), &inputs, params)?.into_iter().map(BackendTensor).collect())
     }
 }
 
 impl Backend for Erased<'_> {
-    type Tensor = Held;
+    type Tensor = BackendTensor;
     type Error = Error;
 
     bb_core::forward_to_call!(Self::apply);
 
-    fn to_host(&self, x: &Held) -> Result<TensorData, Error> {
+    fn to_host(&self, x: &BackendTensor) -> Result<TensorData, Error> {
         self.0.to_host(&x.0)
     }
 }

@@ -10,7 +10,7 @@ use bb_core::operator::OnnxValue;
 use bb_core::plan::{Code, Item, Repetition, control_flow};
 use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use erased::{Erased, Held};
+use erased::{BackendTensor, Erased};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub fn compare_nodes(
         inputs.iter().map(bring).collect::<Result<Vec<_>, Error>>()
     })?;
     let mut walk = Walk { backends, tolerance, compiled: HashMap::new(), results: Vec::new() };
-    walk.graph(module.graph(), given, &Place::default())?;
+    walk.graph(module.graph(), given, &GraphPath::default())?;
     Ok(walk.results)
 }
 
@@ -84,20 +84,20 @@ fn each<A, T>(
 
 /// The place of a graph in the model.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct GraphPath {
     path: String,
     iterations: Vec<usize>,
 }
 
-impl Place {
+impl GraphPath {
     fn of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
 
     /// Returns the place of a node's subgraph.
-    fn inside(&self, name: &str, attribute: &str, iteration: Option<usize>) -> Place {
+    fn inside(&self, name: &str, attribute: &str, iteration: Option<usize>) -> GraphPath {
         let iterations = self.iterations.iter().copied().chain(iteration).collect();
-        Place { path: format!("{}/{attribute}", self.of(name)), iterations }
+        GraphPath { path: format!("{}/{attribute}", self.of(name)), iterations }
     }
 }
 
@@ -124,7 +124,7 @@ impl Walk<'_> {
         &mut self,
         graph: &Graph,
         given: Vec<Given>,
-        at: &Place,
+        at: &GraphPath,
     ) -> Result<Vec<Vec<OnnxValue<Value>>>, Error> {
         let kept = kept(graph);
         let executables = match self.compiled.get(&std::ptr::from_ref(graph)) {
@@ -161,7 +161,7 @@ impl Walk<'_> {
     fn compare(
         &mut self,
         node: &Node,
-        at: &Place,
+        at: &GraphPath,
         name: &str,
         value: &str,
         made: &[Option<&OnnxValue<Value>>],
@@ -184,7 +184,7 @@ impl Walk<'_> {
     }
 
     /// Runs the subgraphs of a node in the same way as the node does.
-    fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values], at: &Place) -> Result<(), Error> {
+    fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values], at: &GraphPath) -> Result<(), Error> {
         let operands = |values: &Values| -> Given {
             node.inputs.iter().map(|v| v.and_then(|v| values.get(&v).cloned())).collect()
         };
@@ -207,7 +207,9 @@ impl Walk<'_> {
                 let on: Vec<Erased<'_>> = self.backends.iter().map(|on| Erased(on)).collect();
                 let mut loops = each(on.iter().zip(values), |(on, values)| {
                     let operands = operands(values);
-                    let held = operands.iter().map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut Held::of))));
+                    let held = operands
+                        .iter()
+                        .map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut BackendTensor::of))));
                     Repetition::begin(on, repeat, node, held.collect())
                 })?;
                 for iteration in 0.. {
@@ -217,13 +219,14 @@ impl Walk<'_> {
                     let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
                     let given = next.into_iter().zip(values).map(|(round, values)| {
-                        let own = round.given.into_iter().map(|x| Some(x.value().map(&mut Held::value)));
+                        let own =
+                            round.given.into_iter().map(|x| Some(x.value().map(&mut BackendTensor::value)));
                         own.chain(captured(body, values)).collect()
                     });
                     let inside = at.inside(name, attribute, Some(iteration));
                     let results = self.graph(body, given.collect(), &inside)?;
                     each(loops.iter_mut().zip(&on).zip(results), |((looping, on), results)| {
-                        let results = results.iter().map(|x| Item::Parts(x.map(&mut Held::of)));
+                        let results = results.iter().map(|x| Item::Parts(x.map(&mut BackendTensor::of)));
                         looping.absorb(on, results.collect())
                     })?;
                 }

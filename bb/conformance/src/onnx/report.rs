@@ -66,7 +66,7 @@ impl Report {
 
 /// The cases of an operator.
 #[derive(Default)]
-struct Row<'a> {
+struct OperatorCases<'a> {
     versions: BTreeSet<i64>,
     cases: Vec<&'a Case>,
 }
@@ -81,7 +81,7 @@ fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> [usize; 3] {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows: BTreeMap<(&str, &str), Row<'_>> = BTreeMap::new();
+        let mut rows: BTreeMap<(&str, &str), OperatorCases<'_>> = BTreeMap::new();
         for case in &self.cases {
             for operator in &case.operators {
                 let row = rows.entry((&operator.domain, &operator.name)).or_default();

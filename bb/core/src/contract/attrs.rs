@@ -44,7 +44,7 @@ pub struct BackendAttrs<'a> {
     /// The identity of the graph, if the caller runs it more than once.
     pub identity: Option<GraphIdentity>,
     /// The plans that the calling runtime keeps for its backend.
-    runtime: Option<Lent<'a>>,
+    runtime: Option<PlansRef<'a>>,
     /// The checked graph that the protobuf was written from.
     checked: Option<Checked<'a>>,
     /// The original steps of a graph that was narrowed to the types of a backend.
@@ -212,9 +212,9 @@ pub(crate) struct Plans<T, E>(pub(crate) Arc<dyn KeepsPlans<T, E>>);
 
 /// A reference to the [`Plans`] of some backend.
 #[derive(Clone, Copy)]
-struct Lent<'a>(&'a (dyn Any + Send + Sync));
+struct PlansRef<'a>(&'a (dyn Any + Send + Sync));
 
-impl std::fmt::Debug for Lent<'_> {
+impl std::fmt::Debug for PlansRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the plans of a runtime")
     }
@@ -223,7 +223,7 @@ impl std::fmt::Debug for Lent<'_> {
 impl<'a> BackendAttrs<'a> {
     /// Returns the attributes with the plans of the calling runtime.
     pub(crate) fn with_plans<T: 'static, E: 'static>(self, plans: &'a Plans<T, E>) -> BackendAttrs<'a> {
-        BackendAttrs { runtime: Some(Lent(plans)), ..self }
+        BackendAttrs { runtime: Some(PlansRef(plans)), ..self }
     }
 }
 
@@ -266,13 +266,13 @@ impl Caller {
     /// Runs `f`, which runs a plan, on behalf of a caller.
     pub(crate) fn within<R>(caller: &Option<Arc<Caller>>, f: impl FnOnce() -> R) -> R {
         /// Restores the previous caller, also after a panic.
-        struct Before(Option<Arc<Caller>>);
-        impl Drop for Before {
+        struct CallerGuard(Option<Arc<Caller>>);
+        impl Drop for CallerGuard {
             fn drop(&mut self) {
                 CALLER.set(self.0.take());
             }
         }
-        let _before = Before(CALLER.replace(caller.clone()));
+        let _before = CallerGuard(CALLER.replace(caller.clone()));
         f()
     }
 

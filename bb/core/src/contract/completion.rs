@@ -68,13 +68,13 @@ impl<T, E> CompletionHandle<T, E> {
 
     /// Splits the handle into the answer to return now and the [`Completer`] for the result.
     pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
-        let shared = Shared { state: State::Pending(None), kept: Vec::new(), ended: false };
+        let shared = AnswerState { state: AnswerStage::Pending(None), kept: Vec::new(), ended: false };
         let cell = Arc::new(Cell { shared: Mutex::new(shared), done: Condvar::new() });
-        (ContractResponse::Later(Later(Source::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
+        (ContractResponse::Later(Later(AnswerSource::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
     }
 }
 
-enum State<T, E> {
+enum AnswerStage<T, E> {
     Pending(Option<Waker>),
     Done(Result<T, E>),
     /// The completer was dropped without a result.
@@ -84,13 +84,13 @@ enum State<T, E> {
 }
 
 struct Cell<T, E> {
-    shared: Mutex<Shared<T, E>>,
+    shared: Mutex<AnswerState<T, E>>,
     done: Condvar,
 }
 
 /// The state that both ends of an answer share.
-struct Shared<T, E> {
-    state: State<T, E>,
+struct AnswerState<T, E> {
+    state: AnswerStage<T, E>,
     /// Dropped when the completer ends. Only `bb` puts something here.
     kept: Vec<Box<dyn Send>>,
     /// Whether the completer was used or dropped.
@@ -98,19 +98,19 @@ struct Shared<T, E> {
 }
 
 impl<T, E> Cell<T, E> {
-    fn lock(&self) -> MutexGuard<'_, Shared<T, E>> {
+    fn lock(&self) -> MutexGuard<'_, AnswerState<T, E>> {
         // No foreign code runs while the lock is held, so the state of a poisoned lock is valid.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, end: State<T, E>) {
+    fn finish(&self, end: AnswerStage<T, E>) {
         let mut shared = self.lock();
         shared.ended = true;
         // This is dropped under the lock: a thread that notices that it is gone finds the answer complete, and a thread that has
         // the answer finds it gone.
         shared.kept.clear();
-        match std::mem::replace(&mut shared.state, State::Closed) {
-            State::Pending(waker) => {
+        match std::mem::replace(&mut shared.state, AnswerStage::Closed) {
+            AnswerStage::Pending(waker) => {
                 shared.state = end;
                 drop(shared);
                 self.done.notify_all();
@@ -137,20 +137,20 @@ impl<T, E> Completer<T, E> {
     /// Completes the answer with a result.
     pub fn complete(mut self, result: Result<T, E>) {
         if let Some(cell) = self.0.take() {
-            cell.finish(State::Done(result));
+            cell.finish(AnswerStage::Done(result));
         }
     }
 
     /// Returns whether the caller no longer waits, so that the backend may stop its work.
     pub fn is_abandoned(&self) -> bool {
-        self.0.as_ref().is_none_or(|cell| matches!(cell.lock().state, State::Closed))
+        self.0.as_ref().is_none_or(|cell| matches!(cell.lock().state, AnswerStage::Closed))
     }
 }
 
 impl<T, E> Drop for Completer<T, E> {
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
-            cell.finish(State::Dropped);
+            cell.finish(AnswerStage::Dropped);
         }
     }
 }
@@ -162,10 +162,10 @@ impl<T, E> std::fmt::Debug for Completer<T, E> {
 }
 
 /// The caller's end of an answer. It can block, and it is a future for any executor.
-pub struct Later<T, E>(Source<T, E>);
+pub struct Later<T, E>(AnswerSource<T, E>);
 
 /// The source of an answer.
-enum Source<T, E> {
+enum AnswerSource<T, E> {
     /// A completer in another thread.
     Cell(CellEnd<T, E>),
     /// Another answer, which is converted when it arrives.
@@ -217,7 +217,7 @@ impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
         self,
         convert: impl FnOnce(Result<T, E>) -> Result<U, G> + Send + 'static,
     ) -> Later<U, G> {
-        Later(Source::Mapped(Box::new(Mapped { later: self, convert: Some(convert) })))
+        Later(AnswerSource::Mapped(Box::new(Mapped { later: self, convert: Some(convert) })))
     }
 }
 
@@ -225,13 +225,13 @@ impl<T, E> Later<T, E> {
     /// Keeps a value until the backend uses or drops its [`Completer`], whether or not the caller takes the answer.
     pub(crate) fn keep_until_end(&self, kept: Box<dyn Send>) {
         match &self.0 {
-            Source::Cell(CellEnd(cell)) => {
+            AnswerSource::Cell(CellEnd(cell)) => {
                 let mut shared = cell.lock();
                 if !shared.ended {
                     shared.kept.push(kept);
                 }
             }
-            Source::Mapped(mapped) => mapped.keep_until_end(kept),
+            AnswerSource::Mapped(mapped) => mapped.keep_until_end(kept),
         }
     }
 }
@@ -245,8 +245,8 @@ impl<T, E: From<Error>> Later<T, E> {
     /// [`Completer`].
     pub fn wait(self) -> Result<T, E> {
         match self.0 {
-            Source::Cell(end) => end.wait(),
-            Source::Mapped(mapped) => mapped.wait(),
+            AnswerSource::Cell(end) => end.wait(),
+            AnswerSource::Mapped(mapped) => mapped.wait(),
         }
     }
 }
@@ -256,11 +256,11 @@ impl<T, E: From<Error>> CellEnd<T, E> {
         let options = RunOptions::current();
         let mut shared = self.0.lock();
         loop {
-            match std::mem::replace(&mut shared.state, State::Closed) {
-                State::Done(result) => return result,
-                State::Dropped | State::Closed => return Err(Error::Abandoned.into()),
-                State::Pending(waker) => {
-                    shared.state = State::Pending(waker);
+            match std::mem::replace(&mut shared.state, AnswerStage::Closed) {
+                AnswerStage::Done(result) => return result,
+                AnswerStage::Dropped | AnswerStage::Closed => return Err(Error::Abandoned.into()),
+                AnswerStage::Pending(waker) => {
+                    shared.state = AnswerStage::Pending(waker);
                     shared = match options.bounds() {
                         false => self.0.done.wait(shared).unwrap_or_else(PoisonError::into_inner),
                         true => {
@@ -279,12 +279,12 @@ impl<T, E: From<Error>> CellEnd<T, E> {
         // dropped with its last waker may own the other end.
         let waker = cx.waker().clone();
         let mut shared = self.0.lock();
-        match std::mem::replace(&mut shared.state, State::Closed) {
-            State::Done(result) => Poll::Ready(result),
-            State::Dropped | State::Closed => Poll::Ready(Err(Error::Abandoned.into())),
-            State::Pending(before) => {
+        match std::mem::replace(&mut shared.state, AnswerStage::Closed) {
+            AnswerStage::Done(result) => Poll::Ready(result),
+            AnswerStage::Dropped | AnswerStage::Closed => Poll::Ready(Err(Error::Abandoned.into())),
+            AnswerStage::Pending(before) => {
                 let ended = RunOptions::check_current().err();
-                shared.state = State::Pending(Some(waker));
+                shared.state = AnswerStage::Pending(Some(waker));
                 drop(shared);
                 drop(before);
                 ended.map_or(Poll::Pending, |error| Poll::Ready(Err(error.into())))
@@ -298,8 +298,8 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Source::Cell(end) => end.poll(cx),
-            Source::Mapped(mapped) => mapped.poll(cx),
+            AnswerSource::Cell(end) => end.poll(cx),
+            AnswerSource::Mapped(mapped) => mapped.poll(cx),
         }
     }
 }
@@ -307,7 +307,7 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
         // A result that was never taken is dropped after the lock is released.
-        let _result = std::mem::replace(&mut self.0.lock().state, State::Closed);
+        let _result = std::mem::replace(&mut self.0.lock().state, AnswerStage::Closed);
     }
 }
 

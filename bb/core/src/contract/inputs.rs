@@ -51,18 +51,18 @@ pub struct InputSpec {
 struct Declared {
     name: String,
     ty: ValueType,
-    form: Form,
+    form: DeclaredType,
     /// The shape of the default value, which replaces an omitted input.
     default: Option<Shape>,
 }
 
 /// A declared type in the form that checks use.
 #[derive(Debug, Clone)]
-enum Form {
+enum DeclaredType {
     Any,
     Tensor(TensorForm),
-    Sequence(Box<Form>),
-    Optional(Box<Form>),
+    Sequence(Box<DeclaredType>),
+    Optional(Box<DeclaredType>),
     Map { key: DataType, value: Option<DataType> },
 }
 
@@ -89,7 +89,7 @@ enum Extent {
 #[derive(Debug, Clone)]
 struct Symbol {
     name: String,
-    places: Vec<Place>,
+    places: Vec<InputAxis>,
 }
 
 /// The symbolic dimensions found so far, and their numbers by name.
@@ -100,7 +100,7 @@ struct Symbols {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct InputAxis {
     input: usize,
     axis: usize,
 }
@@ -111,7 +111,7 @@ enum Wrong {
     DataType { expected: DataType, got: DataType },
     Rank { expected: usize, got: usize },
     Extent { axis: usize, expected: usize, got: usize },
-    Symbol { axis: usize, symbol: u32, bound: Place, expected: usize, got: usize },
+    Symbol { axis: usize, symbol: u32, bound: InputAxis, expected: usize, got: usize },
     Element { index: usize, wrong: Box<Wrong> },
 }
 
@@ -141,10 +141,11 @@ impl InputSpec {
         &self,
         given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,
     ) -> Vec<InputMismatch> {
-        let extent = |place: Place| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
+        let extent = |place: InputAxis| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
         let mut found = Vec::new();
         for (input, declared) in self.inputs.iter().enumerate() {
-            let (Some((dtype, shape)), Form::Tensor(form)) = (given(input), declared.form.optional()) else {
+            let (Some((dtype, shape)), DeclaredType::Tensor(form)) = (given(input), declared.form.optional())
+            else {
                 continue;
             };
             let extents = form.extents.iter().flatten().zip(shape).enumerate();
@@ -195,7 +196,7 @@ impl InputSpec {
     fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
         let mut symbols = Symbols::default();
         let inputs = inputs.enumerate().map(|(input, (name, ty, default))| {
-            let form = Form::new(&ty, Some(input), &mut symbols);
+            let form = DeclaredType::new(&ty, Some(input), &mut symbols);
             Declared { name, ty, form, default }
         });
         InputSpec { inputs: inputs.collect(), symbols: symbols.list.into(), strict: false }
@@ -223,13 +224,15 @@ impl InputSpec {
         given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,
     ) -> Result<(), Error> {
         self.count(count)?;
-        let extent = |place: Place| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
+        let extent = |place: InputAxis| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
         for (input, declared) in self.inputs.iter().enumerate() {
             let Some((dtype, shape)) = given(input) else { continue };
             let compared = match declared.form.optional() {
-                Form::Any => Ok(()),
-                Form::Tensor(form) => self.tensor(form, dtype, shape, &extent),
-                Form::Sequence(_) | Form::Map { .. } | Form::Optional(_) => Err(Wrong::Kind),
+                DeclaredType::Any => Ok(()),
+                DeclaredType::Tensor(form) => self.tensor(form, dtype, shape, &extent),
+                DeclaredType::Sequence(_) | DeclaredType::Map { .. } | DeclaredType::Optional(_) => {
+                    Err(Wrong::Kind)
+                }
             };
             if let Err(wrong) = compared {
                 return Err(self.mismatch(input, tensor_type(dtype, shape), wrong));
@@ -245,7 +248,7 @@ impl InputSpec {
     /// As [`check`](Self::check).
     pub fn check_items<T: Tensor>(&self, given: &[Option<OnnxValue<&T>>]) -> Result<(), Error> {
         self.count(given.len())?;
-        let extent = |place: Place| match given.get(place.input) {
+        let extent = |place: InputAxis| match given.get(place.input) {
             Some(Some(OnnxValue::Tensor(x))) => Some(x.shape().get(place.axis).copied()),
             _ => None,
         };
@@ -265,28 +268,32 @@ impl InputSpec {
 
     fn item<T: Tensor>(
         &self,
-        form: &Form,
+        form: &DeclaredType,
         item: &OnnxValue<&T>,
-        extent: &impl Fn(Place) -> Option<Option<usize>>,
+        extent: &impl Fn(InputAxis) -> Option<Option<usize>>,
     ) -> Result<(), Wrong> {
         match (form, item) {
-            (Form::Any, _) | (Form::Optional(_), OnnxValue::Absent) => Ok(()),
-            (Form::Optional(of), item) => self.item(of, item, extent),
-            (Form::Tensor(form), OnnxValue::Tensor(x)) => self.tensor(form, x.dtype(), x.shape(), extent),
-            (Form::Sequence(of), OnnxValue::Sequence(items)) => {
+            (DeclaredType::Any, _) | (DeclaredType::Optional(_), OnnxValue::Absent) => Ok(()),
+            (DeclaredType::Optional(of), item) => self.item(of, item, extent),
+            (DeclaredType::Tensor(form), OnnxValue::Tensor(x)) => {
+                self.tensor(form, x.dtype(), x.shape(), extent)
+            }
+            (DeclaredType::Sequence(of), OnnxValue::Sequence(items)) => {
                 items.iter().enumerate().try_for_each(|(index, item)| {
                     let compared = self.item(of, item, extent);
                     compared.map_err(|wrong| Wrong::Element { index, wrong: Box::new(wrong) })
                 })
             }
-            (Form::Map { key, value }, OnnxValue::Map { keys, values }) => {
+            (DeclaredType::Map { key, value }, OnnxValue::Map { keys, values }) => {
                 let types = [(Some(*key), keys.dtype()), (*value, values.dtype())];
                 match types.into_iter().find(|(expected, got)| expected.is_some_and(|e| e != *got)) {
                     Some((Some(expected), got)) => Err(Wrong::DataType { expected, got }),
                     _ => Ok(()),
                 }
             }
-            (Form::Tensor(_) | Form::Sequence(_) | Form::Map { .. }, _) => Err(Wrong::Kind),
+            (DeclaredType::Tensor(_) | DeclaredType::Sequence(_) | DeclaredType::Map { .. }, _) => {
+                Err(Wrong::Kind)
+            }
         }
     }
 
@@ -297,7 +304,7 @@ impl InputSpec {
         form: &TensorForm,
         dtype: DataType,
         shape: &[usize],
-        extent: &impl Fn(Place) -> Option<Option<usize>>,
+        extent: &impl Fn(InputAxis) -> Option<Option<usize>>,
     ) -> Result<(), Wrong> {
         if form.dtype != dtype {
             return Err(Wrong::DataType { expected: form.dtype, got: dtype });
@@ -330,8 +337,8 @@ impl InputSpec {
         &self,
         symbol: u32,
         before: u32,
-        extent: &impl Fn(Place) -> Option<Option<usize>>,
-    ) -> Option<(Place, usize)> {
+        extent: &impl Fn(InputAxis) -> Option<Option<usize>>,
+    ) -> Option<(InputAxis, usize)> {
         let places = self.symbols.get(symbol as usize)?.places.iter().take(before as usize);
         places.copied().find_map(|place| {
             let default = || self.inputs.get(place.input)?.default.as_ref()?.get(place.axis).copied();
@@ -375,11 +382,11 @@ impl InputSpec {
     }
 }
 
-impl Form {
+impl DeclaredType {
     /// Prepares a type; `input` is the position of the input that a tensor of this type is, if it is one.
-    fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Symbols) -> Form {
+    fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Symbols) -> DeclaredType {
         match ty {
-            ValueType::Unknown => Form::Any,
+            ValueType::Unknown => DeclaredType::Any,
             ValueType::Tensor { dtype, shape } => {
                 let extents = shape.as_ref().map(|dims| {
                     dims.iter()
@@ -387,24 +394,26 @@ impl Form {
                         .map(|(axis, dim)| Extent::new(dim, axis, input, symbols))
                         .collect()
                 });
-                Form::Tensor(TensorForm { dtype: *dtype, extents })
+                DeclaredType::Tensor(TensorForm { dtype: *dtype, extents })
             }
             // The elements of a sequence share a type but may have different extents, so a symbolic dimension
             // in it has no single extent and is not checked. Numbers and the rank are checked for each
             // element.
-            ValueType::Sequence(of) => Form::Sequence(Box::new(Form::new(of, None, symbols))),
-            ValueType::Optional(of) => Form::Optional(Box::new(Form::new(of, input, symbols))),
+            ValueType::Sequence(of) => DeclaredType::Sequence(Box::new(DeclaredType::new(of, None, symbols))),
+            ValueType::Optional(of) => {
+                DeclaredType::Optional(Box::new(DeclaredType::new(of, input, symbols)))
+            }
             ValueType::Map(key, of) => {
                 let value = if let ValueType::Tensor { dtype, .. } = **of { Some(dtype) } else { None };
-                Form::Map { key: *key, value }
+                DeclaredType::Map { key: *key, value }
             }
         }
     }
 
     /// Returns the form of an optional's content; any other form is returned unchanged.
-    fn optional(&self) -> &Form {
+    fn optional(&self) -> &DeclaredType {
         match self {
-            Form::Optional(of) => of.optional(),
+            DeclaredType::Optional(of) => of.optional(),
             other => other,
         }
     }
@@ -421,7 +430,7 @@ impl Extent {
                     list.len() - 1
                 });
                 let Some(symbol) = list.get_mut(number) else { return Extent::Any };
-                symbol.places.push(Place { input, axis });
+                symbol.places.push(InputAxis { input, axis });
                 Extent::Symbol { symbol: number as u32, before: symbol.places.len() as u32 - 1 }
             }
             (Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown, _) => Extent::Any,

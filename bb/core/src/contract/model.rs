@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A result that counts how often it was dropped.
-struct Counted(Arc<AtomicUsize>);
+struct DropCounter(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         self.0.fetch_add(1, SeqCst);
     }
 }
 
-type Handle = CompletionHandle<Counted, Error>;
+type Handle = CompletionHandle<DropCounter, Error>;
 
 /// Wakes a thread that waits with `park`.
 struct Unpark(thread::Thread);
@@ -29,7 +29,7 @@ impl Wake for Unpark {
 }
 
 /// Drives an answer to its end, as an executor does.
-fn block_on(mut answer: ContractResponse<Counted, Error>) -> Result<Counted, Error> {
+fn block_on(mut answer: ContractResponse<DropCounter, Error>) -> Result<DropCounter, Error> {
     loop {
         // Each time it is another task that waits.
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -41,7 +41,7 @@ fn block_on(mut answer: ContractResponse<Counted, Error>) -> Result<Counted, Err
 }
 
 /// Waits for an answer in either way.
-const WAYS: [fn(ContractResponse<Counted, Error>) -> Result<Counted, Error>; 2] =
+const WAYS: [fn(ContractResponse<DropCounter, Error>) -> Result<DropCounter, Error>; 2] =
     [ContractResponse::wait, block_on];
 
 #[test]
@@ -50,7 +50,7 @@ fn an_answer_arrives_before_during_and_after_the_wait() {
         check(move || {
             let dropped = Arc::new(AtomicUsize::new(0));
             let (answer, completer) = Handle::new().later();
-            let result = Counted(dropped.clone());
+            let result = DropCounter(dropped.clone());
             let device = thread::spawn(move || completer.complete(Ok(result)));
             let result = wait(answer);
             assert!(result.is_ok());
@@ -79,7 +79,7 @@ fn a_result_that_nobody_takes_is_dropped_once() {
     check(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
         let (answer, completer) = Handle::new().later();
-        let result = Counted(dropped.clone());
+        let result = DropCounter(dropped.clone());
         let device = thread::spawn(move || {
             let abandoned = completer.is_abandoned();
             completer.complete(Ok(result));
@@ -111,10 +111,10 @@ fn what_is_kept_until_the_end_is_gone_when_the_answer_is_there() {
         check(move || {
             let kept = Arc::new(AtomicUsize::new(0));
             let (answer, completer) = Handle::new().later();
-            let device = thread::spawn(move || completer.complete(Ok(Counted(Arc::default()))));
+            let device = thread::spawn(move || completer.complete(Ok(DropCounter(Arc::default()))));
             let ContractResponse::Later(later) = &answer else { return };
             // The answer may be there already.
-            later.keep_until_end(Box::new(Counted(kept.clone())));
+            later.keep_until_end(Box::new(DropCounter(kept.clone())));
             assert!(wait(answer).is_ok());
             assert_eq!(kept.load(SeqCst), 1);
             device.join().expect("no panic");

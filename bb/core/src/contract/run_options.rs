@@ -134,8 +134,8 @@ impl RunOptions {
     /// Calls `f`; every run that it starts on this thread ends when these options, or the options around them, end it.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         /// Restores the options from before, also after a panic.
-        struct Before(RunOptions);
-        impl Drop for Before {
+        struct OptionsGuard(RunOptions);
+        impl Drop for OptionsGuard {
             fn drop(&mut self) {
                 CURRENT.set(std::mem::take(&mut self.0));
             }
@@ -152,7 +152,7 @@ impl RunOptions {
             inner.watches.extend_from_slice(&outer.watches);
         }
         CURRENT.set(both);
-        let _before = Before(outer);
+        let _before = OptionsGuard(outer);
         f()
     }
 

@@ -45,21 +45,21 @@ pub trait Tensor:
     /// The default allocates. A tensor that consists of one `Arc` can implement [`SlotValue`] for the type
     /// behind it, and return that `Arc` here; [`restore`](Self::restore) then restores it.
     fn erase(self) -> Arc<dyn SlotValue> {
-        Arc::new(Slot(self))
+        Arc::new(TensorSlot(self))
     }
 
     /// Restores the type that [`erase`](Self::erase) erased; `None` if the value belongs to a backend of
     /// another type.
     fn restore(value: &Arc<dyn SlotValue>) -> Option<Self> {
         let any: &dyn Any = value.as_ref();
-        any.downcast_ref::<Slot<Self>>().map(|slot| slot.0.clone())
+        any.downcast_ref::<TensorSlot<Self>>().map(|slot| slot.0.clone())
     }
 }
 
 /// A tensor in its own allocation.
-struct Slot<T>(T);
+struct TensorSlot<T>(T);
 
-impl<T: Tensor> SlotValue for Slot<T> {
+impl<T: Tensor> SlotValue for TensorSlot<T> {
     fn dtype(&self) -> DataType {
         self.0.dtype()
     }

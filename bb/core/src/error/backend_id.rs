@@ -16,12 +16,12 @@ pub struct BackendId {
 
 /// The names of all instances that were ever opened. Its size depends only on the number of different names.
 struct Names {
-    rows: Vec<Row>,
+    rows: Vec<InstanceCount>,
     /// The row that assigns the id of the next instance of a name.
     current: BTreeMap<&'static str, u32>,
 }
 
-struct Row {
+struct InstanceCount {
     name: &'static str,
     /// How many instances of this name were opened before the first one of this row.
     earlier: u64,
@@ -47,7 +47,7 @@ impl Names {
             earlier = found.earlier + u64::from(before);
         }
         let row = self.rows.len() as u32;
-        self.rows.push(Row { name, earlier, opened: 1 });
+        self.rows.push(InstanceCount { name, earlier, opened: 1 });
         self.current.insert(name, row);
         BackendId { row, before: 0 }
     }

@@ -1,7 +1,7 @@
 //! The backend with every element type over one that lacks some.
 
 use super::range::{Ranged, Reach, reach};
-use super::tensor::Place;
+use super::tensor::TensorPlace;
 use super::{Holding, NarrowTensor, Range, needs_no_narrowing};
 use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
@@ -142,8 +142,8 @@ impl<'a> NarrowedOn<'a> {
     /// Copies a tensor to the host, in its own type.
     pub(super) fn read(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         let host = match x.place() {
-            Place::Host(x) => return Ok(x.clone()),
-            Place::Device(inner) => self.kernels.to_host(inner)?,
+            TensorPlace::Host(x) => return Ok(x.clone()),
+            TensorPlace::Device(inner) => self.kernels.to_host(inner)?,
         };
         if host.dtype() == x.dtype() {
             return Ok(host);

@@ -1,6 +1,6 @@
 //! Casts from and to types that a backend lacks.
 
-use super::tensor::Place;
+use super::tensor::TensorPlace;
 use super::{NarrowTensor, NarrowedOn, Range};
 use crate::ext::{ErasedBackend, ErasedError};
 use crate::{Backend, Error, Outputs, Tensor};
@@ -44,7 +44,9 @@ impl NarrowedOn<'_> {
                 self.lacks(Primitive::Cast, &[Some(x)], Some(to)),
             )
         };
-        let (Some(held), Place::Device(inner)) = (self.holding().of(to), x.place()) else { return by_host() };
+        let (Some(held), TensorPlace::Device(inner)) = (self.holding().of(to), x.place()) else {
+            return by_host();
+        };
         let Rounding { saturate, mode } = rounding(params)?;
         let on = ErasedBackend(self.device());
         let (Some(all), Some(holder)) = (Range::of(to), Range::of(held)) else {

@@ -29,7 +29,7 @@ struct GraphPart {
 }
 
 /// The source of an output of the whole graph.
-enum Source {
+enum OutputSource {
     Known(NarrowTensor),
     /// The output of the last part with this name.
     Last(String),
@@ -114,8 +114,8 @@ impl NarrowedOn<'_> {
             let name = graph.name_of(*id).to_owned();
             let made = last.outputs.iter().zip(last.names_of_outputs()).find(|(made, _)| *made == id);
             let source = match (made, values.get(id)) {
-                (Some((_, name)), _) => Source::Last(name.to_owned()),
-                (None, Some(x)) => Source::Known(x.clone()),
+                (Some((_, name)), _) => OutputSource::Last(name.to_owned()),
+                (None, Some(x)) => OutputSource::Known(x.clone()),
                 (None, None) => return Err(Error::MissingOutput { name, made: Vec::new() }.into()),
             };
             outputs.push((name, source));
@@ -123,8 +123,8 @@ impl NarrowedOn<'_> {
         let named = move |results: Result<Named, ErasedError>| {
             let mut results = results?;
             let output = |(name, source)| match source {
-                Source::Known(x) => Ok((name, x)),
-                Source::Last(made) => Ok((name, take(&mut results, &made)?)),
+                OutputSource::Known(x) => Ok((name, x)),
+                OutputSource::Last(made) => Ok((name, take(&mut results, &made)?)),
             };
             outputs.into_iter().map(output).collect::<Result<Named, ErasedError>>()
         };

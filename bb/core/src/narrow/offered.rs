@@ -87,17 +87,17 @@ impl Kernels<NarrowTensor> for NarrowedOn<'_> {
     fn load(&self, kernel: &UserKernel) -> Result<Box<dyn LoadedKernel<NarrowTensor>>, ServiceError> {
         let kernels = self.device().user_kernels();
         let kernels = kernels.ok_or(ServiceError::Unsupported { what: "the service kernels" })?;
-        Ok(Box::new(Loaded { kernel: kernels.load(kernel)?, holding: self.holding() }))
+        Ok(Box::new(NarrowUserKernel { kernel: kernels.load(kernel)?, holding: self.holding() }))
     }
 }
 
 /// A kernel of a user, compiled by the backend.
-struct Loaded {
+struct NarrowUserKernel {
     kernel: Box<dyn LoadedKernel<ErasedTensor>>,
     holding: super::Holding,
 }
 
-impl LoadedKernel<NarrowTensor> for Loaded {
+impl LoadedKernel<NarrowTensor> for NarrowUserKernel {
     fn run(&self, call: &KernelCall<'_, NarrowTensor>) -> Result<Vec<NarrowTensor>, ServiceError> {
         let own = |x: &&NarrowTensor| {
             x.on_device().filter(|_| !self.holding.narrows(x.dtype())).cloned().ok_or(LACKING)

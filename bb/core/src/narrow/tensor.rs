@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 /// A tensor of a backend that lacks element types.
 #[derive(Clone)]
-pub struct NarrowTensor(Arc<Inner>);
+pub struct NarrowTensor(Arc<NarrowParts>);
 
-struct Inner {
+struct NarrowParts {
     dtype: DataType,
-    place: Place,
+    place: TensorPlace,
     /// A range that has all elements, if they are integers or truth values.
     range: Option<Range>,
 }
 
 /// Where the elements are.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum TensorPlace {
     /// On the backend, in a type that it has.
     Device(ErasedTensor),
     /// On the host.
@@ -31,15 +31,15 @@ impl NarrowTensor {
     pub(super) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
         // Nothing more is known of truth values and integers than the range of their type.
         let range = range.or_else(|| Range::of(dtype));
-        NarrowTensor(Arc::new(Inner { dtype, place: Place::Device(x), range }))
+        NarrowTensor(Arc::new(NarrowParts { dtype, place: TensorPlace::Device(x), range }))
     }
 
     /// Makes a tensor of elements that stay on the host.
     pub(super) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
-        NarrowTensor(Arc::new(Inner { dtype: x.dtype(), place: Place::Host(x), range }))
+        NarrowTensor(Arc::new(NarrowParts { dtype: x.dtype(), place: TensorPlace::Host(x), range }))
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &TensorPlace {
         &self.0.place
     }
 
@@ -50,7 +50,7 @@ impl NarrowTensor {
     /// Returns the tensor of the backend, or this tensor if it is on the host or has other handles.
     pub(super) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
         match Arc::try_unwrap(self.0) {
-            Ok(Inner { place: Place::Device(x), .. }) => Ok(x),
+            Ok(NarrowParts { place: TensorPlace::Device(x), .. }) => Ok(x),
             Ok(inner) => Err(NarrowTensor(Arc::new(inner))),
             Err(shared) => Err(NarrowTensor(shared)),
         }
@@ -59,8 +59,8 @@ impl NarrowTensor {
     /// Returns the tensor of the backend, if it is on the backend.
     pub(crate) fn on_device(&self) -> Option<&ErasedTensor> {
         match &self.0.place {
-            Place::Device(x) => Some(x),
-            Place::Host(_) => None,
+            TensorPlace::Device(x) => Some(x),
+            TensorPlace::Host(_) => None,
         }
     }
 }
@@ -73,8 +73,8 @@ impl Tensor for NarrowTensor {
 
     fn shape(&self) -> &[usize] {
         match &self.0.place {
-            Place::Device(x) => x.shape(),
-            Place::Host(x) => x.shape(),
+            TensorPlace::Device(x) => x.shape(),
+            TensorPlace::Host(x) => x.shape(),
         }
     }
 }

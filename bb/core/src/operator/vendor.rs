@@ -11,18 +11,18 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// An operation as an operator.
-struct Entry {
+struct VendorOperator {
     operator: Operator,
     operation: &'static VendorOperation,
 }
 
-fn entries() -> &'static [Entry] {
-    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+fn entries() -> &'static [VendorOperator] {
+    static ENTRIES: OnceLock<Vec<VendorOperator>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
         let families = vendor_families().filter(|family| vendor::family(family.domain()).is_some());
         let operations = families.flat_map(|family| family.operations().iter().map(move |op| (family, op)));
-        let mut all: Vec<Entry> = operations
-            .map(|(family, operation)| Entry {
+        let mut all: Vec<VendorOperator> = operations
+            .map(|(family, operation)| VendorOperator {
                 operator: Operator {
                     domain: family.domain(),
                     name: operation.spec().name,

@@ -38,7 +38,7 @@ pub fn compile<B: Backend + ?Sized + 'static>(
     let native: Vec<(Family, OpSet)> =
         families.iter().map(|table| (table.family(), table.native())).collect();
     let program = compile_program(&module, options, &native, Engine::Interpreter, on.types(), None)?;
-    Ok(Box::new(Compiled { program, families }))
+    Ok(Box::new(ProgramExecutable { program, families }))
 }
 
 /// Compiles for a backend that runs whole graphs: each segment is one graph of primitives.
@@ -93,12 +93,12 @@ pub(super) fn compile_once<B: Backend + ?Sized>(
 }
 
 /// A graph compiled for a backend with kernels.
-struct Compiled<B: Backend + ?Sized + 'static> {
+struct ProgramExecutable<B: Backend + ?Sized + 'static> {
     program: Program,
     families: &'static [FamilyTable<B>],
 }
 
-impl<B: Backend + ?Sized + 'static> Compiled<B> {
+impl<B: Backend + ?Sized + 'static> ProgramExecutable<B> {
     fn target<'a>(&self, on: &'a B) -> Typed<'a, B> {
         Typed(WithFamilies::new(on, self.families))
     }
@@ -144,7 +144,7 @@ impl<B: Backend + ?Sized + 'static> Compiled<B> {
     }
 }
 
-impl<B: Backend + ?Sized + 'static> Executable<B> for Compiled<B> {
+impl<B: Backend + ?Sized + 'static> Executable<B> for ProgramExecutable<B> {
     fn inputs(&self) -> &[Port] {
         &self.program.inputs
     }

@@ -264,9 +264,9 @@ mod tests {
 
     /// A tensor with extents but no elements.
     #[derive(Clone)]
-    struct Extents(Vec<usize>);
+    struct ShapeTensor(Vec<usize>);
 
-    impl Tensor for Extents {
+    impl Tensor for ShapeTensor {
         fn dtype(&self) -> DataType {
             DataType::F32
         }
@@ -298,14 +298,14 @@ mod tests {
         for expr in &exprs {
             let flat = FlatExpr::new(expr, &places).unwrap();
             for numbers in [[0, 0, 0], [1, 0, 7], [5, 9, 2], [12, 3, 40], [1 << 20, 3, 1]] {
-                let inputs = [Extents(numbers[..2].to_vec()), Extents(numbers[2..].to_vec())];
+                let inputs = [ShapeTensor(numbers[..2].to_vec()), ShapeTensor(numbers[2..].to_vec())];
                 let named =
                     |name: &str| names.iter().zip(numbers).find(|(n, _)| **n == name).map(|(_, i)| i as i64);
                 assert_eq!(flat.value(&inputs.each_ref()), expr.value(&named), "{expr} of {numbers:?}");
             }
         }
         assert!(FlatExpr::new(&DimExpr::name("d"), &places).is_err());
-        let huge = [Extents(vec![usize::MAX >> 1, 1]), Extents(vec![2])];
+        let huge = [ShapeTensor(vec![usize::MAX >> 1, 1]), ShapeTensor(vec![2])];
         assert_eq!(FlatExpr::new(&a.times(&c).unwrap(), &places).unwrap().value(&huge.each_ref()), None);
     }
 }

@@ -178,7 +178,7 @@ impl SequenceStep {
         node: &Node,
         operands: Vec<Option<Item<B::Tensor>>>,
     ) -> Result<Item<B::Tensor>, B::Error> {
-        let mut operands = Operands { node, operands };
+        let mut operands = NodeOperands { node, operands };
         let tensor = |data: Result<TensorData, bb_ir::Error>| -> Result<Item<B::Tensor>, B::Error> {
             Ok(Item::Parts(OnnxValue::Tensor(on.constant(&data.map_err(Error::from)?)?)))
         };
@@ -236,12 +236,12 @@ impl SequenceStep {
 }
 
 /// The operands of a node between segments.
-struct Operands<'a, T> {
+struct NodeOperands<'a, T> {
     node: &'a Node,
     operands: Vec<Option<Item<T>>>,
 }
 
-impl<T: Tensor> Operands<'_, T> {
+impl<T: Tensor> NodeOperands<'_, T> {
     fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
         Error::Operator { op: self.node.op_type.clone(), part: part.into(), problem: problem.into() }
     }

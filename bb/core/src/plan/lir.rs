@@ -97,7 +97,7 @@ impl Plan {
     /// [`Error::Internal`] if the trace refers to a step or value that does not exist.
     pub(crate) fn new(trace: &Trace, fixed: bool) -> Result<Plan, Error> {
         let liveness = Liveness::of_runs(trace)?;
-        let mut places = Places::new(trace)?;
+        let mut places = ValueLocations::new(trace)?;
         let mut instructions = Vec::with_capacity(trace.steps.len());
         let mut bytes = fixed.then_some(0usize);
         let symbols = SymbolPlaces::new(&trace.symbols);
@@ -173,13 +173,13 @@ impl Plan {
         for value in &trace.outputs {
             outputs.push(places.operand(trace, *value)?);
         }
-        let Places { slots, constants, .. } = places;
+        let ValueLocations { slots, constants, .. } = places;
         Ok(Plan { instructions, slots, outputs, constants, bytes })
     }
 }
 
 /// The locations of values while a plan is built.
-struct Places {
+struct ValueLocations {
     slot_of: Table<TraceValue, Option<SlotId>>,
     /// The slots that can be used again.
     free: Vec<SlotId>,
@@ -191,10 +191,10 @@ struct Places {
     constants: Table<PlanConstant, TraceValue>,
 }
 
-impl Places {
-    fn new(trace: &Trace) -> Result<Places, Error> {
+impl ValueLocations {
+    fn new(trace: &Trace) -> Result<ValueLocations, Error> {
         let values = trace.values.len();
-        Ok(Places {
+        Ok(ValueLocations {
             slot_of: Table::with(values, || None),
             free: Vec::new(),
             slots: 0,

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A segment as a list of graphs and host computations.
 pub(super) struct PartitionedGraph {
-    parts: Vec<Part>,
+    parts: Vec<SegmentPart>,
     /// The constants that the host reads, or that are outputs, with the nodes that read them.
     constants: Vec<(TraceValue, TensorData, Where)>,
     /// The value of each input.
@@ -49,7 +49,7 @@ struct Cut<'a> {
 }
 
 /// A part of a segment.
-enum Part {
+enum SegmentPart {
     /// Primitives, run by the backend as one graph.
     Graph(Box<GraphPart>),
     /// A computation on the host.
@@ -121,7 +121,7 @@ impl PartitionedGraph {
                 None => false,
             };
             let cut = match step.operation {
-                Operation::Host(body) => Part::Host {
+                Operation::Host(body) => SegmentPart::Host {
                     body,
                     params: step.params.clone(),
                     inputs: step.inputs.to_vec(),
@@ -130,7 +130,7 @@ impl PartitionedGraph {
                 },
                 Operation::Row(_) if alone => {
                     let claims = step.outputs.iter().map(|value| Claim::of(recorded, *value, is_fixed));
-                    Part::Alone(step.clone(), claims.collect::<Result<_, Error>>()?)
+                    SegmentPart::Alone(step.clone(), claims.collect::<Result<_, Error>>()?)
                 }
                 Operation::Row(_) => {
                     own.push((id, step));
@@ -143,9 +143,9 @@ impl PartitionedGraph {
         }
         whole.push_graph(to, &liveness, &own, StepId::at(recorded.steps.len()))?;
         let read_by_host = whole.parts.iter().flat_map(|part| match part {
-            Part::Host { inputs, .. } => inputs.as_slice(),
-            Part::Alone(step, _) => step.inputs.as_slice(),
-            Part::Graph(_) => &[],
+            SegmentPart::Host { inputs, .. } => inputs.as_slice(),
+            SegmentPart::Alone(step, _) => step.inputs.as_slice(),
+            SegmentPart::Graph(_) => &[],
         });
         for &value in read_by_host.flatten().chain(&whole.outputs) {
             let Some(data) = traced.known(recorded.values.get(value)?.source) else { continue };
@@ -164,7 +164,7 @@ impl PartitionedGraph {
         end: StepId,
     ) -> Result<(), Error> {
         if let Some(part) = GraphPart::new(to, liveness, own, end)? {
-            self.parts.push(Part::Graph(Box::new(part)));
+            self.parts.push(SegmentPart::Graph(Box::new(part)));
         }
         Ok(())
     }
@@ -212,9 +212,11 @@ impl PartitionedGraph {
         let mut sites = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let called = match part {
-                Part::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
-                Part::Host { body, params, .. } => Called::Operation(Operation::Host(body), params.clone()),
-                Part::Alone(step, _) => Called::Operation(step.operation, step.params.clone()),
+                SegmentPart::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
+                SegmentPart::Host { body, params, .. } => {
+                    Called::Operation(Operation::Host(body), params.clone())
+                }
+                SegmentPart::Alone(step, _) => Called::Operation(step.operation, step.params.clone()),
             };
             sites.push(Site { nodes: self.origins.names_of(part.origins(), graph)?, called });
         }
@@ -230,13 +232,13 @@ fn filled(slots: &Slots, value: TraceValue) -> Result<&ErasedTensor, Error> {
     held(slots.get(value)?.as_ref(), value)
 }
 
-impl Part {
+impl SegmentPart {
     /// Returns the nodes that each step of the part comes from.
     fn origins(&self) -> &[StepOrigins] {
         match self {
-            Part::Graph(part) => &part.origins,
-            Part::Host { origins, .. } => std::slice::from_ref(origins),
-            Part::Alone(step, _) => std::slice::from_ref(&step.origins),
+            SegmentPart::Graph(part) => &part.origins,
+            SegmentPart::Host { origins, .. } => std::slice::from_ref(origins),
+            SegmentPart::Alone(step, _) => std::slice::from_ref(&step.origins),
         }
     }
 
@@ -255,7 +257,7 @@ impl Part {
         watch: &mut Watcher<'_>,
     ) -> Result<(), ErasedError> {
         match self {
-            Part::Graph(part) => {
+            SegmentPart::Graph(part) => {
                 let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
                 for (name, value) in &part.inputs {
                     inputs.insert(name.clone(), filled(slots, *value)?.clone());
@@ -281,7 +283,7 @@ impl Part {
                 let results = part.outputs.iter().filter_map(|(_, value)| filled(slots, *value).ok());
                 watch.instruction(since, site, seen, results);
             }
-            Part::Host { body, params, inputs, outputs, .. } => {
+            SegmentPart::Host { body, params, inputs, outputs, .. } => {
                 let operands: Vec<Option<&ErasedTensor>> = inputs
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
@@ -296,7 +298,7 @@ impl Part {
                     slots.set(value, Some(result))?;
                 }
             }
-            Part::Alone(step, claims) => {
+            SegmentPart::Alone(step, claims) => {
                 let operands: Vec<Option<&ErasedTensor>> = step
                     .inputs
                     .iter()

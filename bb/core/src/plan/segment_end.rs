@@ -235,7 +235,7 @@ pub(super) fn end(
         let wanted = position.ok_or_else(|| Error::excluded("a value to read that the node takes"))?;
         return Ok(End::Read { next: start, wanted });
     }
-    let before = Before::new(&start);
+    let before = SegmentValues::new(&start);
     Ok(match boundary {
         Boundary::Read(_) => return Err(Error::excluded("a value that is read at once")),
         Boundary::Host(function) => {
@@ -260,7 +260,7 @@ pub(super) fn end(
 }
 
 /// The values that a node between segments takes from the segment before it.
-struct Before<'s> {
+struct SegmentValues<'s> {
     start: &'s Start,
     /// The values on the backend, by position.
     live: HashMap<ValueId, LiveIndex>,
@@ -268,18 +268,18 @@ struct Before<'s> {
     known: HashMap<ValueId, &'s TensorData>,
 }
 
-impl<'s> Before<'s> {
-    fn new(start: &'s Start) -> Before<'s> {
+impl<'s> SegmentValues<'s> {
+    fn new(start: &'s Start) -> SegmentValues<'s> {
         let live = start.live.iter().enumerate().map(|(position, value)| (*value, LiveIndex::at(position)));
         let known = start.known.iter().map(|(value, data)| (*value, data));
-        Before { start, live: live.collect(), known: known.collect() }
+        SegmentValues { start, live: live.collect(), known: known.collect() }
     }
 }
 
 /// Finds the start of a body and its captured values.
 fn body(
     resolved: &Resolved,
-    before: &Before<'_>,
+    before: &SegmentValues<'_>,
     name: &'static str,
     inner: &Inner,
 ) -> Result<RepeatBody<Start>, Error> {
@@ -302,13 +302,13 @@ fn body(
 }
 
 /// Finds the operands of a node between segments, and the values that the segment after it takes.
-fn between(resolved: &Resolved, at: usize, before: &Before<'_>) -> Result<Between<Start>, Error> {
+fn between(resolved: &Resolved, at: usize, before: &SegmentValues<'_>) -> Result<Between<Start>, Error> {
     let node = resolved.node(at)?;
     let mut operands = Vec::with_capacity(node.inputs.len());
     for input in &node.inputs {
         operands.push(input.map_or(Ok(Place::Absent), |value| place(resolved, before, value))?);
     }
-    let Before { start, .. } = before;
+    let SegmentValues { start, .. } = before;
     let mut after = Start { node: at + 1, unrolled: start.unrolled, ..Start::default() };
     let mut kept = Vec::new();
     for (position, &value) in start.live.iter().enumerate() {
@@ -335,7 +335,7 @@ fn between(resolved: &Resolved, at: usize, before: &Before<'_>) -> Result<Betwee
 }
 
 /// Finds the location of a value after a segment.
-fn place(resolved: &Resolved, before: &Before<'_>, value: ValueId) -> Result<Place, Error> {
+fn place(resolved: &Resolved, before: &SegmentValues<'_>, value: ValueId) -> Result<Place, Error> {
     if let Some(position) = before.live.get(&value) {
         return Ok(Place::Live(*position));
     }

@@ -34,7 +34,7 @@ pub struct BufferMeta {
 }
 
 /// A place of the table.
-struct Place {
+struct BufferEntry {
     /// How often the place was freed.
     generation: u32,
     value: Option<Value>,
@@ -45,8 +45,8 @@ struct Place {
 }
 
 #[derive(Default)]
-struct Table {
-    places: Vec<Place>,
+struct BufferTable {
+    places: Vec<BufferEntry>,
     /// The free places.
     free: Vec<u32>,
 }
@@ -72,7 +72,7 @@ struct Table {
 pub struct Buffers {
     on: BackendHandle,
     id: u32,
-    table: Mutex<Table>,
+    table: Mutex<BufferTable>,
     /// Told when a thread has changed a tensor.
     given_back: Condvar,
 }
@@ -114,7 +114,7 @@ impl Buffers {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, BufferTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,12 +175,12 @@ impl Buffers {
             return BufferId { table: self.id, index, generation: place.generation };
         }
         let index = table.places.len() as u32;
-        table.places.push(Place { generation: 0, value: Some(value), taken: None, placed });
+        table.places.push(BufferEntry { generation: 0, value: Some(value), taken: None, placed });
         BufferId { table: self.id, index, generation: 0 }
     }
 
     /// Calls `body` with the place of a buffer, while the table is locked. If a thread changes the tensor, waits until it has.
-    fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut Place) -> R) -> Result<R, Error> {
+    fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut BufferEntry) -> R) -> Result<R, Error> {
         let mut table = self.table();
         let fault = |fault| Err(Error::BufferFault(fault));
         loop {

@@ -15,28 +15,28 @@ const SLOTS: usize = if cfg!(all(test, bb_model)) { 2 } else { 64 };
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The slot of a thread, released when the thread ends.
-struct Slot(Cell<usize>);
+struct ThreadSlot(Cell<usize>);
 
-impl Slot {
+impl ThreadSlot {
     /// Takes a free slot, or the shared slot if none is free.
-    fn take() -> Slot {
+    fn take() -> ThreadSlot {
         let mut taken = TAKEN.load(Ordering::Relaxed);
         loop {
             let free = taken.trailing_ones() as usize;
             if free >= SLOTS - 1 {
-                return Slot(Cell::new(SLOTS - 1));
+                return ThreadSlot(Cell::new(SLOTS - 1));
             }
             // Acquire: the new owner of the slot must see what its previous owner counted.
             match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed)
             {
-                Ok(_) => return Slot(Cell::new(free)),
+                Ok(_) => return ThreadSlot(Cell::new(free)),
                 Err(now) => taken = now,
             }
         }
     }
 }
 
-impl Drop for Slot {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         let slot = self.0.replace(SLOTS - 1);
         if slot < SLOTS - 1 {
@@ -46,7 +46,7 @@ impl Drop for Slot {
 }
 
 thread_local! {
-    static SLOT: Slot = Slot::take();
+    static SLOT: ThreadSlot = ThreadSlot::take();
 }
 
 /// The counts of a slot, on their own cache line.

@@ -112,7 +112,7 @@ impl Backend for BackendHandle {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Box<dyn Executable<BackendHandle>>, Error> {
-        Ok(Box::new(Compiled(BackendHandle::compile(self, module, options)?)))
+        Ok(Box::new(HandleExecutable(BackendHandle::compile(self, module, options)?)))
     }
 
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
@@ -137,15 +137,15 @@ impl Ops for BackendHandle {
 }
 
 /// A graph that a running backend has compiled.
-struct Compiled(Arc<dyn ErasedExecutable>);
+struct HandleExecutable(Arc<dyn ErasedExecutable>);
 
-impl Compiled {
+impl HandleExecutable {
     fn items(inputs: &[Option<OnnxValue<&Value>>]) -> Vec<Option<OnnxValue<Value>>> {
         inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |value| (*value).clone()))).collect()
     }
 }
 
-impl Executable<BackendHandle> for Compiled {
+impl Executable<BackendHandle> for HandleExecutable {
     fn inputs(&self) -> &[Port] {
         self.0.inputs()
     }
@@ -172,7 +172,7 @@ impl Executable<BackendHandle> for Compiled {
         _on: &BackendHandle,
         inputs: &[Option<OnnxValue<&Value>>],
     ) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.0.run_items(&Compiled::items(inputs))
+        self.0.run_items(&HandleExecutable::items(inputs))
     }
 
     fn run_profiled(
@@ -181,6 +181,6 @@ impl Executable<BackendHandle> for Compiled {
         inputs: &[Option<OnnxValue<&Value>>],
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.0.run_profiled(&Compiled::items(inputs), profile)
+        self.0.run_profiled(&HandleExecutable::items(inputs), profile)
     }
 }

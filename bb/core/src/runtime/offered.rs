@@ -69,13 +69,13 @@ pub trait OfferedServices: Sealed + Send + Sync {
 }
 
 /// A loaded kernel and its declaration.
-struct Loaded<T> {
+struct DeclaredKernel<T> {
     declared: UserKernel,
     compiled: Box<dyn LoadedKernel<T>>,
 }
 
 /// The loaded kernels of a running backend, by name.
-pub(super) struct KernelTable<T>(RwLock<BTreeMap<String, Arc<Loaded<T>>>>);
+pub(super) struct KernelTable<T>(RwLock<BTreeMap<String, Arc<DeclaredKernel<T>>>>);
 
 impl<T> Default for KernelTable<T> {
     fn default() -> KernelTable<T> {
@@ -88,7 +88,7 @@ impl<T> KernelTable<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Loaded<T>>> {
+    fn find(&self, name: &str) -> Option<Arc<DeclaredKernel<T>>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -299,7 +299,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
                 drop(kernels);
                 return Err(refused(&name, KernelProblem::Loaded));
             }
-            kernels.insert(name, Arc::new(Loaded { declared: kernel, compiled }));
+            kernels.insert(name, Arc::new(DeclaredKernel { declared: kernel, compiled }));
             Ok(())
         })
     }

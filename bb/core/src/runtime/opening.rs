@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 
 /// A backend to open: an entry of a registry, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct InstanceKey {
     /// The address of the registry's entry, which nothing moves while it is opened.
     pub(super) entry: usize,
     pub(super) backend: &'static str,
@@ -19,28 +19,28 @@ pub(super) struct Place {
 }
 
 /// The places that are being opened, oldest first, and the places that threads wait for.
-struct Table {
-    opening: Vec<(ThreadId, Place)>,
-    waiting: Vec<(ThreadId, Place)>,
+struct OpeningTable {
+    opening: Vec<(ThreadId, InstanceKey)>,
+    waiting: Vec<(ThreadId, InstanceKey)>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { opening: Vec::new(), waiting: Vec::new() });
+static TABLE: Mutex<OpeningTable> = Mutex::new(OpeningTable { opening: Vec::new(), waiting: Vec::new() });
 static ENDED: Condvar = Condvar::new();
 
-fn table() -> MutexGuard<'static, Table> {
+fn table() -> MutexGuard<'static, OpeningTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A place that this thread opens, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Opening(Place);
+pub(super) struct Opening(InstanceKey);
 
 /// Begins to open a place. If another thread is opening it, waits until that ends, and returns `None`.
 ///
 /// # Errors
 ///
 /// [`Error::OpenCycle`] if that thread waits for this one, or is this one.
-pub(super) fn begin(place: &Place) -> Result<Option<Opening>, Error> {
+pub(super) fn begin(place: &InstanceKey) -> Result<Option<Opening>, Error> {
     let me = thread::current().id();
     let mut table = table();
     if table.opener(place).is_none() {
@@ -65,13 +65,13 @@ impl Drop for Opening {
     }
 }
 
-impl Table {
-    fn opener(&self, place: &Place) -> Option<ThreadId> {
+impl OpeningTable {
+    fn opener(&self, place: &InstanceKey) -> Option<ThreadId> {
         self.opening.iter().find(|(_, opened)| opened == place).map(|(thread, _)| *thread)
     }
 
     /// Returns the names of the backends that wait for each other if the thread `me` waits for `place`.
-    fn cycle(&self, me: ThreadId, place: &Place) -> Option<Vec<String>> {
+    fn cycle(&self, me: ThreadId, place: &InstanceKey) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let mut wanted = place;
         // No cycle has been closed before, so that each step leads to another thread, and the last to one that waits
@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-impl Place {
+impl InstanceKey {
     fn name(&self) -> String {
         match &self.options.device {
             Some(device) => format!("{}:{device}", self.backend),

@@ -5,7 +5,7 @@
 
 use super::added::Made;
 use super::combined::{self, CombinedRegistration};
-use super::opening::{self, Place};
+use super::opening::{self, InstanceKey};
 use super::stack::{LayerRegistration, Stacked, is_stack};
 use super::{
     Added, BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open,
@@ -18,9 +18,9 @@ use std::sync::{Arc, LazyLock, PoisonError};
 /// The backends of a program. Each is opened on first use.
 #[derive(Debug)]
 pub struct Registry {
-    slots: Vec<Arc<Slot>>,
+    slots: Vec<Arc<RegisteredBackend>>,
     /// The backends that were added, in the order of their names.
-    added: RwLock<Vec<Arc<Slot>>>,
+    added: RwLock<Vec<Arc<RegisteredBackend>>>,
     /// The backends with layers on them.
     stacked: Stacked,
     duplicate: Option<[Registration; 2]>,
@@ -28,7 +28,7 @@ pub struct Registry {
 
 /// A linked backend and its instances; callers who give the same options share an instance.
 #[derive(Debug)]
-struct Slot {
+struct RegisteredBackend {
     registration: Registration,
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
     /// Whether an instance that was shut down or lost its device can be replaced: not if the caller passed a running one.
@@ -121,9 +121,9 @@ impl RegistryBuilder {
         let running =
             self.running.into_iter().map(|(of, handle)| (of, vec![(OpenOptions::default(), handle)], false));
         let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new(), true));
-        let mut slots: Vec<Slot> = unopened
+        let mut slots: Vec<RegisteredBackend> = unopened
             .chain(running)
-            .map(|(registration, opened, reopens)| Slot {
+            .map(|(registration, opened, reopens)| RegisteredBackend {
                 registration,
                 opened: RwLock::new(opened),
                 reopens,
@@ -189,7 +189,7 @@ impl Registry {
     }
 
     fn insert(&self, of: Added, made: Made) -> Result<(), Error> {
-        let slot = Arc::new(Slot::added(of.registration(), made));
+        let slot = Arc::new(RegisteredBackend::added(of.registration(), made));
         let name = of.name;
         if !named::is_plain(name) {
             return Err(Error::BackendName { name: name.to_owned() });
@@ -429,15 +429,15 @@ impl Registry {
             || device.parse::<usize>().is_ok_and(|position| position < devices.len())
     }
 
-    fn slot(&self, name: &str) -> Option<Arc<Slot>> {
-        let named = |slot: &&Arc<Slot>| slot.registration.name == name;
+    fn slot(&self, name: &str) -> Option<Arc<RegisteredBackend>> {
+        let named = |slot: &&Arc<RegisteredBackend>| slot.registration.name == name;
         let linked = self.slots.iter().find(named);
         let added = || self.added.read().unwrap_or_else(PoisonError::into_inner).iter().find(named).cloned();
         linked.cloned().or_else(added)
     }
 
     /// Returns the linked backends and the added ones, sorted by name.
-    fn all(&self) -> Vec<Arc<Slot>> {
+    fn all(&self) -> Vec<Arc<RegisteredBackend>> {
         let mut all = self.slots.clone();
         all.extend(self.added.read().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         all.sort_by_key(|slot| slot.registration.name);
@@ -451,7 +451,7 @@ impl Registry {
     /// [`Error::DuplicateBackend`] if any two backends have the same name.
     pub fn backends(&self) -> Result<LinkedBackends, Error> {
         self.check()?;
-        let list = |slot: Arc<Slot>| {
+        let list = |slot: Arc<RegisteredBackend>| {
             let Registration { name, version, path, options, .. } = slot.registration;
             let backend = slot.open(&OpenOptions::default());
             LinkedBackend { name, version, path, options, devices: slot.devices(), backend }
@@ -475,11 +475,11 @@ impl Registry {
     }
 }
 
-impl Slot {
+impl RegisteredBackend {
     /// Makes the place of a backend that is added.
-    fn added(registration: Registration, made: Made) -> Slot {
+    fn added(registration: Registration, made: Made) -> RegisteredBackend {
         let registration = Registration { lists_devices: made.lists_devices(), ..registration };
-        Slot { registration, opened: RwLock::default(), reopens: true, made: Some(made) }
+        RegisteredBackend { registration, opened: RwLock::default(), reopens: true, made: Some(made) }
     }
 
     /// Lists the devices of the backend, sorted by name.
@@ -491,9 +491,9 @@ impl Slot {
     }
 
     /// Identifies an instance while it is opened.
-    fn place(&self, options: &OpenOptions) -> Place {
+    fn place(&self, options: &OpenOptions) -> InstanceKey {
         let entry = std::ptr::from_ref(self).addr();
-        Place { entry, backend: self.registration.name, options: options.clone() }
+        InstanceKey { entry, backend: self.registration.name, options: options.clone() }
     }
 
     fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {

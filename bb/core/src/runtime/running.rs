@@ -438,7 +438,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         let module = module.opened(|| self.stamp())?;
         let declared = InputSpec::new(module.graph()).with_strict(options.strict);
         let executable = self.plans.get_or(options, || self.prepare(module, options))?;
-        Ok(Arc::new(Compiled { runtime: self, executable, declared }))
+        Ok(Arc::new(RunningExecutable { runtime: self, executable, declared }))
     }
 
     fn dispatch(
@@ -578,14 +578,14 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 }
 
 /// A compiled graph and the backend that runs it.
-struct Compiled<B: Backend + 'static> {
+struct RunningExecutable<B: Backend + 'static> {
     runtime: Arc<Runtime<B>>,
     executable: Arc<dyn Executable<B>>,
     /// Checks the inputs of a run, whatever the executable does.
     declared: InputSpec,
 }
 
-impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
+impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
     fn inputs(&self) -> &[Port] {
         self.executable.inputs()
     }
@@ -652,7 +652,7 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
     }
 }
 
-impl<B: Backend + 'static> Compiled<B> {
+impl<B: Backend + 'static> RunningExecutable<B> {
     /// Runs with inputs whose types are restored.
     fn with_items(
         &self,

@@ -130,11 +130,11 @@ pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Erro
 
 /// The stacks that were opened; callers who give the same name and options share an instance.
 #[derive(Debug, Default)]
-pub(crate) struct Stacked(Mutex<Kept>);
+pub(crate) struct Stacked(Mutex<OpenStacks>);
 
 /// The opened stacks, behind the lock.
 #[derive(Debug, Default)]
-struct Kept {
+struct OpenStacks {
     opened: Vec<Opened>,
     /// How often backends were removed.
     removals: u64,
@@ -182,7 +182,7 @@ impl Stacked {
         gone.map(|(_, _, handle)| handle).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, OpenStacks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -17,7 +17,7 @@ use bb_ir::{Shape, infer};
 
 /// The state of a value at a point of the trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
+enum Availability {
     No,
     Once,
     EachRun,
@@ -42,42 +42,45 @@ impl Trace {
     ///
     /// As [`check`](Self::check).
     pub(crate) fn check_order(&self) -> Result<(), Error> {
-        let mut made: Table<TraceValue, Made> = Table::with(self.values.len(), || Made::No);
+        let mut made: Table<TraceValue, Availability> = Table::with(self.values.len(), || Availability::No);
         for (value, info) in self.values.iter() {
             made.set(
                 value,
                 match info.source {
-                    ValueSource::Input(_) => Made::EachRun,
-                    ValueSource::Weight(_) => Made::Once,
+                    ValueSource::Input(_) => Availability::EachRun,
+                    ValueSource::Weight(_) => Availability::Once,
                     ValueSource::Constant(index) => {
                         self.check_constant(value, index)?;
-                        Made::Once
+                        Availability::Once
                     }
-                    ValueSource::Step => Made::No,
+                    ValueSource::Step => Availability::No,
                 },
             )?;
         }
         for (id, step) in self.steps.iter() {
             for value in step.reads() {
                 match (made.get(value)?, step.phase) {
-                    (Made::No, _) => {
+                    (Availability::No, _) => {
                         return Err(TraceFault::NotMade { reader: of(id), value: self.name(value) }.into());
                     }
-                    (Made::EachRun, Phase::Once) => {
+                    (Availability::EachRun, Phase::Once) => {
                         return Err(TraceFault::Varies { step: of(id), value: self.name(value) }.into());
                     }
                     _ => {}
                 }
             }
             for &value in &step.outputs {
-                if *made.get(value)? != Made::No {
+                if *made.get(value)? != Availability::No {
                     return Err(TraceFault::MadeTwice { step: of(id), value: self.name(value) }.into());
                 }
-                made.set(value, if step.phase == Phase::Once { Made::Once } else { Made::EachRun })?;
+                made.set(
+                    value,
+                    if step.phase == Phase::Once { Availability::Once } else { Availability::EachRun },
+                )?;
             }
         }
         for &value in &self.outputs {
-            if *made.get(value)? == Made::No {
+            if *made.get(value)? == Availability::No {
                 let reader = "`return`".to_owned();
                 return Err(TraceFault::NotMade { reader, value: self.name(value) }.into());
             }

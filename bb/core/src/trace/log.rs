@@ -239,10 +239,10 @@ impl Conditions {
 
 /// The symbols of a trace, and its dependencies so far.
 #[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<State>);
+pub(crate) struct Log(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     symbols: Vec<Symbol>,
     /// The symbols by name.
     numbers: HashMap<String, SymbolNo>,
@@ -258,7 +258,7 @@ struct State {
     strict: bool,
 }
 
-impl State {
+impl LogState {
     fn tie(&mut self, no: SymbolNo) {
         if let Some(tied @ false) = self.tied.get_mut(no as usize) {
             *tied = true;
@@ -289,7 +289,7 @@ impl State {
 }
 
 impl Log {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

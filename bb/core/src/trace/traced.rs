@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// A value while tracing: its element type, its extents, and its elements where they are known.
 #[derive(Debug, Clone)]
-pub struct TracedTensor(Arc<Inner>);
+pub struct TracedTensor(Arc<TracedValue>);
 
 #[derive(Debug)]
-struct Inner {
+struct TracedValue {
     value: TraceValue,
     dtype: DataType,
     shape: Shape,
@@ -62,7 +62,7 @@ impl TracedTensor {
         log: Arc<Log>,
     ) -> TracedTensor {
         let Type { dtype, shape, extents } = ty;
-        TracedTensor(Arc::new(Inner { value, dtype, shape, extents, elements, requires, log }))
+        TracedTensor(Arc::new(TracedValue { value, dtype, shape, extents, elements, requires, log }))
     }
 
     /// Returns the value of the trace that this tensor represents.

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The state of tracing: the recorded steps, and counters beyond them.
 #[derive(Debug, Default)]
-struct State {
+struct TracerState {
     recorded: Trace,
     /// The node that the next steps come from.
     origin: Option<OriginId>,
@@ -40,7 +40,7 @@ struct State {
 /// otherwise the primitives of its body are recorded.
 #[derive(Debug)]
 pub struct Tracer {
-    state: Mutex<State>,
+    state: Mutex<TracerState>,
     pub(super) log: Arc<Log>,
     recording: Recording,
     /// Whether parameters may be expressions. If not, extents are numbers.
@@ -155,7 +155,7 @@ impl Tracer {
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TracerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

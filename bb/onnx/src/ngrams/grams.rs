@@ -236,7 +236,7 @@ impl Grams {
         }
         // Items farther apart than the row is long make no n-gram.
         let farthest = skips.saturating_add(1).min(row.len());
-        let places = if most > 1 { Places::of(row, farthest, pace)? } else { Places::default() };
+        let places = if most > 1 { ItemPlaces::of(row, farthest, pace)? } else { ItemPlaces::default() };
         for (start, &item) in row.iter().enumerate() {
             pace.step(1);
             let at = self.after(None, item);
@@ -319,16 +319,16 @@ impl Grams {
 
 /// Where each item is in a row.
 #[derive(Default)]
-struct Places {
+struct ItemPlaces {
     /// The items that n-grams have, with their places, ordered.
     places: Vec<(u32, u32)>,
 }
 
-impl Places {
+impl ItemPlaces {
     /// Finds the places, if n-grams reach so far that looking them up is worth it.
-    fn of(row: &[u32], farthest: usize, pace: &mut Pace) -> Result<Places, Error> {
+    fn of(row: &[u32], farthest: usize, pace: &mut Pace) -> Result<ItemPlaces, Error> {
         if farthest <= 8 || u32::try_from(row.len()).is_err() {
-            return Ok(Places::default());
+            return Ok(ItemPlaces::default());
         }
         let places = row.iter().enumerate().map(|(place, &item)| (item, place as u32));
         let mut places: Vec<(u32, u32)> =
@@ -337,7 +337,7 @@ impl Places {
             pace.step(1);
             a.cmp(b)
         });
-        Ok(Places { places })
+        Ok(ItemPlaces { places })
     }
 
     fn is_empty(&self) -> bool {

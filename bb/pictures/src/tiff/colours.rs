@@ -16,7 +16,7 @@ const BLACK_AND_WHITE: u16 = 532;
 /// The way from the samples of a pixel to a colour.
 #[derive(Debug)]
 pub(super) struct Colours {
-    model: Model,
+    model: ColourModel,
     /// The greatest number of a sample.
     most: u32,
     /// The position of the alpha sample, if the colours were multiplied by it.
@@ -24,7 +24,7 @@ pub(super) struct Colours {
 }
 
 #[derive(Debug)]
-enum Model {
+enum ColourModel {
     WhiteIsZero,
     BlackIsZero,
     Rgb,
@@ -51,19 +51,19 @@ impl Colours {
             )
         })?;
         let (model, colours) = match photometric {
-            0 => (Model::WhiteIsZero, 1),
-            1 => (Model::BlackIsZero, 1),
-            2 => (Model::Rgb, 3),
-            3 => (Model::Palette(palette(directory, layout)?), 1),
+            0 => (ColourModel::WhiteIsZero, 1),
+            1 => (ColourModel::BlackIsZero, 1),
+            2 => (ColourModel::Rgb, 3),
+            3 => (ColourModel::Palette(palette(directory, layout)?), 1),
             5 if directory.number(INK_SET)?.unwrap_or(1) != 1 => {
                 return Err(Fault::Unsupported("with other inks than CMYK".to_owned()));
             }
-            5 => (Model::Cmyk, 4),
+            5 => (ColourModel::Cmyk, 4),
             // Some files give the luma only.
-            6 if layout.samples == 1 => (Model::BlackIsZero, 1),
+            6 if layout.samples == 1 => (ColourModel::BlackIsZero, 1),
             6 => (y_cb_cr(directory, layout)?, 3),
-            8 => (Model::Lab, 3),
-            9 => (Model::IccLab, 3),
+            8 => (ColourModel::Lab, 3),
+            9 => (ColourModel::IccLab, 3),
             other => {
                 let name = match other {
                     4 => " (a mask of transparency)",
@@ -86,8 +86,8 @@ impl Colours {
             return Err(Fault::Unsupported(problem));
         }
         let only = match model {
-            Model::Lab | Model::IccLab => Some([8, 16]),
-            Model::YCbCr { .. } => Some([8, 8]),
+            ColourModel::Lab | ColourModel::IccLab => Some([8, 16]),
+            ColourModel::YCbCr { .. } => Some([8, 8]),
             _ => None,
         };
         if let Some([one, other]) = only
@@ -110,7 +110,7 @@ impl Colours {
     /// reference. Pillow does not read floats of colours; they are from 0 to 1, as other programs write them.
     pub(super) fn scale(&self) -> f64 {
         match self.model {
-            Model::WhiteIsZero | Model::BlackIsZero | Model::Palette(_) => 1.0,
+            ColourModel::WhiteIsZero | ColourModel::BlackIsZero | ColourModel::Palette(_) => 1.0,
             _ => 255.0,
         }
     }
@@ -119,22 +119,22 @@ impl Colours {
     pub(super) fn rgb(&self, pixel: &[u32]) -> [u8; 3] {
         let sample = |i: usize| pixel.get(i).copied().unwrap_or(0);
         let colour = match &self.model {
-            Model::WhiteIsZero => [255 - self.byte(sample(0)); 3],
-            Model::BlackIsZero => [self.byte(sample(0)); 3],
-            Model::Rgb => [0, 1, 2].map(|i| self.byte(sample(i))),
-            Model::Palette(colours) => colours.get(sample(0) as usize).copied().unwrap_or_default(),
-            Model::Cmyk => cmyk([0, 1, 2, 3].map(|i| self.byte(sample(i)))),
-            Model::YCbCr { shares, ranges } => {
+            ColourModel::WhiteIsZero => [255 - self.byte(sample(0)); 3],
+            ColourModel::BlackIsZero => [self.byte(sample(0)); 3],
+            ColourModel::Rgb => [0, 1, 2].map(|i| self.byte(sample(i))),
+            ColourModel::Palette(colours) => colours.get(sample(0) as usize).copied().unwrap_or_default(),
+            ColourModel::Cmyk => cmyk([0, 1, 2, 3].map(|i| self.byte(sample(i)))),
+            ColourModel::YCbCr { shares, ranges } => {
                 y_cb_cr_to_rgb([0, 1, 2].map(|i| f64::from(sample(i))), *shares, *ranges)
             }
-            Model::Lab => {
+            ColourModel::Lab => {
                 let signed = |i: usize| match self.most {
                     255 => f64::from(sample(i) as u8 as i8),
                     _ => f64::from(sample(i) as u16 as i16) / 256.0,
                 };
                 lab(f64::from(sample(0)) * 100.0 / f64::from(self.most), signed(1), signed(2))
             }
-            Model::IccLab => {
+            ColourModel::IccLab => {
                 // White is 0xff00 in 16 bits.
                 let (step, white) = if self.most == 255 { (1.0, 255.0) } else { (256.0, 65280.0) };
                 let shifted = |i: usize| f64::from(sample(i)) / step - 128.0;
@@ -172,7 +172,7 @@ fn palette(directory: &Directory<'_>, layout: &Layout) -> Result<Vec<[u8; 3]>, F
 }
 
 /// Reads the conversion from luma and chroma to colours.
-fn y_cb_cr(directory: &Directory<'_>, layout: &Layout) -> Result<Model, Fault> {
+fn y_cb_cr(directory: &Directory<'_>, layout: &Layout) -> Result<ColourModel, Fault> {
     let subsampling = match directory.values(SUBSAMPLING)? {
         Some(values) => [0, 1].map(|i| values.number(i).unwrap_or(0)),
         None => [2, 2],
@@ -197,7 +197,7 @@ fn y_cb_cr(directory: &Directory<'_>, layout: &Layout) -> Result<Model, Fault> {
     if *green == 0.0 || a == b || c == d || e == f {
         return Err(Fault::Damaged);
     }
-    Ok(Model::YCbCr { shares: [*red, *green, *blue], ranges: [[*a, *b], [*c, *d], [*e, *f]] })
+    Ok(ColourModel::YCbCr { shares: [*red, *green, *blue], ranges: [[*a, *b], [*c, *d], [*e, *f]] })
 }
 
 fn nearest(number: f64) -> u8 {

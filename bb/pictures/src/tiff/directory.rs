@@ -15,41 +15,41 @@ pub(super) struct Directory<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
     little: bool,
-    kind: Kind,
+    kind: FieldType,
     bytes: &'a [u8],
 }
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldType {
     Unsigned(usize),
     Rational,
     Float(usize),
     Other(usize),
 }
 
-impl Kind {
-    fn of(number: u64) -> Option<Kind> {
+impl FieldType {
+    fn of(number: u64) -> Option<FieldType> {
         Some(match number {
-            1 => Kind::Unsigned(1),
-            3 => Kind::Unsigned(2),
-            4 | 13 => Kind::Unsigned(4),
-            16 | 18 => Kind::Unsigned(8),
-            5 => Kind::Rational,
-            11 => Kind::Float(4),
-            12 => Kind::Float(8),
-            2 | 6 | 7 => Kind::Other(1),
-            8 => Kind::Other(2),
-            9 => Kind::Other(4),
-            10 | 17 => Kind::Other(8),
+            1 => FieldType::Unsigned(1),
+            3 => FieldType::Unsigned(2),
+            4 | 13 => FieldType::Unsigned(4),
+            16 | 18 => FieldType::Unsigned(8),
+            5 => FieldType::Rational,
+            11 => FieldType::Float(4),
+            12 => FieldType::Float(8),
+            2 | 6 | 7 => FieldType::Other(1),
+            8 => FieldType::Other(2),
+            9 => FieldType::Other(4),
+            10 | 17 => FieldType::Other(8),
             _ => return None,
         })
     }
 
     fn size(self) -> usize {
         match self {
-            Kind::Unsigned(size) | Kind::Float(size) | Kind::Other(size) => size,
-            Kind::Rational => 8,
+            FieldType::Unsigned(size) | FieldType::Float(size) | FieldType::Other(size) => size,
+            FieldType::Rational => 8,
         }
     }
 }
@@ -86,7 +86,7 @@ impl<'a> Directory<'a> {
         let mut entries = BTreeMap::new();
         for at in (0..count).map(|i| first + i * step) {
             let tag = number(at, 2)? as u16;
-            let Some(kind) = Kind::of(number(at + 2, 2)?) else { continue };
+            let Some(kind) = FieldType::of(number(at + 2, 2)?) else { continue };
             let length =
                 usize::try_from(number(at + 4, offset)?).ok().and_then(|n| n.checked_mul(kind.size()));
             let place = at + 4 + offset;
@@ -141,7 +141,7 @@ impl<'a> Values<'a> {
 
     /// Returns a value, if it is a whole number that is not negative.
     pub(super) fn number(&self, index: usize) -> Option<u64> {
-        let Kind::Unsigned(size) = self.kind else { return None };
+        let FieldType::Unsigned(size) = self.kind else { return None };
         number(self.bytes, index.checked_mul(size)?, size, self.little)
     }
 
@@ -150,11 +150,11 @@ impl<'a> Values<'a> {
         let read = |at: usize, size: usize| number(self.bytes, at, size, self.little);
         let at = index.checked_mul(self.kind.size())?;
         match self.kind {
-            Kind::Unsigned(size) => read(at, size).map(|v| v as f64),
-            Kind::Rational => Some(read(at, 4)? as f64 / read(at + 4, 4)? as f64),
-            Kind::Float(4) => read(at, 4).map(|v| f64::from(f32::from_bits(v as u32))),
-            Kind::Float(_) => read(at, 8).map(f64::from_bits),
-            Kind::Other(_) => None,
+            FieldType::Unsigned(size) => read(at, size).map(|v| v as f64),
+            FieldType::Rational => Some(read(at, 4)? as f64 / read(at + 4, 4)? as f64),
+            FieldType::Float(4) => read(at, 4).map(|v| f64::from(f32::from_bits(v as u32))),
+            FieldType::Float(_) => read(at, 8).map(f64::from_bits),
+            FieldType::Other(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ const STEP: usize = 16;
 
 /// The role of an input of the model.
 #[derive(Debug, Clone, Copy)]
-enum Input {
+enum InputRole {
     Tokens,
     Mask,
     Types,
@@ -28,7 +28,7 @@ pub(crate) struct Embedder {
     tokenizer: Tokenizer,
     on: BackendHandle,
     model: Arc<dyn ErasedExecutable>,
-    inputs: Vec<Input>,
+    inputs: Vec<InputRole>,
     /// The tokens before and after a passage.
     around: [u32; 2],
     padding: u32,
@@ -54,9 +54,9 @@ impl Embedder {
         let on = bb::backend(backend)?;
         let model = on.compile(Module::load(&path)?, &CompileOptions::default())?;
         let known = |name: &str| match name {
-            "input_ids" => Ok(Input::Tokens),
-            "attention_mask" => Ok(Input::Mask),
-            "token_type_ids" => Ok(Input::Types),
+            "input_ids" => Ok(InputRole::Tokens),
+            "attention_mask" => Ok(InputRole::Mask),
+            "token_type_ids" => Ok(InputRole::Types),
             other => Err(Error::Input { name: other.to_owned() }),
         };
         let inputs = model.inputs().iter().map(|port| known(&port.name)).collect::<Result<_>>()?;
@@ -140,10 +140,10 @@ impl Embedder {
         let shape = [rows, length];
         let weights: Vec<f32> = mask.iter().map(|&own| if own == 1 { 1.0 } else { 0.0 }).collect();
         let mask = self.on.tensor(&shape, &mask)?;
-        let given = |input: &Input| match input {
-            Input::Tokens => self.on.tensor(&shape, &ids),
-            Input::Mask => Ok(mask.clone()),
-            Input::Types => self.on.tensor(&shape, &vec![0i64; rows * length]),
+        let given = |input: &InputRole| match input {
+            InputRole::Tokens => self.on.tensor(&shape, &ids),
+            InputRole::Mask => Ok(mask.clone()),
+            InputRole::Types => self.on.tensor(&shape, &vec![0i64; rows * length]),
         };
         let inputs = self.inputs.iter().map(given).collect::<std::result::Result<Vec<_>, _>>()?;
         let outputs = self.model.run(&inputs.iter().map(Some).collect::<Vec<_>>())?;

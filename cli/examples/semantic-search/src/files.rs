@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FolderFile {
     pub(crate) path: String,
     pub(crate) size: u64,
     /// Nanoseconds since 1970.
@@ -19,7 +19,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// In ascending order of paths.
-    pub(crate) files: Vec<Found>,
+    pub(crate) files: Vec<FolderFile>,
     /// Folders that could not be read.
     pub(crate) closed: Vec<PathBuf>,
 }
@@ -120,7 +120,7 @@ pub(crate) fn walk(root: &Path, rules: &Rules, skipped: &mut Skipped) -> Result<
             } else if metadata.len() > rules.largest {
                 skipped.large += 1;
             } else {
-                found.push(Found {
+                found.push(FolderFile {
                     path: text.to_owned(),
                     size: metadata.len(),
                     modified: modified(&metadata),

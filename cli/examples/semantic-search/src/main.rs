@@ -47,7 +47,7 @@ enum Command {
     Index {
         folder: PathBuf,
         #[command(flatten)]
-        shared: Shared,
+        shared: CommonArgs,
         #[command(flatten)]
         files: Files,
     },
@@ -60,7 +60,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         count: usize,
         #[command(flatten)]
-        shared: Shared,
+        shared: CommonArgs,
     },
     /// Measures passages per second, beside ONNX Runtime in Python
     Speed {
@@ -72,14 +72,14 @@ enum Command {
         #[arg(long, default_value_t = 512)]
         passages: usize,
         #[command(flatten)]
-        shared: Shared,
+        shared: CommonArgs,
         #[command(flatten)]
         files: Files,
     },
 }
 
 #[derive(Debug, Args)]
-struct Shared {
+struct CommonArgs {
     /// The backend that computes
     #[arg(long, default_value = "cpu")]
     backend: String,
@@ -91,7 +91,7 @@ struct Shared {
     index: Option<PathBuf>,
 }
 
-impl Shared {
+impl CommonArgs {
     fn embedder(&self) -> Result<Embedder> {
         let folder = self.model.clone().map_or_else(|| package::fetched(&package::cache()), Ok)?;
         Embedder::load(&folder, &self.backend)
@@ -152,7 +152,7 @@ fn run(command: &Command) -> Result<()> {
     }
 }
 
-fn index_folder(folder: &Path, shared: &Shared, files: &Files) -> Result<()> {
+fn index_folder(folder: &Path, shared: &CommonArgs, files: &Files) -> Result<()> {
     let embedder = shared.embedder()?;
     let (start, path) = (Instant::now(), shared.index());
     let options = update::Options { rules: files.rules(), save_after: Duration::from_secs(60) };
@@ -189,7 +189,7 @@ fn index_folder(folder: &Path, shared: &Shared, files: &Files) -> Result<()> {
     ))
 }
 
-fn query(words: &str, count: usize, shared: &Shared) -> Result<()> {
+fn query(words: &str, count: usize, shared: &CommonArgs) -> Result<()> {
     let path = shared.index();
     let index = index::Index::open(&path)?.ok_or_else(|| Error::NoIndex { path: path.clone() })?;
     let embedder = shared.embedder()?;

@@ -2,7 +2,7 @@
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
-use crate::files::{self, FileContents, Found, Rules, Skipped, Walked};
+use crate::files::{self, FileContents, FolderFile, Rules, Skipped, Walked};
 use crate::index::{Entry, Index, PassagePlace, Writer};
 use crate::package::hex;
 use crate::passages::{self, Passage};
@@ -139,54 +139,54 @@ struct Pass<'a> {
 /// Files whose vectors are not yet written.
 #[derive(Default)]
 struct Window {
-    files: Vec<(Entry, Source)>,
+    files: Vec<(Entry, VectorSource)>,
     tokens: usize,
 }
 
 /// Where the vectors of a file come from.
-enum Source {
+enum VectorSource {
     /// The old index, in which the file is the entry of this number.
     Old(usize),
     New(Vec<Passage>),
 }
 
 /// The action of an update for one path.
-enum Plan {
+enum UpdateAction {
     /// It is not below the folder, or could not be looked at.
     Keep(usize),
-    Look(Found, Option<usize>),
+    Look(FolderFile, Option<usize>),
 }
 
 impl Pass<'_> {
     /// Goes through all files; returns whether it reached the last one.
     fn all(&mut self, root: &str, found: Walked, progress: Progress<'_>) -> Result<bool> {
         let started = Instant::now();
-        let mut plans: BTreeMap<String, Plan> = BTreeMap::new();
+        let mut plans: BTreeMap<String, UpdateAction> = BTreeMap::new();
         let total = found.files.len();
         // What is in a folder that could not be read may still be there.
         let gone = |path: &Path| {
             path.starts_with(root) && !found.closed.iter().any(|closed| path.starts_with(closed))
         };
         for file in found.files {
-            plans.insert(file.path.clone(), Plan::Look(file, None));
+            plans.insert(file.path.clone(), UpdateAction::Look(file, None));
         }
         for (i, entry) in self.old.entries.iter().enumerate() {
             match plans.get_mut(&entry.path) {
-                Some(Plan::Look(_, old)) => *old = Some(i),
+                Some(UpdateAction::Look(_, old)) => *old = Some(i),
                 _ if gone(Path::new(&entry.path)) => self.sum.deleted += 1,
                 _ => {
-                    plans.insert(entry.path.clone(), Plan::Keep(i));
+                    plans.insert(entry.path.clone(), UpdateAction::Keep(i));
                 }
             }
         }
         let (mut done, mut whole) = (0, true);
         for plan in plans.into_values() {
             match plan {
-                Plan::Keep(old) => self.keep(old, None)?,
-                Plan::Look(_, old) if !whole => {
+                UpdateAction::Keep(old) => self.keep(old, None)?,
+                UpdateAction::Look(_, old) if !whole => {
                     old.map_or(Ok(()), |old| self.keep(old, None))?;
                 }
-                Plan::Look(file, old) => {
+                UpdateAction::Look(file, old) => {
                     self.look(&file, old)?;
                     done += 1;
                     progress(done, total);
@@ -206,12 +206,12 @@ impl Pass<'_> {
         let Some(entry) = self.old.entries.get(old) else { return Ok(()) };
         let entry = Entry { modified: touched.unwrap_or(entry.modified), ..entry.clone() };
         // Paths are written in order, so that it waits for the new files before it.
-        self.window.files.push((entry, Source::Old(old)));
+        self.window.files.push((entry, VectorSource::Old(old)));
         if self.window.tokens == 0 { self.flush() } else { Ok(()) }
     }
 
     /// Finds out whether a file is new, changed or unchanged.
-    fn look(&mut self, file: &Found, old: Option<usize>) -> Result<()> {
+    fn look(&mut self, file: &FolderFile, old: Option<usize>) -> Result<()> {
         let known = old.and_then(|old| self.old.entries.get(old));
         if let (Some(old), Some(known)) = (old, known)
             && known.size == file.size
@@ -255,7 +255,7 @@ impl Pass<'_> {
         *if known.is_some() { &mut self.sum.changed } else { &mut self.sum.new } += 1;
         self.window.tokens += passages.iter().map(|passage| passage.tokens.len()).sum::<usize>();
         let entry = Entry { path: file.path.clone(), size, modified, digest, passages: 0..passages.len() };
-        self.window.files.push((entry, Source::New(passages)));
+        self.window.files.push((entry, VectorSource::New(passages)));
         Ok(())
     }
 
@@ -263,21 +263,21 @@ impl Pass<'_> {
     fn flush(&mut self) -> Result<()> {
         let window = std::mem::take(&mut self.window);
         let new = window.files.iter().filter_map(|(_, source)| match source {
-            Source::New(passages) => Some(passages),
-            Source::Old(_) => None,
+            VectorSource::New(passages) => Some(passages),
+            VectorSource::Old(_) => None,
         });
         let tokens: Vec<&[u32]> = new.flatten().map(|passage| passage.tokens.as_slice()).collect();
         let vectors = self.embedder.embed(&tokens, |_| ())?;
         let mut rest = vectors.as_slice();
         for (entry, source) in &window.files {
             match source {
-                Source::Old(old) => {
+                VectorSource::Old(old) => {
                     let range = self.old.entries.get(*old).map_or(0..0, |entry| entry.passages.clone());
                     let places = self.old.places.get(range.clone()).unwrap_or_default();
                     self.writer.add(entry, places, &self.old.vectors(range).unwrap_or_default())?;
                     self.sum.passages += places.len();
                 }
-                Source::New(passages) => {
+                VectorSource::New(passages) => {
                     let length = passages.len() * self.embedder.dimensions();
                     let (own, others) = rest.split_at_checked(length).unwrap_or((rest, &[]));
                     rest = others;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The metadata of a model; empty for a compiled model.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ModelMetadata {
     producer: String,
     graph: String,
     domain: String,
@@ -36,7 +36,7 @@ pub struct ModelFacts {
 /// The memory that a `bb_model` points to. It lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Told {
-    facts: Facts,
+    facts: ModelMetadata,
     /// The entries, which point into `facts`.
     entries: Vec<Named>,
 }
@@ -47,7 +47,7 @@ unsafe impl Send for Told {}
 unsafe impl Sync for Told {}
 
 impl Told {
-    pub(crate) fn new(facts: Facts) -> Told {
+    pub(crate) fn new(facts: ModelMetadata) -> Told {
         // Moving the strings does not move their bytes.
         let entry =
             |(name, value): &(String, String)| Named { name: Text::new(name), value: Text::new(value) };
@@ -56,11 +56,11 @@ impl Told {
     }
 }
 
-impl Facts {
-    fn of(model: &ModelProto) -> Facts {
+impl ModelMetadata {
+    fn of(model: &ModelProto) -> ModelMetadata {
         let graph = model.graph.as_ref();
         let entries = model.metadata_props.iter();
-        Facts {
+        ModelMetadata {
             producer: model.producer_name().to_owned(),
             graph: graph.map_or("", GraphProto::name).to_owned(),
             domain: model.domain().to_owned(),
@@ -86,7 +86,7 @@ impl ModelSource<'_> {
     /// # Errors
     ///
     /// Those of [`Module::load_with`].
-    pub(crate) fn load(&self, limits: &Limits) -> Result<(Module, Facts), bb::Error> {
+    pub(crate) fn load(&self, limits: &Limits) -> Result<(Module, ModelMetadata), bb::Error> {
         let inside = |source: bb_ir::Error| match self {
             ModelSource::File(path) => {
                 bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(source) }
@@ -102,10 +102,10 @@ impl ModelSource<'_> {
                 ModelSource::File(path) => Module::load_with(path, limits)?,
                 ModelSource::Bytes(_) => Module::from_bytes_with(bytes, limits)?,
             };
-            return Ok((module, Facts::default()));
+            return Ok((module, ModelMetadata::default()));
         }
         let model = check::parse_model(bytes, limits).map_err(inside)?;
-        let facts = Facts::of(&model);
+        let facts = ModelMetadata::of(&model);
         let external = match self {
             ModelSource::File(path) => Some(ExternalData::of_model(path, limits)),
             ModelSource::Bytes(_) => None,

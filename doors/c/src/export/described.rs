@@ -10,17 +10,17 @@ use std::sync::{Mutex, PoisonError};
 
 /// The texts of a description, which live as long as the library.
 #[derive(Clone, Copy)]
-struct Kept {
+struct DescriptionTexts {
     options: &'static [OptionSpec],
     natives: &'static [Text],
 }
 
 // SAFETY: the texts are constants that nobody changes.
-unsafe impl Send for Kept {}
+unsafe impl Send for DescriptionTexts {}
 
 /// Returns the lists of a backend. Those of each are made once.
-fn kept<B: Declared>() -> Kept {
-    static KEPT: Mutex<BTreeMap<&'static str, Kept>> = Mutex::new(BTreeMap::new());
+fn kept<B: Declared>() -> DescriptionTexts {
+    static KEPT: Mutex<BTreeMap<&'static str, DescriptionTexts>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     *kept.entry(B::PATH).or_insert_with(|| {
         let options: Vec<OptionSpec> = B::OPTIONS.iter().map(option).collect();
@@ -31,7 +31,7 @@ fn kept<B: Declared>() -> Kept {
             let rows = bb_core::layer::rows(table.family()).into_iter();
             rows.filter(move |row| native.contains(row.index)).map(|row| Text::new(row.method))
         });
-        Kept { options: options.leak(), natives: names.collect::<Vec<_>>().leak() }
+        DescriptionTexts { options: options.leak(), natives: names.collect::<Vec<_>>().leak() }
     })
 }
 
@@ -54,7 +54,7 @@ fn option(option: &OpenOption) -> OptionSpec {
 }
 
 fn description<B: Declared>() -> Description {
-    let Kept { options, natives } = kept::<B>();
+    let DescriptionTexts { options, natives } = kept::<B>();
     let own = [B::VERSION, B::PATH, env!("CARGO_PKG_VERSION")];
     Description {
         size: size_of::<Description>(),

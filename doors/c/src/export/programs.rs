@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 
 /// A graph that came as a model.
-struct Program {
+struct ExportedGraph {
     graph: GraphProto,
     opsets: Vec<OperatorSetIdProto>,
     functions: Vec<FunctionProto>,
@@ -39,7 +39,7 @@ pub(super) unsafe extern "C" fn compile(
         let model = ModelProto::decode(bytes).map_err(|e| damaged(format!("the bytes are no model: {e}")))?;
         let graph = model.graph.ok_or_else(|| damaged("the model has no graph".to_owned()))?;
         let (opsets, functions) = (model.opset_import, model.functions);
-        let made = Box::new(Program { graph, opsets, functions, identity: GraphIdentity::fresh() });
+        let made = Box::new(ExportedGraph { graph, opsets, functions, identity: GraphIdentity::fresh() });
         // SAFETY: the host lends the place for the call.
         unsafe { program.write(Box::into_raw(made).cast()) };
         Ok(())
@@ -61,7 +61,11 @@ pub(super) unsafe extern "C" fn run(
         let null = || Failed::new(ErrorKind::WrongInput, "expected a program, got null");
         // SAFETY: `open` made the backend, `compile` the program, and the host lends the list for the call.
         let (opened, program, inputs) = unsafe {
-            (super::opened(backend)?, program.cast::<Program>().as_ref().ok_or_else(null)?, inputs.slice())
+            (
+                super::opened(backend)?,
+                program.cast::<ExportedGraph>().as_ref().ok_or_else(null)?,
+                inputs.slice(),
+            )
         };
         let attrs = BackendAttrs::default().with_opsets(&program.opsets).with_functions(&program.functions);
         let attrs = attrs.with_identity(program.identity);
@@ -98,5 +102,5 @@ pub(super) unsafe extern "C" fn run(
 /// `bb_library.release_program`.
 pub(super) unsafe extern "C" fn release(_backend: *mut Raw, program: *mut c_void) {
     // SAFETY: `compile` made the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
-    drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(program.cast::<Program>())) }));
+    drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(program.cast::<ExportedGraph>())) }));
 }

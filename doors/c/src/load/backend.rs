@@ -27,10 +27,10 @@ pub struct LoadedBackend(pub(super) Arc<Instance>);
 
 /// A tensor of a loaded backend.
 #[derive(Clone)]
-pub struct LoadedTensor(Arc<Held>);
+pub struct LoadedTensor(Arc<TensorHandle>);
 
 /// A tensor that is released with its last holder.
-struct Held {
+struct TensorHandle {
     raw: *mut RawTensor,
     dtype: DataType,
     shape: Shape,
@@ -38,17 +38,17 @@ struct Held {
 }
 
 // SAFETY: the interface promises that functions may be called with a tensor from any thread, and from several at once.
-unsafe impl Send for Held {}
+unsafe impl Send for TensorHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Held {}
+unsafe impl Sync for TensorHandle {}
 
-impl Drop for Held {
+impl Drop for TensorHandle {
     fn drop(&mut self) {
         self.on.release(self.raw);
     }
 }
 
-impl SlotValue for Held {
+impl SlotValue for TensorHandle {
     fn dtype(&self) -> DataType {
         self.dtype
     }
@@ -74,7 +74,7 @@ impl Tensor for LoadedTensor {
 
     fn restore(value: &Arc<dyn SlotValue>) -> Option<Self> {
         let any: Arc<dyn Any + Send + Sync> = value.clone();
-        any.downcast::<Held>().ok().map(LoadedTensor)
+        any.downcast::<TensorHandle>().ok().map(LoadedTensor)
     }
 }
 
@@ -168,7 +168,12 @@ impl LoadedBackend {
             Ok(kinds) => {
                 let made = slots.iter().zip(kinds);
                 let held = made.map(|(slot, (dtype, shape))| {
-                    LoadedTensor(Arc::new(Held { raw: slot.tensor, dtype, shape, on: self.0.clone() }))
+                    LoadedTensor(Arc::new(TensorHandle {
+                        raw: slot.tensor,
+                        dtype,
+                        shape,
+                        on: self.0.clone(),
+                    }))
                 });
                 Ok(held.collect())
             }

@@ -19,7 +19,7 @@ type Named = HashMap<String, LoadedTensor>;
 const KEPT: usize = 1024;
 
 /// A graph that the library compiled. It does not hold the instance, which holds it.
-pub(super) struct Program {
+pub(super) struct LoadedProgram {
     raw: NonNull<c_void>,
     backend: NonNull<Raw>,
     release: unsafe extern "C" fn(*mut Raw, *mut c_void),
@@ -28,11 +28,11 @@ pub(super) struct Program {
 }
 
 // SAFETY: the interface promises that functions may be called with a program from any thread, and from several at once.
-unsafe impl Send for Program {}
+unsafe impl Send for LoadedProgram {}
 // SAFETY: as above.
-unsafe impl Sync for Program {}
+unsafe impl Sync for LoadedProgram {}
 
-impl Drop for Program {
+impl Drop for LoadedProgram {
     fn drop(&mut self) {
         // SAFETY: `compile` made the program. A holder of one holds the instance, too, or is the instance, so that the backend is open.
         unsafe { (self.release)(self.backend.as_ptr(), self.raw.as_ptr()) }
@@ -58,7 +58,7 @@ type Start = unsafe extern "C" fn(
 struct Pending {
     completer: Completer<Named, LoadedError>,
     // Read by the backend until the run ends; they go before the instance.
-    program: Arc<Program>,
+    program: Arc<LoadedProgram>,
     inputs: Vec<LoadedTensor>,
     on: LoadedBackend,
 }
@@ -70,7 +70,11 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl LoadedBackend {
     /// Returns the compiled form of a graph, and compiles it if it is not cached.
-    fn program(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Arc<Program>, LoadedError> {
+    fn program(
+        &self,
+        graph: &GraphProto,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Arc<LoadedProgram>, LoadedError> {
         let lock = || self.0.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = attrs.identity.and_then(|identity| lock().get(&identity).cloned()) {
             return Ok(known);
@@ -87,7 +91,7 @@ impl LoadedBackend {
     }
 
     /// Returns the inputs in the order of a program.
-    fn ordered(&self, program: &Program, mut inputs: Named) -> Result<Vec<LoadedTensor>, LoadedError> {
+    fn ordered(&self, program: &LoadedProgram, mut inputs: Named) -> Result<Vec<LoadedTensor>, LoadedError> {
         self.own("run", inputs.values())?;
         let missing =
             |name: &String| Error::MissingInput { name: name.clone(), expected: program.inputs.clone() };
@@ -103,7 +107,7 @@ impl LoadedBackend {
     /// Names the results of a program.
     fn named(
         &self,
-        program: &Program,
+        program: &LoadedProgram,
         slots: &[Slot],
         operands: &[*const RawTensor],
     ) -> Result<Named, LoadedError> {
@@ -214,7 +218,11 @@ unsafe extern "C" fn done(
 }
 
 /// Has a library compile a graph.
-fn compiled(on: &Instance, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Program, LoadedError> {
+fn compiled(
+    on: &Instance,
+    graph: &GraphProto,
+    attrs: BackendAttrs<'_>,
+) -> Result<LoadedProgram, LoadedError> {
     let newest = || vec![OperatorSetIdProto { domain: None, version: Some(NEWEST) }];
     let opset_import = if attrs.opsets.is_empty() { newest() } else { attrs.opsets.to_vec() };
     let model = ModelProto {
@@ -237,7 +245,7 @@ fn compiled(on: &Instance, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Resul
     let Some(raw) = NonNull::new(raw) else {
         return Err(on.broken("compile", "a program", "a pointer", "null"));
     };
-    Ok(Program {
+    Ok(LoadedProgram {
         raw,
         backend: on.raw,
         release,

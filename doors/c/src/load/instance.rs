@@ -17,7 +17,7 @@ pub(super) struct Instance {
     pub(super) whole_graphs: bool,
     pub(super) natives: Vec<(Family, OpSet)>,
     /// The graphs that the backend compiled.
-    pub(super) programs: Mutex<HashMap<GraphIdentity, Arc<super::graphs::Program>>>,
+    pub(super) programs: Mutex<HashMap<GraphIdentity, Arc<super::graphs::LoadedProgram>>>,
     pub(super) library: BackendLibrary,
 }
 

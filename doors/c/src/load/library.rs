@@ -33,7 +33,7 @@ pub(super) struct Inner {
     pub(super) options: Vec<OwnedOption>,
     pub(super) natives: Vec<&'static OpSpec>,
     /// The library of the system; none for one that is linked.
-    _loaded: Option<Loaded>,
+    _loaded: Option<SystemLibrary>,
 }
 
 /// An option, in memory of the host.
@@ -46,12 +46,12 @@ pub(super) struct OwnedOption {
 }
 
 /// A library of the system, which is unloaded only if it said that this is safe.
-struct Loaded {
+struct SystemLibrary {
     library: ManuallyDrop<libloading::Library>,
     unloads: bool,
 }
 
-impl Drop for Loaded {
+impl Drop for SystemLibrary {
     fn drop(&mut self) {
         if self.unloads {
             // SAFETY: this is the only place that drops it, and runs once.
@@ -97,7 +97,7 @@ impl BackendLibrary {
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
         // The library stays loaded until its table is checked, because it may not allow unloading.
-        let mut loaded = Loaded { library: ManuallyDrop::new(library), unloads: false };
+        let mut loaded = SystemLibrary { library: ManuallyDrop::new(library), unloads: false };
         // SAFETY: the symbol of this name is a constant of the library.
         let table = unsafe { read_table(table, &path) }?;
         loaded.unloads = table.flags & abi::UNLOADS != 0;
@@ -123,7 +123,7 @@ impl BackendLibrary {
         BackendLibrary::of(table, path, None)
     }
 
-    fn of(table: Library, path: PathBuf, loaded: Option<Loaded>) -> Result<BackendLibrary, LoadError> {
+    fn of(table: Library, path: PathBuf, loaded: Option<SystemLibrary>) -> Result<BackendLibrary, LoadError> {
         let mismatch = |what, expected: String, got: String| {
             Err(LoadError::Mismatch { path: path.clone(), what, expected, got })
         };

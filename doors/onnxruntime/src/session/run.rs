@@ -168,7 +168,7 @@ fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<Ten
 /// # Safety
 ///
 /// The pointers are null or conform to the header.
-unsafe fn run(call: &Call) -> Result<()> {
+unsafe fn run(call: &RunArguments) -> Result<()> {
     // SAFETY: the caller says so.
     let (session, options, names, inputs) = unsafe {
         (
@@ -210,7 +210,7 @@ unsafe fn run(call: &Call) -> Result<()> {
 }
 
 /// The arguments of a run.
-struct Call {
+struct RunArguments {
     session: *const OrtSession,
     options: *const OrtRunOptions,
     input_names: *const *const c_char,
@@ -226,7 +226,7 @@ type Callback = unsafe extern "system" fn(*mut c_void, *mut *mut OrtValue, usize
 
 /// A run in another thread, and the callback for its end.
 struct LaterCall {
-    call: Call,
+    call: RunArguments,
     callback: Callback,
     data: *mut c_void,
 }
@@ -252,7 +252,7 @@ functions! {
         outputs: *mut *mut OrtValue,
     ) {
         let session = session.cast_const();
-        run(&Call { session, options, input_names, inputs, input_count, output_names, output_count, outputs })
+        run(&RunArguments { session, options, input_names, inputs, input_count, output_names, output_count, outputs })
     }
 
     /// Runs a model in a separate thread, which then calls the program.
@@ -264,7 +264,7 @@ functions! {
         object(session, "a session")?;
         let session = session.cast_const();
         let callback = callback.ok_or(CallError::Null { what: "a function to call when the run has ended" })?;
-        let call = Call { session, options, input_names, inputs, input_count, output_names, output_count, outputs };
+        let call = RunArguments { session, options, input_names, inputs, input_count, output_names, output_count, outputs };
         let later = LaterCall { call, callback, data };
         let started = std::thread::Builder::new().name("bb-run".into()).spawn(move || later.run());
         started.map(drop).map_err(CallError::Thread)

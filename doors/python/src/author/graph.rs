@@ -3,7 +3,7 @@
 use super::error::PythonError;
 use super::instance::{Instance, Kind};
 use super::params;
-use super::steps::{self, Step};
+use super::steps::{self, PrimitiveCall};
 use super::tensor::PythonTensor;
 use crate::convert::Problem;
 use bb::{DataType, Module, Shape, Tensor, TensorData};
@@ -20,7 +20,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(super) struct Known {
     module: Module,
     /// The calls, unless some node is no primitive.
-    steps: Option<Vec<Step>>,
+    steps: Option<Vec<PrimitiveCall>>,
     object: OnceLock<Py<Graph>>,
     /// The inputs of the last run, and the types and shapes of its outputs.
     last: Mutex<Option<(Vec<Kind>, Vec<(String, Kind)>)>>,
@@ -75,7 +75,7 @@ impl Known {
     fn inferred(
         &self,
         on: &Instance,
-        steps: &[Step],
+        steps: &[PrimitiveCall],
         given: &[Kind],
     ) -> Result<Vec<(String, Kind)>, bb::Error> {
         let graph = self.module.graph();
@@ -171,7 +171,7 @@ impl Graph {
     fn new(
         py: Python<'_>,
         module: &Module,
-        steps: &[Step],
+        steps: &[PrimitiveCall],
         made: &[(&str, PythonTensor)],
     ) -> Result<Py<Graph>, Problem> {
         let graph = module.graph();
@@ -182,7 +182,7 @@ impl Graph {
         for (name, x) in made {
             constants.set_item(name, x.object(py))?;
         }
-        let node = |step: &Step| -> Result<Bound<'_, Node>, Problem> {
+        let node = |step: &PrimitiveCall| -> Result<Bound<'_, Node>, Problem> {
             let given = PyDict::new(py);
             for (param, value) in step.op.spec().params.iter().zip(&step.params) {
                 given.set_item(param.name, params::object(py, value)?)?;

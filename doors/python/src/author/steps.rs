@@ -6,7 +6,7 @@ use bb_ir::op::{Arity, OpSpec, Param, ParamKind, ParamSpec, RoundMode};
 use std::borrow::Cow;
 
 /// A call of a primitive.
-pub(super) struct Step {
+pub(super) struct PrimitiveCall {
     pub(super) op: Primitive,
     pub(super) inputs: Vec<ValueId>,
     pub(super) params: Vec<Param<'static>>,
@@ -24,7 +24,7 @@ pub(super) fn excluded(expected: &'static str) -> bb::Error {
 /// # Errors
 ///
 /// An internal error if a parameter of a primitive is missing or of another kind than its row says.
-pub(super) fn of(graph: &Graph) -> Result<Option<Vec<Step>>, bb::Error> {
+pub(super) fn of(graph: &Graph) -> Result<Option<Vec<PrimitiveCall>>, bb::Error> {
     let primitive = |node: &Node| Primitive::from_name(&node.op_type).filter(|_| node.domain.is_empty());
     let mut steps = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
@@ -34,7 +34,7 @@ pub(super) fn of(graph: &Graph) -> Result<Option<Vec<Step>>, bb::Error> {
     Ok(Some(steps))
 }
 
-fn step(graph: &Graph, node: &Node, op: Primitive) -> Result<Step, bb::Error> {
+fn step(graph: &Graph, node: &Node, op: Primitive) -> Result<PrimitiveCall, bb::Error> {
     let spec = op.spec();
     let operands = match spec.inputs {
         [(_, Arity::Tensors)] => node.inputs.len(),
@@ -62,7 +62,7 @@ fn step(graph: &Graph, node: &Node, op: Primitive) -> Result<Step, bb::Error> {
         params.push(made.ok_or_else(|| missing(spec))?);
     }
     let all = |values: &[Option<ValueId>]| values.iter().copied().collect::<Option<Vec<ValueId>>>();
-    Ok(Step {
+    Ok(PrimitiveCall {
         op,
         inputs: all(operands).ok_or_else(|| missing(spec))?,
         params,

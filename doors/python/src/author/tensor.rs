@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 /// An author's tensor.
 #[derive(Clone)]
-pub(crate) struct PythonTensor(Arc<Held>);
+pub(crate) struct PythonTensor(Arc<TypedObject>);
 
 /// A Python object with its element type and shape. A thread without the interpreter's lock may drop it; the object is then released by
 /// the next thread that takes the lock.
-struct Held {
+struct TypedObject {
     object: Py<PyAny>,
     dtype: DataType,
     shape: Shape,
@@ -19,7 +19,7 @@ struct Held {
 
 impl PythonTensor {
     pub(super) fn new(object: Py<PyAny>, dtype: DataType, shape: Shape) -> PythonTensor {
-        PythonTensor(Arc::new(Held { object, dtype, shape }))
+        PythonTensor(Arc::new(TypedObject { object, dtype, shape }))
     }
 
     /// Returns the object.
@@ -28,7 +28,7 @@ impl PythonTensor {
     }
 }
 
-impl SlotValue for Held {
+impl SlotValue for TypedObject {
     fn dtype(&self) -> DataType {
         self.dtype
     }
@@ -54,6 +54,6 @@ impl Tensor for PythonTensor {
 
     fn restore(value: &Arc<dyn SlotValue>) -> Option<PythonTensor> {
         let any: Arc<dyn Any + Send + Sync> = value.clone();
-        any.downcast::<Held>().ok().map(PythonTensor)
+        any.downcast::<TypedObject>().ok().map(PythonTensor)
     }
 }

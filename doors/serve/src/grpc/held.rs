@@ -78,7 +78,7 @@ where
         if coding.is_some() {
             head.headers.remove(CODING);
         }
-        let body = Body::new(Counted {
+        let body = Body::new(BoundedBody {
             body,
             frames: Frames::new(SMALL.min(self.shared.request_bytes), coding),
             held,
@@ -124,7 +124,7 @@ fn absent(path: &str) -> Option<&'static str> {
 }
 
 /// A body whose bytes are held as they come, and whose messages are within bounds.
-struct Counted {
+struct BoundedBody {
     body: Body,
     frames: Frames,
     held: Held,
@@ -132,7 +132,7 @@ struct Counted {
     any: bool,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for BoundedBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -115,7 +115,7 @@ async fn answered(
     let (size, mut held) = infer::hold(shared, &results)?;
     let of = model.clone();
     let write = move || {
-        let Form { id, raw, classes } = form;
+        let AnswerFormat { id, raw, classes } = form;
         let answer = contents::write(&of, id, raw, &wanted, &results, &classes, &held)?;
         let length = answer.encoded_len();
         // Clients refuse longer messages, because a length has 32 bits.
@@ -150,7 +150,7 @@ async fn answered(
 }
 
 /// How an answer is written.
-struct Form {
+struct AnswerFormat {
     id: String,
     /// Whether its elements are raw.
     raw: bool,
@@ -166,7 +166,7 @@ fn read(
     start: Instant,
     deadline: Instant,
     lease: Lease,
-) -> Result<(Ask, Form), Refusal> {
+) -> Result<(Ask, AnswerFormat), Refusal> {
     let raw = request.inputs.iter().all(|input| input.contents.is_none());
     let mut of_request = OfRequest::default();
     for (name, value) in &request.parameters {
@@ -187,7 +187,7 @@ fn read(
         }
         *classes = of_output.classes;
     }
-    Ok((Ask { inputs, wanted, deadline, lease }, Form { id: request.id, raw, classes }))
+    Ok((Ask { inputs, wanted, deadline, lease }, AnswerFormat { id: request.id, raw, classes }))
 }
 
 /// Reads the only message of a call, whose bytes are held as they come. Returns whether it is compressed.

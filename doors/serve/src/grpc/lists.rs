@@ -17,12 +17,12 @@ const HEAD: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct List {
     pub(super) number: u32,
-    form: Form,
+    form: ElementEncoding,
 }
 
 /// The form of an element of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ElementEncoding {
     Varint,
     Four,
     Eight,
@@ -30,14 +30,14 @@ enum Form {
 }
 
 impl List {
-    pub(super) const BOOL: List = List { number: 1, form: Form::Varint };
-    pub(super) const INT: List = List { number: 2, form: Form::Varint };
-    pub(super) const INT64: List = List { number: 3, form: Form::Varint };
-    pub(super) const UINT: List = List { number: 4, form: Form::Varint };
-    pub(super) const UINT64: List = List { number: 5, form: Form::Varint };
-    pub(super) const FP32: List = List { number: 6, form: Form::Four };
-    pub(super) const FP64: List = List { number: 7, form: Form::Eight };
-    pub(super) const BYTES: List = List { number: 8, form: Form::Text };
+    pub(super) const BOOL: List = List { number: 1, form: ElementEncoding::Varint };
+    pub(super) const INT: List = List { number: 2, form: ElementEncoding::Varint };
+    pub(super) const INT64: List = List { number: 3, form: ElementEncoding::Varint };
+    pub(super) const UINT: List = List { number: 4, form: ElementEncoding::Varint };
+    pub(super) const UINT64: List = List { number: 5, form: ElementEncoding::Varint };
+    pub(super) const FP32: List = List { number: 6, form: ElementEncoding::Four };
+    pub(super) const FP64: List = List { number: 7, form: ElementEncoding::Eight };
+    pub(super) const BYTES: List = List { number: 8, form: ElementEncoding::Text };
 
     const ALL: [List; 8] =
         [List::BOOL, List::INT, List::INT64, List::UINT, List::UINT64, List::FP32, List::FP64, List::BYTES];
@@ -112,16 +112,16 @@ impl List {
     fn elements(self, field: &Field<'_>) -> Result<usize, Refusal> {
         let broken = Refusal::Protobuf(None);
         let size = match (self.form, field.kind) {
-            (Form::Varint, WireType::Varint)
-            | (Form::Four, WireType::ThirtyTwoBit)
-            | (Form::Eight, WireType::SixtyFourBit)
-            | (Form::Text, WireType::LengthDelimited) => return Ok(1),
-            (Form::Varint, WireType::LengthDelimited) => match field.bytes.last() {
+            (ElementEncoding::Varint, WireType::Varint)
+            | (ElementEncoding::Four, WireType::ThirtyTwoBit)
+            | (ElementEncoding::Eight, WireType::SixtyFourBit)
+            | (ElementEncoding::Text, WireType::LengthDelimited) => return Ok(1),
+            (ElementEncoding::Varint, WireType::LengthDelimited) => match field.bytes.last() {
                 Some(0x80..) => return Err(broken),
                 _ => return Ok(varints(field.bytes)),
             },
-            (Form::Four, WireType::LengthDelimited) => 4,
-            (Form::Eight, WireType::LengthDelimited) => 8,
+            (ElementEncoding::Four, WireType::LengthDelimited) => 4,
+            (ElementEncoding::Eight, WireType::LengthDelimited) => 8,
             _ => return Err(broken),
         };
         match field.bytes.len() % size {
@@ -171,23 +171,23 @@ pub(super) fn each_number(
         }
         let mut rest = field.bytes;
         match (own.form, field.kind) {
-            (Form::Varint, WireType::Varint) => take(field.value)?,
-            (Form::Varint, _) => {
+            (ElementEncoding::Varint, WireType::Varint) => take(field.value)?,
+            (ElementEncoding::Varint, _) => {
                 while !rest.is_empty() {
                     take(decode_varint(&mut rest).map_err(|error| Refusal::Protobuf(Some(error)))?)?;
                 }
             }
-            (Form::Four, _) => {
+            (ElementEncoding::Four, _) => {
                 for bits in rest.as_chunks::<4>().0 {
                     take(u32::from_le_bytes(*bits).into())?;
                 }
             }
-            (Form::Eight, _) => {
+            (ElementEncoding::Eight, _) => {
                 for bits in rest.as_chunks::<8>().0 {
                     take(u64::from_le_bytes(*bits))?;
                 }
             }
-            (Form::Text, _) => {}
+            (ElementEncoding::Text, _) => {}
         }
     }
     Ok(())

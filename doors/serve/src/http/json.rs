@@ -69,14 +69,14 @@ pub(super) struct InferRequest<'a> {
     #[serde(default, borrow)]
     parameters: Parameters<'a>,
     #[serde(borrow)]
-    inputs: Bounded<Object<Input<'a>>, PORTS>,
+    inputs: Bounded<Object<JsonInput<'a>>, PORTS>,
     #[serde(default, borrow)]
     outputs: Bounded<Object<Wanted<'a>>, PORTS>,
 }
 
 #[derive(De)]
 #[serde(deny_unknown_fields)]
-struct Input<'a> {
+struct JsonInput<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -166,7 +166,7 @@ impl InferRequest<'_> {
     }
 }
 
-impl Input<'_> {
+impl JsonInput<'_> {
     fn binary_size(&self) -> Result<Option<usize>, Refusal> {
         let what = || format!("input `{}`", shown(&self.name));
         let mut size = None;

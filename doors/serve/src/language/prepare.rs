@@ -123,11 +123,11 @@ struct Queue {
     model: String,
     limit: usize,
     stop: CancelToken,
-    state: Mutex<State>,
+    state: Mutex<TaskQueue>,
     changed: Condvar,
 }
 
-struct State {
+struct TaskQueue {
     tasks: VecDeque<Task>,
     open: bool,
 }
@@ -148,7 +148,7 @@ impl Task {
 
 impl Pool {
     fn new(model: &str, limit: usize, stop: &CancelToken) -> Pool {
-        let state = Mutex::new(State { tasks: VecDeque::new(), open: true });
+        let state = Mutex::new(TaskQueue { tasks: VecDeque::new(), open: true });
         let (model, stop) = (model.to_owned(), stop.clone());
         Pool(Arc::new(Queue { model, limit, stop, state, changed: Condvar::new() }))
     }
@@ -189,7 +189,7 @@ impl Pool {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TaskQueue> {
         // Nothing panics while it is locked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

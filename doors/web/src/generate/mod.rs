@@ -26,7 +26,7 @@ thread_local! {
 /// Options that JavaScript passes when it opens a language model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct JsModelOptions {
     /// The greatest number of tokens of a sequence.
     context: Option<usize>,
 }
@@ -69,7 +69,7 @@ impl Request {
 }
 
 /// State of a sequence.
-enum State {
+enum SequenceState {
     /// Nothing is generated.
     Idle(TokenSequence),
     /// A part of the prompt is read.
@@ -78,11 +78,11 @@ enum State {
     Writing(Box<Generation<TokenSequence>>),
 }
 
-impl State {
+impl SequenceState {
     fn into_sequence(self) -> TokenSequence {
         match self {
-            State::Idle(sequence) | State::Reading { sequence, .. } => sequence,
-            State::Writing(generation) => generation.into_sequence(),
+            SequenceState::Idle(sequence) | SequenceState::Reading { sequence, .. } => sequence,
+            SequenceState::Writing(generation) => generation.into_sequence(),
         }
     }
 }
@@ -90,7 +90,7 @@ impl State {
 /// A language model, and its sequence.
 pub(crate) struct LanguageModel {
     generator: Generator,
-    state: State,
+    state: SequenceState,
     /// The number of the last generation.
     last: u32,
 }
@@ -102,12 +102,12 @@ impl LanguageModel {
     ///
     /// Errors of the options, and the errors of [`Generator::from_bytes`].
     fn open(model: Bytes, options: &[u8]) -> Result<LanguageModel, Failure> {
-        let options: Options = serde_json::from_slice(options)
+        let options: JsModelOptions = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a language model", source })?;
         let mut open = OpenOptions::default().with_clock(|| NOW.get());
         open.context = options.context;
         let generator = Generator::from_bytes(model, &bb::backend("cpu")?, &open)?;
-        Ok(LanguageModel { state: State::Idle(generator.sequence()), generator, last: 0 })
+        Ok(LanguageModel { state: SequenceState::Idle(generator.sequence()), generator, last: 0 })
     }
 
     fn describe(&self) -> Json {
@@ -118,8 +118,8 @@ impl LanguageModel {
     }
 
     /// Takes the sequence, and leaves one that has nothing cached, which stays if an error loses the other.
-    fn take(&mut self) -> State {
-        std::mem::replace(&mut self.state, State::Idle(self.generator.sequence()))
+    fn take(&mut self) -> SequenceState {
+        std::mem::replace(&mut self.state, SequenceState::Idle(self.generator.sequence()))
     }
 
     /// Begins a generation, with a request in JSON, and ends the one before it. It answers with its number and the tokens of its prompt.
@@ -144,7 +144,7 @@ impl LanguageModel {
         }
         let count = prompt.len();
         let sequence = self.take().into_sequence();
-        self.state = State::Reading { sequence, prompt, options: Box::new(options) };
+        self.state = SequenceState::Reading { sequence, prompt, options: Box::new(options) };
         self.last = self.last.wrapping_add(1);
         Ok(json!({ "generation": self.last, "prompt": count }))
     }
@@ -159,12 +159,12 @@ impl LanguageModel {
             return Err(Failure::Ended);
         }
         match self.take() {
-            State::Idle(sequence) => {
-                self.state = State::Idle(sequence);
+            SequenceState::Idle(sequence) => {
+                self.state = SequenceState::Idle(sequence);
                 Ok(Json::Null)
             }
-            State::Reading { sequence, prompt, options } => self.read(sequence, prompt, options),
-            State::Writing(generation) => self.write(generation),
+            SequenceState::Reading { sequence, prompt, options } => self.read(sequence, prompt, options),
+            SequenceState::Writing(generation) => self.write(generation),
         }
     }
 
@@ -180,19 +180,19 @@ impl LanguageModel {
         {
             sequence.prompt(part, 0)?;
             let answer = json!({ "read": part.len(), "of": prompt.len() });
-            self.state = State::Reading { sequence, prompt, options };
+            self.state = SequenceState::Reading { sequence, prompt, options };
             return Ok(answer);
         }
         let answer = json!({ "read": prompt.len(), "of": prompt.len() });
-        self.state = State::Writing(Box::new(sequence.into_generation(&prompt, &options)?));
+        self.state = SequenceState::Writing(Box::new(sequence.into_generation(&prompt, &options)?));
         Ok(answer)
     }
 
     fn write(&mut self, mut generation: Box<Generation<TokenSequence>>) -> Result<Json, Failure> {
         let piece = generation.next();
         self.state = match &piece {
-            Some(Ok(Piece { end: None, .. })) => State::Writing(generation),
-            _ => State::Idle(generation.into_sequence()),
+            Some(Ok(Piece { end: None, .. })) => SequenceState::Writing(generation),
+            _ => SequenceState::Idle(generation.into_sequence()),
         };
         let Some(piece) = piece.transpose()? else { return Ok(Json::Null) };
         Ok(json!({ "token": piece.token, "text": piece.text, "end": piece.end.map(name) }))
@@ -201,7 +201,7 @@ impl LanguageModel {
     /// Ends a generation, if it is the last one. What is cached stays for the next prompt.
     fn stop(&mut self, generation: u32) {
         if generation == self.last {
-            self.state = State::Idle(self.take().into_sequence());
+            self.state = SequenceState::Idle(self.take().into_sequence());
         }
     }
 }

@@ -23,7 +23,7 @@ enum Order {
 
 /// A tensor of a program.
 #[derive(Debug)]
-struct Operand {
+struct ProgramTensor {
     pointer: *const u8,
     order: Order,
     /// The conversion of 16-bit floats.
@@ -34,7 +34,7 @@ struct Operand {
 
 /// The tensors of a program.
 #[derive(Debug)]
-pub(super) struct Operands(SmallVec<[Operand; TENSORS]>);
+pub(super) struct Operands(SmallVec<[ProgramTensor; TENSORS]>);
 
 // SAFETY: elements are only read through this, by threads that the arrays outlive. Where results replace a tensor, each thread
 // reads only the elements of its own blocks, before it writes there.
@@ -52,7 +52,7 @@ impl Operands {
                 [Dim { strides: [1], .. }] => Order::Same,
                 _ => Order::Strided,
             };
-            Operand { pointer: x.ptr(), order, half: Half::of(x.dtype()), dims }
+            ProgramTensor { pointer: x.ptr(), order, half: Half::of(x.dtype()), dims }
         };
         Operands(xs.iter().enumerate().map(operand).collect())
     }
@@ -93,7 +93,7 @@ impl Operands {
         copy: &mut Block,
         bits: &mut Bits,
     ) -> Place {
-        let Some(Operand { pointer, order, half, dims }) = self.0.get(tensor) else {
+        let Some(ProgramTensor { pointer, order, half, dims }) = self.0.get(tensor) else {
             return Place::NONE;
         };
         let to = copy.as_mut_ptr().cast::<u8>();
@@ -138,7 +138,7 @@ impl Operands {
     /// copied to be contiguous `f32`.
     pub(super) fn rows<'a>(&'a self, dims: &'a [Dim<TENSORS>]) -> Option<RowWise<'a>> {
         let (inner, outer) = dims.split_last()?;
-        let there = |(tensor, operand): (usize, &Operand)| {
+        let there = |(tensor, operand): (usize, &ProgramTensor)| {
             operand.half.is_none() && matches!(inner.strides.get(tensor), Some(0 | 1))
         };
         let rows = inner.extent >= ROW && self.0.iter().enumerate().all(there);
@@ -254,7 +254,7 @@ impl Cursor {
             unsafe { periodic(from, extent, self.column, to, n) };
             self.column = (self.column + n) % extent;
         } else {
-            dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
+            dispatch(ProgramRows { cursor: self, outer, extent, stride, from, to, n });
         }
         (to.cast_const().cast(), false)
     }
@@ -281,7 +281,7 @@ unsafe fn periodic<T: Copy>(from: *const T, extent: usize, column: usize, to: *m
 }
 
 /// Elements to be copied row by row.
-struct Rows<'a, T> {
+struct ProgramRows<'a, T> {
     cursor: &'a mut Cursor,
     outer: &'a [Dim<1>],
     /// The number of columns, and the distance between them.
@@ -292,12 +292,12 @@ struct Rows<'a, T> {
     n: usize,
 }
 
-impl<T: Copy> VectorLoop for Rows<'_, T> {
+impl<T: Copy> VectorLoop for ProgramRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Rows { cursor, outer, extent, stride, from, to, n } = self;
+        let ProgramRows { cursor, outer, extent, stride, from, to, n } = self;
         let mut done = 0;
         while done < n {
             let count = (extent - cursor.column).min(n - done);

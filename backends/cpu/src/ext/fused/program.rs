@@ -17,7 +17,7 @@ const REGISTERS: usize = PLACES - TENSORS;
 
 /// The computation of a line from its operands, as `f32`.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum LineKind {
     /// A function that has a loop of its own.
     Alone(Unary),
     /// A function of one operand, in registers.
@@ -31,7 +31,7 @@ enum Kind {
 
 /// A part of a program, which writes a block.
 #[derive(Debug)]
-enum Step {
+enum ProgramStep {
     /// A loop of one function.
     Loop { run: Run<1>, from: usize, to: usize },
     /// Functions that follow each other in registers.
@@ -46,7 +46,7 @@ const OUT: usize = PLACES;
 /// A program in steps. The first places are tensors; the others are blocks for intermediate results.
 #[derive(Debug)]
 pub(crate) struct Program {
-    steps: SmallVec<[Step; 4]>,
+    steps: SmallVec<[ProgramStep; 4]>,
     /// The number of lines that compute something.
     lines: usize,
     result: DataType,
@@ -65,7 +65,7 @@ struct Value {
 /// A line that computes something, with the values that it reads.
 #[derive(Debug, Clone, Copy)]
 struct Computed {
-    kind: Kind,
+    kind: LineKind,
     operands: [usize; 2],
     /// How the result is rounded to the type of the line, if that has 16 bits.
     round: Option<Code>,
@@ -77,7 +77,7 @@ struct Steps<'a> {
     lines: &'a [Computed],
     place_of: SmallVec<[Option<usize>; 32]>,
     free: SmallVec<[usize; REGISTERS]>,
-    steps: SmallVec<[Step; 4]>,
+    steps: SmallVec<[ProgramStep; 4]>,
     chain: Chain,
     /// The value that the chain ends with.
     held: Option<usize>,
@@ -103,11 +103,11 @@ impl Steps<'_> {
         let line = *self.lines.get(at)?;
         let later = self.lines.get(at + 1..)?;
         let [first, second] = line.operands;
-        if let Kind::Alone(op) = line.kind {
+        if let LineKind::Alone(op) = line.kind {
             let run = elementwise::unary(op, DataType::F32, false)?.run;
             let rounded = line.round.is_some() && !later.is_empty();
             let to = if rounded { None } else { last }.map_or_else(|| self.block(line.value), Some)?;
-            self.steps.push(Step::Loop { run, from: self.place(first)?, to });
+            self.steps.push(ProgramStep::Loop { run, from: self.place(first)?, to });
             if rounded {
                 self.chain.push(chain::Line { code: Code::Load, place: to });
             }
@@ -118,11 +118,11 @@ impl Steps<'_> {
                 self.chain.push(chain::Line { code: Code::Load, place: self.place(own)? });
             }
             let code = match line.kind {
-                Kind::One(code) => Some((code, NOWHERE)),
-                Kind::Two(code, of_second) => {
+                LineKind::One(code) => Some((code, NOWHERE)),
+                LineKind::Two(code, of_second) => {
                     Some((if turned { of_second } else { code }, self.place(other)?))
                 }
-                Kind::Alone(_) | Kind::Same => None,
+                LineKind::Alone(_) | LineKind::Same => None,
             };
             self.chain.extend(code.map(|(code, place)| chain::Line { code, place }));
         }
@@ -144,9 +144,9 @@ impl Steps<'_> {
             return Some(());
         }
         let reads = |line: &Computed| line.operands.contains(&value);
-        let next = later.first().filter(|next| reads(next) && !matches!(next.kind, Kind::Alone(_)));
+        let next = later.first().filter(|next| reads(next) && !matches!(next.kind, LineKind::Alone(_)));
         let twice =
-            next.is_some_and(|next| matches!(next.kind, Kind::Two(..)) && next.operands == [value; 2]);
+            next.is_some_and(|next| matches!(next.kind, LineKind::Two(..)) && next.operands == [value; 2]);
         let again = twice || later.iter().skip(1).any(reads);
         if next.is_some() {
             if again {
@@ -157,7 +157,7 @@ impl Steps<'_> {
             return Some(());
         }
         let to = last.map_or_else(|| self.block(value), Some)?;
-        self.steps.push(Step::Chain { lines: std::mem::take(&mut self.chain), to });
+        self.steps.push(ProgramStep::Chain { lines: std::mem::take(&mut self.chain), to });
         Some(())
     }
 
@@ -206,7 +206,7 @@ impl Program {
 
     /// Returns the lines of the only step, if that is a chain which holds nothing in blocks and whose results are not rounded.
     pub(super) fn chain(&self) -> Option<&[chain::Line]> {
-        let [Step::Chain { lines, to: OUT }] = self.steps.as_slice() else { return None };
+        let [ProgramStep::Chain { lines, to: OUT }] = self.steps.as_slice() else { return None };
         lines.iter().all(|line| !(TENSORS..PLACES).contains(&line.place)).then_some(lines)
     }
 
@@ -265,7 +265,7 @@ impl Program {
         // SAFETY: this function's contract; the steps of a program write what later ones read.
         unsafe {
             for step in &self.steps {
-                if let Step::Loop { from, .. } = *step
+                if let ProgramStep::Loop { from, .. } = *step
                     && let Some(place) = places.get_mut(from).filter(|place| place.single)
                     && let Some(copy) = copies.get_mut(from)
                 {
@@ -276,14 +276,14 @@ impl Program {
                 }
                 let place = |at: usize| places.get(at).map_or(out.cast(), |place| place.ptr);
                 match *step {
-                    Step::Chain { ref lines, to } => chain::run(lines, places, place(to), n),
+                    ProgramStep::Chain { ref lines, to } => chain::run(lines, places, place(to), n),
                     // A loop must not overwrite its operand.
-                    Step::Loop { run, from, to: OUT } if replaced == Some(from) => {
+                    ProgramStep::Loop { run, from, to: OUT } if replaced == Some(from) => {
                         let apart = place(TENSORS);
                         run(apart.cast(), [place(from).cast()], n);
                         out.cast::<f32>().copy_from_nonoverlapping(apart, n);
                     }
-                    Step::Loop { run, from, to } => run(place(to).cast(), [place(from).cast()], n),
+                    ProgramStep::Loop { run, from, to } => run(place(to).cast(), [place(from).cast()], n),
                 }
             }
             if let Some((from, half)) = self.narrowed {
@@ -296,10 +296,10 @@ impl Program {
 
 /// Keeps values in registers that the same chain reads again and no later step does. `narrowed` is the block that is read after
 /// the last step. At each line of a chain one value is held.
-fn hold(steps: &mut [Step], narrowed: Option<usize>) {
+fn hold(steps: &mut [ProgramStep], narrowed: Option<usize>) {
     for at in 0..steps.len() {
         let (before, later) = steps.split_at_mut(at + 1);
-        let Some(Step::Chain { lines, .. }) = before.last_mut() else { continue };
+        let Some(ProgramStep::Chain { lines, .. }) = before.last_mut() else { continue };
         let mut line = 0;
         while let Some(&chain::Line { code, place }) = lines.get(line) {
             line += 1;
@@ -321,15 +321,15 @@ fn hold(steps: &mut [Step], narrowed: Option<usize>) {
 }
 
 /// Returns whether steps read a block before they write it.
-fn is_read(steps: &[Step], block: usize) -> bool {
+fn is_read(steps: &[ProgramStep], block: usize) -> bool {
     for step in steps {
         match step {
-            Step::Loop { from, to, .. } => {
+            ProgramStep::Loop { from, to, .. } => {
                 if *from == block || *to == block {
                     return *from == block;
                 }
             }
-            Step::Chain { lines, to } => {
+            ProgramStep::Chain { lines, to } => {
                 if let Some(line) = lines.iter().find(|line| line.place == block) {
                     return line.code != Code::Keep;
                 }
@@ -365,7 +365,7 @@ fn computed(lines: &[Line], types: &[DataType]) -> Option<(SmallVec<[Computed; 1
         if a.dtype != b.dtype {
             return None;
         }
-        let kind = if line.function.converts_to().is_some() { Kind::Same } else { kind(line.function)? };
+        let kind = if line.function.converts_to().is_some() { LineKind::Same } else { kind(line.function)? };
         computed.push(Computed { kind, operands: [a.same, b.same], round: rounding(dtype), value });
         values.push(Value { dtype, same: value });
     }
@@ -402,23 +402,23 @@ impl Room {
 }
 
 /// Returns how programs compute a function; `None` if they do not compute it.
-fn kind(function: Function) -> Option<Kind> {
+fn kind(function: Function) -> Option<LineKind> {
     Some(match function {
-        Function::Add => Kind::Two(Code::Add, Code::Add),
-        Function::Sub => Kind::Two(Code::Sub, Code::SubFrom),
-        Function::Mul => Kind::Two(Code::Mul, Code::Mul),
-        Function::Div => Kind::Two(Code::Div, Code::DivFrom),
-        Function::Maximum => Kind::Two(Code::Max, Code::MaxFrom),
-        Function::Minimum => Kind::Two(Code::Min, Code::MinFrom),
-        Function::Neg => Kind::One(Code::Neg),
-        Function::Abs => Kind::One(Code::Abs),
-        Function::Sqrt => Kind::One(Code::Sqrt),
-        Function::Relu => Kind::One(Code::Relu),
-        Function::Exp => Kind::Alone(Unary::Exp),
-        Function::Log => Kind::Alone(Unary::Log),
-        Function::Tanh => Kind::Alone(Unary::Tanh),
-        Function::Sigmoid => Kind::Alone(Unary::Sigmoid),
-        Function::Erf => Kind::Alone(Unary::Erf),
+        Function::Add => LineKind::Two(Code::Add, Code::Add),
+        Function::Sub => LineKind::Two(Code::Sub, Code::SubFrom),
+        Function::Mul => LineKind::Two(Code::Mul, Code::Mul),
+        Function::Div => LineKind::Two(Code::Div, Code::DivFrom),
+        Function::Maximum => LineKind::Two(Code::Max, Code::MaxFrom),
+        Function::Minimum => LineKind::Two(Code::Min, Code::MinFrom),
+        Function::Neg => LineKind::One(Code::Neg),
+        Function::Abs => LineKind::One(Code::Abs),
+        Function::Sqrt => LineKind::One(Code::Sqrt),
+        Function::Relu => LineKind::One(Code::Relu),
+        Function::Exp => LineKind::Alone(Unary::Exp),
+        Function::Log => LineKind::Alone(Unary::Log),
+        Function::Tanh => LineKind::Alone(Unary::Tanh),
+        Function::Sigmoid => LineKind::Alone(Unary::Sigmoid),
+        Function::Erf => LineKind::Alone(Unary::Erf),
         _ => return None,
     })
 }

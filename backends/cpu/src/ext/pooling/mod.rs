@@ -54,7 +54,7 @@ impl Pooling {
 
 /// The extents of the buffer of a row, and where windows have their elements in it.
 #[derive(Debug)]
-struct Layout {
+struct RowLayout {
     /// The columns of one remainder.
     pitch: usize,
     cols: Vec<usize>,
@@ -62,12 +62,12 @@ struct Layout {
     phases: Vec<(usize, usize, usize)>,
     /// The number of elements of each window of a row that count.
     counts: Vec<usize>,
-    rows: Vec<Rows>,
+    rows: Vec<PoolingRows>,
 }
 
 /// The rows of a window.
 #[derive(Debug)]
-struct Rows {
+struct PoolingRows {
     /// The first one in the plane, and the number of those that are in the plane.
     first: usize,
     n: usize,
@@ -75,13 +75,13 @@ struct Rows {
     count: usize,
 }
 
-impl Layout {
+impl RowLayout {
     /// Lays out the windows.
     ///
     /// # Errors
     ///
     /// [`bb::ir::Error::Memory`] if the system has no memory.
-    fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Result<Layout> {
+    fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Result<RowLayout> {
         let reach = cols.before + cols.extent.max((cols.kernel - 1) * cols.dilation + 1);
         let pitch =
             reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
@@ -94,9 +94,9 @@ impl Layout {
             let first = (0..rows.kernel).find(inside).unwrap_or(0);
             let n = (0..rows.kernel).filter(inside).count();
             let first = rows.position(first, o).unwrap_or(0);
-            Rows { first, n, count: pooling.count(rows, o) }
+            PoolingRows { first, n, count: pooling.count(rows, o) }
         };
-        Ok(Layout {
+        Ok(RowLayout {
             pitch,
             cols: memory::collected("pool", (0..cols.kernel).map(column))?,
             counts: match pooling {
@@ -146,7 +146,7 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Res
     };
     let Plane { rows, cols, .. } = plane;
     let (size, results) = plane.sizes();
-    let layout = Layout::new(plane, pooling)?;
+    let layout = RowLayout::new(plane, pooling)?;
     let length = layout.pitch * cols.stride + cols.extent + cols.out;
     let work = results * (rows.kernel + cols.kernel);
     let mut done = Ok(());

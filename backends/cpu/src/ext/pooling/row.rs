@@ -2,7 +2,7 @@
 
 use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
-use super::{Layout, Rows};
+use super::{PoolingRows, RowLayout};
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::baseline;
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +14,7 @@ use crate::pace::Pace;
 #[derive(Debug)]
 pub(super) struct Planes<'a, const SUM: bool> {
     pub(super) plane: &'a Plane,
-    pub(super) layout: &'a Layout,
+    pub(super) layout: &'a RowLayout,
     /// A padded row, an unpadded row, and the divisors of the results.
     pub(super) buffer: *mut f32,
     pub(super) x: *const f32,
@@ -78,7 +78,7 @@ unsafe fn planes<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
         let mut divisor = usize::MAX;
         for i in 0..count {
             let (x, out) = (x.add(i * rows.extent * cols.extent), out.add(i * rows.out * cols.out));
-            for (oy, &Rows { first, n, count }) in layout.rows.iter().enumerate() {
+            for (oy, &PoolingRows { first, n, count }) in layout.rows.iter().enumerate() {
                 pace.step(cols.extent * rows.kernel + cols.out * cols.kernel);
                 if n == 0 {
                     (0..cols.extent).for_each(|i| row.add(i).write(padding));

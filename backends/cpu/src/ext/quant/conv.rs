@@ -221,7 +221,7 @@ pub(super) struct Segment {
 
 /// Rows of sums, one for each filter from `filter` on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct FilterSums<'a> {
     pub(super) filter: usize,
     /// Where the plane of the first filter begins in the result, and the number of its elements.
     pub(super) plane: usize,
@@ -241,7 +241,7 @@ pub(super) trait Finish: Sync {
     /// # Safety
     ///
     /// The result has the segments in the plane of each filter, and no other call writes them. They are among the sums.
-    unsafe fn rows(&self, rows: Rows<'_>);
+    unsafe fn rows(&self, rows: FilterSums<'_>);
 }
 
 /// Hands a tile to `finish`.
@@ -263,7 +263,7 @@ fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: 
     let filter = first + sums.row;
     // SAFETY: these windows are in the planes of the filters, and each is handed out once.
     unsafe {
-        finish.rows(Rows {
+        finish.rows(FilterSums {
             filter,
             plane: base + filter * results,
             size: results,
@@ -364,7 +364,7 @@ fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *c
 struct Plain(Shared<*mut i32>);
 
 impl Finish for Plain {
-    unsafe fn rows(&self, rows: Rows<'_>) {
+    unsafe fn rows(&self, rows: FilterSums<'_>) {
         for (i, sums) in rows.sums.chunks(rows.stride.max(1)).enumerate() {
             for &Segment { from, to, len } in rows.segments {
                 // SAFETY: this function has the same contract.
@@ -386,7 +386,7 @@ struct Requantized<'a> {
 }
 
 impl Finish for Requantized<'_> {
-    unsafe fn rows(&self, rows: Rows<'_>) {
+    unsafe fn rows(&self, rows: FilterSums<'_>) {
         let scale = |i: usize| {
             let at = if self.scales.len() == 1 { 0 } else { rows.filter + i };
             self.scales.get(at).copied().unwrap_or(1.0)
@@ -400,7 +400,7 @@ impl Finish for Requantized<'_> {
                 }
             }
         };
-        let Rows { sums, stride, width, .. } = rows;
+        let FilterSums { sums, stride, width, .. } = rows;
         // Whole vectors are quantised, also of sums that are not written.
         quantize::rows(quantize::Rows {
             sums,

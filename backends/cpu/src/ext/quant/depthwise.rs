@@ -3,7 +3,7 @@
 //! Products of integers need several numbers in a row to be fast, and a filter of one channel has few. Its sums are exact in
 //! `f32`, because they are less than 2^24; so each channel is widened, and windows slide over it as over any floats.
 
-use super::conv::{Finish, Operands, Plan, Rows, Segment};
+use super::conv::{FilterSums, Finish, Operands, Plan, Segment};
 use super::{Zeros, bytes, number, signed, zero_scalar};
 use crate::error::{CpuError, Result};
 use crate::ext::conv::{self, with_buffers};
@@ -82,7 +82,15 @@ pub(super) fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: 
                         let sums = &*integers;
                         // SAFETY: the result has this part of the filter's plane, and no other call writes it.
                         unsafe {
-                            finish.rows(Rows { filter, plane, size: results, sums, stride, width, segments });
+                            finish.rows(FilterSums {
+                                filter,
+                                plane,
+                                size: results,
+                                sums,
+                                stride,
+                                width,
+                                segments,
+                            });
                         }
                     }
                 }

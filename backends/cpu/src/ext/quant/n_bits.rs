@@ -26,7 +26,7 @@ const CACHE: usize = 1 << 18;
 const GRAIN: usize = 1 << 16;
 
 /// The zero points of blocks.
-enum Zeros {
+enum BlockZeros {
     One(u8),
     /// One byte each.
     Bytes(Vec<u8>),
@@ -40,14 +40,14 @@ fn steps(
     scales: &Array,
     zeros: Option<&Array>,
     [columns, count, bits]: [usize; 3],
-) -> Result<Option<(Array, Zeros)>> {
+) -> Result<Option<(Array, BlockZeros)>> {
     let Some(len) = columns.checked_mul(count) else { return Ok(None) };
     if !computed(scales) || scales.len() != len {
         return Ok(None);
     }
     let Some(scales) = single(cpu.pool(), scales)? else { return Ok(None) };
     let zeros = match zeros {
-        None => Zeros::One(1 << (bits - 1)),
+        None => BlockZeros::One(1 << (bits - 1)),
         Some(zeros) if zeros.dtype() == DataType::U8 => {
             // Each row starts with a byte of its own.
             let row = (count * bits).div_ceil(8);
@@ -62,10 +62,10 @@ fn steps(
                     *point = packed.get(i / together).map_or(0, |byte| byte >> (i % together * bits) & mask);
                 }
             }
-            Zeros::Bytes(points)
+            BlockZeros::Bytes(points)
         }
         Some(zeros) if computed(zeros) && zeros.len() == len => match single(cpu.pool(), zeros)? {
-            Some(zeros) => Zeros::Floats(zeros),
+            Some(zeros) => BlockZeros::Floats(zeros),
             None => return Ok(None),
         },
         Some(_) => return Ok(None),
@@ -81,7 +81,7 @@ pub(crate) struct Blocks {
     count: usize,
     inner: usize,
     scales: Array,
-    zeros: Zeros,
+    zeros: BlockZeros,
 }
 
 impl Blocks {
@@ -118,9 +118,9 @@ impl Blocks {
     /// Returns the size in bytes, without the integers.
     pub(crate) fn bytes(&self) -> usize {
         let zeros = match &self.zeros {
-            Zeros::One(_) => 0,
-            Zeros::Bytes(list) => list.len(),
-            Zeros::Floats(list) => list.len() * size_of::<f32>(),
+            BlockZeros::One(_) => 0,
+            BlockZeros::Bytes(list) => list.len(),
+            BlockZeros::Floats(list) => list.len() * size_of::<f32>(),
         };
         self.scales.len() * size_of::<f32>() + zeros
     }
@@ -145,7 +145,7 @@ impl Blocks {
         let mut widened = memory::filled(OP, 0f32, if m > FEW { chunk * wide } else { 0 })?;
         let y = made(cpu.pool(), DataType::F32, shape, |out| {
             let out = Shared(out.cast::<f32>());
-            let columns = Columns { blocks: self, bytes: bytes(b) };
+            let columns = BlockColumns { blocks: self, bytes: bytes(b) };
             if m <= FEW {
                 columns.each(0..self.columns, |at, column| {
                     for (i, row) in arranged.chunks_exact(wide).enumerate() {
@@ -205,9 +205,9 @@ impl Integers {
             return Ok(None);
         };
         let zeros = match &zeros {
-            Zeros::One(zero) => blocks::Zeros::One(*zero),
-            Zeros::Bytes(list) => blocks::Zeros::Bytes(list),
-            Zeros::Floats(list) => blocks::Zeros::Floats(numbers(list)),
+            BlockZeros::One(zero) => blocks::Zeros::One(*zero),
+            BlockZeros::Bytes(list) => blocks::Zeros::Bytes(list),
+            BlockZeros::Floats(list) => blocks::Zeros::Floats(numbers(list)),
         };
         let b = dense(cpu.pool(), b)?;
         let pack = || blocks::Weights::new(cpu.pool(), format, bytes(&b), numbers(&scales), zeros);
@@ -252,23 +252,23 @@ impl Integers {
 }
 
 /// The columns of a matrix in blocks.
-struct Columns<'a> {
+struct BlockColumns<'a> {
     blocks: &'a Blocks,
     bytes: &'a [u8],
 }
 
-impl Columns<'_> {
+impl BlockColumns<'_> {
     /// Calls `f` with each column of a range and its number.
     fn each(&self, range: std::ops::Range<usize>, f: impl Fn(usize, Column<'_>) + Sync) {
-        let Columns { blocks: Blocks { format, count, scales, zeros, .. }, bytes } = self;
+        let BlockColumns { blocks: Blocks { format, count, scales, zeros, .. }, bytes } = self;
         let (size, scales) = (count * format.bytes(), numbers(scales));
         walk::split(range.len(), count * format.block, GRAIN, |from, to| {
             for at in range.start + from..range.start + to {
                 let own = at * count..(at + 1) * count;
                 let zeros = match zeros {
-                    Zeros::One(zero) => Some(n_bits::Zeros::One(f32::from(*zero))),
-                    Zeros::Bytes(list) => list.get(own.clone()).map(n_bits::Zeros::Bytes),
-                    Zeros::Floats(list) => numbers(list).get(own.clone()).map(n_bits::Zeros::Floats),
+                    BlockZeros::One(zero) => Some(n_bits::Zeros::One(f32::from(*zero))),
+                    BlockZeros::Bytes(list) => list.get(own.clone()).map(n_bits::Zeros::Bytes),
+                    BlockZeros::Floats(list) => numbers(list).get(own.clone()).map(n_bits::Zeros::Floats),
                 };
                 let bytes = bytes.get(at * size..(at + 1) * size);
                 if let (Some(bytes), Some(scales), Some(zeros)) = (bytes, scales.get(own), zeros) {

@@ -42,11 +42,11 @@ struct Matrix {
     scales: Vec<f32>,
     /// Zero points as floats, and as they are given.
     points: Vec<f32>,
-    given: Given,
+    given: ZeroPoints,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Given {
+enum ZeroPoints {
     None,
     Bytes,
     Floats,
@@ -56,10 +56,18 @@ enum Given {
     Least,
 }
 
-const GIVEN: [Given; 5] = [Given::None, Given::Bytes, Given::Floats, Given::Whole, Given::Least];
+const GIVEN: [ZeroPoints; 5] =
+    [ZeroPoints::None, ZeroPoints::Bytes, ZeroPoints::Floats, ZeroPoints::Whole, ZeroPoints::Least];
 
 impl Matrix {
-    fn new(bits: usize, block: usize, inner: usize, columns: usize, given: Given, halves: bool) -> Matrix {
+    fn new(
+        bits: usize,
+        block: usize,
+        inner: usize,
+        columns: usize,
+        given: ZeroPoints,
+        halves: bool,
+    ) -> Matrix {
         let count = inner.div_ceil(block);
         let format = Format { bits, block, count, inner, columns };
         let mask = u8::MAX >> (8 - bits);
@@ -70,10 +78,10 @@ impl Matrix {
         let scales = drawn(columns * count, 5);
         let scales = if halves { halved(scales) } else { scales };
         let points: Vec<f32> = match given {
-            Given::None => vec![(1 << (bits - 1)) as f32; columns * count],
-            Given::Bytes | Given::Whole => (0..columns * count).map(|i| of(i, 11).into()).collect(),
-            Given::Floats => drawn(columns * count, 7).iter().map(|x| 9.0 * x).collect(),
-            Given::Least => {
+            ZeroPoints::None => vec![(1 << (bits - 1)) as f32; columns * count],
+            ZeroPoints::Bytes | ZeroPoints::Whole => (0..columns * count).map(|i| of(i, 11).into()).collect(),
+            ZeroPoints::Floats => drawn(columns * count, 7).iter().map(|x| 9.0 * x).collect(),
+            ZeroPoints::Least => {
                 let least = halved(drawn(columns * count, 13));
                 least.iter().zip(&scales).map(|(least, scale)| -least / scale).collect()
             }
@@ -84,8 +92,8 @@ impl Matrix {
     fn weights(&self, pool: &Arc<Pool>) -> Weights {
         let bytes: Vec<u8> = self.points.iter().map(|&x| x as u8).collect();
         let zeros = match self.given {
-            Given::None => Zeros::One(self.points[0] as u8),
-            Given::Bytes => Zeros::Bytes(&bytes),
+            ZeroPoints::None => Zeros::One(self.points[0] as u8),
+            ZeroPoints::Bytes => Zeros::Bytes(&bytes),
             _ => Zeros::Floats(&self.points),
         };
         Weights::new(pool, self.format, &self.bytes, &self.scales, zeros).unwrap()
@@ -167,7 +175,7 @@ fn the_greatest_numbers_are_exact() {
     for bits in [2, 4, 8] {
         for block in [32, 64, 256] {
             for (byte, sign) in [(0, 1.0), (255, 1.0), (255, -1.0), (0, -1.0)] {
-                let mut matrix = Matrix::new(bits, block, 2 * block, 5, Given::None, true);
+                let mut matrix = Matrix::new(bits, block, 2 * block, 5, ZeroPoints::None, true);
                 matrix.bytes.fill(byte);
                 matrix.numbers.fill(byte & u8::MAX >> (8 - bits));
                 matrix.scales.fill(1.0);
@@ -214,7 +222,9 @@ fn zeros_and_the_least_numbers_give_zeros_and_numbers_without_bounds_nan() {
 #[test]
 fn a_row_has_the_same_bits_alone_and_among_others() {
     let pool = Pool::new(1 << 20, None);
-    for (bits, given) in [(4, Given::Least), (4, Given::None), (8, Given::Bytes), (2, Given::Floats)] {
+    for (bits, given) in
+        [(4, ZeroPoints::Least), (4, ZeroPoints::None), (8, ZeroPoints::Bytes), (2, ZeroPoints::Floats)]
+    {
         let matrix = Matrix::new(bits, 32, 256, 40, given, true);
         for level in levels() {
             at(level, || {
@@ -234,12 +244,12 @@ fn a_row_has_the_same_bits_alone_and_among_others() {
 fn what_belongs_to_blocks_takes_no_more_room_than_it_needs() {
     let pool = Pool::new(1 << 20, None);
     for (given, halves, of_block) in [
-        (Given::None, true, 2),
-        (Given::None, false, 4),
-        (Given::Bytes, true, 3),
-        (Given::Whole, true, 3),
-        (Given::Least, true, 4),
-        (Given::Floats, true, 6),
+        (ZeroPoints::None, true, 2),
+        (ZeroPoints::None, false, 4),
+        (ZeroPoints::Bytes, true, 3),
+        (ZeroPoints::Whole, true, 3),
+        (ZeroPoints::Least, true, 4),
+        (ZeroPoints::Floats, true, 6),
     ] {
         let weights = Matrix::new(4, 32, 64, 16, given, halves).weights(&pool);
         assert_eq!(weights.bytes(), 16 * 2 * (16 + of_block), "{given:?}");

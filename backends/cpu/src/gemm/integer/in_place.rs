@@ -24,7 +24,7 @@ const _: () = assert!(WITH_ONES * COLUMNS <= MOST);
 
 /// The operands of a tile; distances are in bytes, except that the distance of `sums` is in elements.
 #[derive(Debug)]
-struct Args {
+struct InPlaceArgs {
     k: usize,
     /// The rows of the left operand, as [`Left`] has them.
     left: [*const u8; WITH_ONES],
@@ -37,7 +37,7 @@ struct Args {
 }
 
 /// Computes a tile of a fixed number of rows.
-type Tile = unsafe fn(&Args);
+type Tile = unsafe fn(&InPlaceArgs);
 
 /// The kernels of one instruction set, for left operands of unsigned bytes and of signed ones. Index `i` has the tile of `i + 1`
 /// rows, and its number of columns.
@@ -97,7 +97,7 @@ pub(super) unsafe fn product(
             let first = col.min(n - stride);
             // SAFETY: these columns are in the operand, and the room holds the largest tile.
             unsafe {
-                tile(&Args {
+                tile(&InPlaceArgs {
                     k,
                     left: rows,
                     right: b.ptr.add(first),
@@ -124,7 +124,7 @@ pub(super) unsafe fn product(
     });
 }
 
-impl Args {
+impl InPlaceArgs {
     /// Returns row `p` of the right operand. The last row also serves for the rows after it, because zeros of the left operand multiply
     /// them.
     #[inline(always)]
@@ -140,7 +140,7 @@ mod neon;
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Args, COLUMNS, Kernels};
+    use super::{COLUMNS, InPlaceArgs, Kernels};
 
     pub(super) static AVX512: Kernels = Kernels([
         [
@@ -203,7 +203,7 @@ mod x86 {
             /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
             #[doc = concat!("right one ", $columns, " columns. `sums` has room for ", $columns, " sums of each row.")]
             #[target_feature(enable = $features)]
-            unsafe fn $name<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+            unsafe fn $name<const SIGNED: bool, const ROWS: usize>(args: &InPlaceArgs) {
                 // SAFETY: this function's contract.
                 unsafe {
                     let flip = $splat(args.mask.cast_signed());
@@ -277,7 +277,7 @@ mod x86 {
     /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
     /// right one 16 columns. `sums` has room for 16 sums of each row.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,avxvnni")]
-    unsafe fn avx_vnni_narrow<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+    unsafe fn avx_vnni_narrow<const SIGNED: bool, const ROWS: usize>(args: &InPlaceArgs) {
         // SAFETY: this function's contract.
         unsafe {
             let flip = _mm_set1_epi8(args.mask.cast_signed());
@@ -319,7 +319,7 @@ mod x86 {
     /// bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in
     /// each row.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
-    unsafe fn avx2<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
+    unsafe fn avx2<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
         // SAFETY: this function's contract.
         unsafe {
             let flip = _mm_set1_epi8(args.mask.cast_signed());

@@ -78,7 +78,7 @@ impl Packed {
                     ($word:ty, $beside:literal) => {{
                         let words =
                             std::slice::from_raw_parts(bytes.cast::<$word>(), size / size_of::<$word>());
-                        dispatch(Columns::<_, $beside> { words, width, k, signed, sums });
+                        dispatch(PanelColumns::<_, $beside> { words, width, k, signed, sums });
                     }};
                 }
                 match kernels.group {
@@ -169,7 +169,7 @@ impl Right<'_> {
 }
 
 /// The sums of the columns of a panel.
-struct Columns<'a, W, const BESIDE: usize> {
+struct PanelColumns<'a, W, const BESIDE: usize> {
     /// The panel: each word has some bytes of a column, and `BESIDE` words of a column are adjacent.
     words: &'a [W],
     width: usize,
@@ -179,12 +179,12 @@ struct Columns<'a, W, const BESIDE: usize> {
     sums: &'a mut [i32],
 }
 
-impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for Columns<'_, W, BESIDE> {
+impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for PanelColumns<'_, W, BESIDE> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Columns { words, width, k, signed, sums } = self;
+        let PanelColumns { words, width, k, signed, sums } = self;
         // A signed byte is less by 128 than the same byte with its first bit flipped.
         let (flip, moved) = if signed { (0x8080_8080, 128 * k.cast_signed() as i32) } else { (0, 0) };
         sums.fill(0i32.wrapping_sub(moved));

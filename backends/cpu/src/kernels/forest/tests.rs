@@ -25,7 +25,7 @@ impl Draw {
 }
 
 /// A forest with its tables.
-struct Made<T> {
+struct ForestTables<T> {
     nodes: Vec<[i32; 4]>,
     thresholds: Vec<T>,
     roots: Vec<i32>,
@@ -38,11 +38,16 @@ const SETS: usize = 3;
 const WIDTH: usize = 2;
 const DEPTH: usize = 11;
 
-impl<T: Real> Made<T> {
+impl<T: Real> ForestTables<T> {
     /// Draws trees, of which the second is only a leaf.
-    fn draw(draw: &mut Draw, trees: usize, targets: usize, modes: &[i64]) -> Made<T> {
-        let mut made =
-            Made { nodes: vec![], thresholds: vec![], roots: vec![], weights: vec![], members: vec![] };
+    fn draw(draw: &mut Draw, trees: usize, targets: usize, modes: &[i64]) -> ForestTables<T> {
+        let mut made = ForestTables {
+            nodes: vec![],
+            thresholds: vec![],
+            roots: vec![],
+            weights: vec![],
+            members: vec![],
+        };
         let mut leaves = 0;
         for tree in 0..trees {
             let root = made.grow(draw, modes, if tree == 1 { DEPTH } else { 0 }, &mut leaves);
@@ -150,7 +155,7 @@ fn compares_as_defined<T: Real + Default>() {
         for (trees, targets, rows) in
             [(1, 1, 1), (9, 1, 7), (3, 3, 8), (17, 2, 300), (2, 1, 19), (8, 40, 61), (300, 2, 3)]
         {
-            let mut made = Made::<T>::draw(&mut draw, trees, targets, modes);
+            let mut made = ForestTables::<T>::draw(&mut draw, trees, targets, modes);
             // Leaves of several targets, of one and of none: where classes have trees of their own, weights are mostly zero.
             if i % 2 == 0 {
                 let of_one = trees % 2 == 0;
@@ -192,7 +197,7 @@ fn walks_of_doubles_compare_as_defined() {
 fn ordered_tests_are_packed() {
     let mut draw = Draw(3);
     for (modes, packs) in [(&[0i64, 3][..], true), (&[2], true), (&[0, 4], false), (&[6], false)] {
-        let made = Made::<f32>::draw(&mut draw, 5, 1, modes);
+        let made = ForestTables::<f32>::draw(&mut draw, 5, 1, modes);
         let forest = made.forest(1, Aggregate::Sum, modes, true);
         assert_eq!(Packed::new(&forest).unwrap().is_some(), packs, "{modes:?}");
     }
@@ -202,7 +207,7 @@ fn ordered_tests_are_packed() {
 #[test]
 fn lost_walks_end_the_kernel() {
     let x = [1f32; 3 * COLUMNS];
-    let base = Made::<f32> {
+    let base = ForestTables::<f32> {
         nodes: vec![[0, 0, 1, 2], [1, 0, 2, 3]],
         thresholds: vec![2.0, 2.0],
         roots: vec![0],

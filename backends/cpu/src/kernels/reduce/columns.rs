@@ -14,7 +14,7 @@ const ROWS: usize = 4;
 /// The number of columns whose sums stay in registers while rows are added.
 const LANES: usize = 64;
 
-struct Columns<'a, T, F, const N: usize> {
+struct SumColumns<'a, T, F, const N: usize> {
     sums: &'a mut [T],
     rows: [&'a [T]; N],
     /// The distance in elements to the next elements, which are prefetched.
@@ -22,7 +22,7 @@ struct Columns<'a, T, F, const N: usize> {
     f: F,
 }
 
-impl<T: Copy, F: Fn(T, T) -> T, const N: usize> VectorLoop for Columns<'_, T, F, N> {
+impl<T: Copy, F: Fn(T, T) -> T, const N: usize> VectorLoop for SumColumns<'_, T, F, N> {
     type Output = ();
 
     #[inline(always)]
@@ -72,7 +72,7 @@ unsafe fn columns<T: Number>(
             columns(len - half, width, x.offset(half.cast_signed() * row), row, other, f);
             let sums = std::slice::from_raw_parts_mut(sums, width);
             let other = std::slice::from_raw_parts(other, width);
-            return dispatch(Columns { sums, rows: [other], ahead: 0, f });
+            return dispatch(SumColumns { sums, rows: [other], ahead: 0, f });
         }
         std::ptr::copy_nonoverlapping(x, sums, width);
         let sums = std::slice::from_raw_parts_mut(sums, width);
@@ -81,11 +81,11 @@ unsafe fn columns<T: Number>(
         let mut l = 1;
         while l + ROWS <= len {
             let rows: [_; ROWS] = std::array::from_fn(|i| row(l + i));
-            dispatch(Columns { sums: &mut *sums, rows, ahead, f });
+            dispatch(SumColumns { sums: &mut *sums, rows, ahead, f });
             l += ROWS;
         }
         while l < len {
-            dispatch(Columns { sums: &mut *sums, rows: [row(l)], ahead, f });
+            dispatch(SumColumns { sums: &mut *sums, rows: [row(l)], ahead, f });
             l += 1;
         }
     }

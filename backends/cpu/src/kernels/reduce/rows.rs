@@ -183,7 +183,7 @@ impl<T: Number> Start<T> {
 }
 
 /// Contiguous rows that are folded into one element each.
-struct Rows<T, F> {
+struct SumRows<T, F> {
     rows: usize,
     len: usize,
     x: *const T,
@@ -193,7 +193,7 @@ struct Rows<T, F> {
     f: F,
 }
 
-impl<T: Number, F: Fn(T, T) -> T> VectorLoop for Rows<T, F> {
+impl<T: Number, F: Fn(T, T) -> T> VectorLoop for SumRows<T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -224,7 +224,7 @@ unsafe fn rows<T: Number>(
     f: impl Fn(T, T) -> T + Copy + Sync,
 ) {
     if step == 1 && len <= RUN {
-        return dispatch(Rows { rows, len, x, row, out, start, f });
+        return dispatch(SumRows { rows, len, x, row, out, start, f });
     }
     for i in 0..rows {
         // SAFETY: the caller promises the rows and room for their results.

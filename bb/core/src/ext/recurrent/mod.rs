@@ -107,7 +107,7 @@ fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
 }
 
 /// The operands of a row, and the extents that they have in common.
-struct Operands<'a, B: Ops + ?Sized> {
+struct RowOperands<'a, B: Ops + ?Sized> {
     on: &'a B,
     op: &'static str,
     steps: Steps<'a, B::Tensor>,
@@ -121,7 +121,7 @@ struct Operands<'a, B: Ops + ?Sized> {
     hidden: usize,
 }
 
-impl<'a, B: Ops + ?Sized> Operands<'a, B> {
+impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
     /// Holds the operands against each other.
     #[expect(clippy::too_many_arguments, reason = "the operands of the rows")]
     fn new(
@@ -133,7 +133,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
         start: State<B::Tensor>,
         peepholes: Option<&'a B::Tensor>,
-    ) -> Result<Operands<'a, B>, B::Error> {
+    ) -> Result<RowOperands<'a, B>, B::Error> {
         let dtype = steps.x.dtype();
         let floats = quantized.is_none().then_some(weights);
         for x in [steps.x, &start.hidden].into_iter().chain(&start.cell).chain(floats).chain(peepholes) {
@@ -166,7 +166,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             None
         };
         match problem {
-            None => Ok(Operands { on, op, steps, weights, quantized, start, peepholes, batch, hidden }),
+            None => Ok(RowOperands { on, op, steps, weights, quantized, start, peepholes, batch, hidden }),
             Some((part, expected)) => {
                 let list = |x: &B::Tensor| on.extents(x).iter().map(Extent::present).collect::<Vec<_>>();
                 let problem = format!(
@@ -209,7 +209,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             };
             let steps = Steps { x: &x, ..self.steps };
             let (bias, peepholes) = (bias.map(wide).transpose()?, self.peepholes.map(wide).transpose()?);
-            let wide = Operands { steps, weights: &weights, start, peepholes: peepholes.as_ref(), ..self };
+            let wide = RowOperands { steps, weights: &weights, start, peepholes: peepholes.as_ref(), ..self };
             let results = wide.run(kind, bias.as_ref(), (functions, parameters), clip)?;
             return results.into_iter().map(|result| math::narrowed(on, result, dtype)).collect();
         }
@@ -247,7 +247,8 @@ pub fn rnn<B: Ops + ?Sized>(
     RnnOptions { backwards, functions, parameters, clip }: RnnOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start, None)?;
+    let operands =
+        RowOperands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start, None)?;
     operands.run(Kind::Rnn, None, (functions, parameters), clip)
 }
 
@@ -262,7 +263,8 @@ pub fn gru<B: Ops + ?Sized>(
     GruOptions { linear, backwards, functions, parameters, clip }: GruOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start, None)?;
+    let operands =
+        RowOperands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start, None)?;
     if let Some(bias) = bias {
         if !linear {
             return crate::ext::fail::<B, _>(wrong(
@@ -305,6 +307,6 @@ pub fn lstm<B: Ops + ?Sized>(
     }
     let quantized = scale.map(|scale| (scale, zero));
     let steps = Steps { x, lengths, backwards };
-    let operands = Operands::new(on, "lstm", 4, steps, weights, quantized, start, peepholes)?;
+    let operands = RowOperands::new(on, "lstm", 4, steps, weights, quantized, start, peepholes)?;
     operands.run(Kind::Lstm { input_forget: coupled }, None, (functions, parameters), clip)
 }

@@ -49,7 +49,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     }
     let uses = trace.uses()?;
     let (mut found, mut taken) = (Vec::new(), HashSet::new());
-    let mut forms: HashMap<(usize, DataType, usize), Option<Form>> = HashMap::new();
+    let mut forms: HashMap<(usize, DataType, usize), Option<PatternTrace>> = HashMap::new();
     // Starts at the last step, so that an outer pattern is tried before the patterns that it contains.
     for (id, last) in trace.steps.iter().collect::<Vec<_>>().into_iter().rev() {
         let &[result] = last.outputs.as_slice() else { continue };
@@ -93,7 +93,7 @@ struct Pattern {
 }
 
 /// The recorded trace of a pattern.
-struct Form {
+struct PatternTrace {
     recorded: Trace,
     result: TraceValue,
     /// For each float parameter, its marker number; `None` for other parameters.
@@ -119,13 +119,13 @@ impl Pattern {
         rank: usize,
         settings: &Settings,
         options: PassOptions<'_>,
-    ) -> Option<Form> {
+    ) -> Option<PatternTrace> {
         let spec = self.operation.spec();
         let shape = vec![EXTENT; rank];
-        let operands: Vec<Option<Operand<'_>>> = spec
+        let operands: Vec<Option<OperandType<'_>>> = spec
             .inputs
             .iter()
-            .map(|(_, arity)| (*arity == Arity::Tensor).then_some(Operand { dtype, shape: &shape, varies: false }))
+            .map(|(_, arity)| (*arity == Arity::Tensor).then_some(OperandType { dtype, shape: &shape, varies: false }))
             .collect();
         let mut markers = Vec::with_capacity(spec.params.len());
         let mut params = Vec::with_capacity(spec.params.len());
@@ -140,13 +140,13 @@ impl Pattern {
         let (recorded, result) = self.traced(&operands, &params, settings, options)?;
         // A body without steps would match everywhere.
         let has_steps = matches!(recorded.values.get(result).ok()?.source, ValueSource::Step);
-        has_steps.then_some(Form { recorded, result, markers })
+        has_steps.then_some(PatternTrace { recorded, result, markers })
     }
 
     /// Traces the pattern, and rewrites the trace with the passes that have rewritten the model.
     fn traced(
         &self,
-        operands: &[Option<Operand<'_>>],
+        operands: &[Option<OperandType<'_>>],
         params: &[Param<'_>],
         settings: &Settings,
         options: PassOptions<'_>,
@@ -158,8 +158,8 @@ impl Pattern {
         let on = Tracer::new(natives.collect(), settings.value_bytes)
             .folding(settings.fold_bytes)
             .with_types(settings.types);
-        let input = |(at, operand): (usize, &Option<Operand<'_>>)| {
-            operand.as_ref().map(|Operand { dtype, shape, varies }| {
+        let input = |(at, operand): (usize, &Option<OperandType<'_>>)| {
+            operand.as_ref().map(|OperandType { dtype, shape, varies }| {
                 let varies = if *varies { Varies::Everything } else { Varies::Nothing };
                 on.input(InputIndex::at(at), "", *dtype, shape, &varies, None)
             })
@@ -187,12 +187,12 @@ impl Pattern {
         uses: &Uses,
         options: PassOptions<'_>,
         settings: &Settings,
-        form: &Form,
+        form: &PatternTrace,
         last: StepId,
         result: TraceValue,
     ) -> Result<Option<Match>, Error> {
         let spec = self.operation.spec();
-        let mut loose = Matching::new(trace, uses, options, &form.recorded, spec, Some(&form.markers))?;
+        let mut loose = PatternMatch::new(trace, uses, options, &form.recorded, spec, Some(&form.markers))?;
         if !loose.value(form.result, result)? {
             return Ok(None);
         }
@@ -207,7 +207,7 @@ impl Pattern {
             };
             let info = trace.values.get(*value)?;
             let varies = (0..info.shape.len()).any(|axis| info.varying.has(axis));
-            operands.push(Some(Operand { dtype: info.dtype, shape: &info.shape, varies }));
+            operands.push(Some(OperandType { dtype: info.dtype, shape: &info.shape, varies }));
         }
         let mut params = Vec::with_capacity(spec.params.len());
         for ((param, marker), number) in spec.params.iter().zip(&form.markers).zip(&loose.numbers) {
@@ -222,7 +222,7 @@ impl Pattern {
             return Ok(None);
         }
         let Some((exact, made)) = self.traced(&operands, &params, settings, options) else { return Ok(None) };
-        let mut strict = Matching::new(trace, uses, options, &exact, spec, None)?;
+        let mut strict = PatternMatch::new(trace, uses, options, &exact, spec, None)?;
         if !strict.value(made, result)? || strict.operands != loose.operands {
             return Ok(None);
         }
@@ -261,7 +261,7 @@ impl Pattern {
 }
 
 /// An operand of a pattern.
-struct Operand<'a> {
+struct OperandType<'a> {
     dtype: DataType,
     shape: &'a [usize],
     /// Whether its extents may differ between runs.
@@ -270,7 +270,7 @@ struct Operand<'a> {
 
 /// The state of a comparison between a pattern and a trace.
 #[derive(Clone)]
-struct Matching<'t> {
+struct PatternMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
@@ -286,7 +286,7 @@ struct Matching<'t> {
     steps: Vec<StepId>,
 }
 
-impl<'t> Matching<'t> {
+impl<'t> PatternMatch<'t> {
     fn new(
         trace: &'t Trace,
         uses: &'t Uses,
@@ -294,14 +294,14 @@ impl<'t> Matching<'t> {
         form: &'t Trace,
         spec: &OpSpec,
         markers: Option<&'t [Option<f64>]>,
-    ) -> Result<Matching<'t>, Error> {
+    ) -> Result<PatternMatch<'t>, Error> {
         let mut makers = Table::with(form.values.len(), || None);
         for (id, step) in form.steps.iter() {
             for &value in &step.outputs {
                 makers.set(value, Some(id))?;
             }
         }
-        Ok(Matching {
+        Ok(PatternMatch {
             trace,
             uses,
             options,

@@ -58,14 +58,14 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 }
 
 /// The kind of a product: a product of matrices, or a convolution with these parameters.
-enum Kind {
+enum ProductKind {
     Matrices,
     Convolution(Box<[Param<'static>]>),
 }
 
 /// A product of quantised tensors whose result is quantised.
 struct Product {
-    kind: Kind,
+    kind: ProductKind,
     x: Dequantized,
     w: Dequantized,
     /// The zero points of the second operand, as the operation takes them; `None` for 0.
@@ -167,7 +167,7 @@ impl Product {
             count => std::iter::once(count).chain(trailing).collect(),
         };
         Ok(Some(Product {
-            kind: Kind::Convolution(made.params.clone()),
+            kind: ProductKind::Convolution(made.params.clone()),
             w_zero: of_w.zeros.map(|zeros| zeros.reshaped(&[zeros.len()])).transpose()?,
             bias,
             scale: TensorData::new(&per_filter, &scales)?,
@@ -214,7 +214,7 @@ impl Product {
         let Some(bounded) = bounded(options, found, to)? else { return Ok(None) };
         let per_column: Shape = if scales.len() == 1 { Shape::new() } else { [scales.len()].into_iter().collect() };
         Ok(Some(Product {
-            kind: Kind::Matrices,
+            kind: ProductKind::Matrices,
             w_zero: of_w.zeros.map(|zeros| zeros.reshaped(&[zeros.len()])).transpose()?,
             bias,
             scale: TensorData::new(&per_column, &scales)?,
@@ -242,14 +242,14 @@ impl Product {
         let y_zero = to.zero(edit)?;
         let y = like(edit.trace(), to.result, to.grid.dtype)?;
         let y = match &self.kind {
-            Kind::Convolution(params) => {
+            ProductKind::Convolution(params) => {
                 let operands = [self.x.x, self.w.x].map(Some);
                 let rest = [x_zero, w_zero, scale, to.scale, y_zero].map(Some);
                 let inputs = operands.into_iter().chain([self.bias]).chain(rest);
                 let new = step(QuantOp::QLinearConv.spec(), params.clone(), inputs, origins.clone());
                 insert(edit, id, new, y)?
             }
-            Kind::Matrices => {
+            ProductKind::Matrices => {
                 let sum = self.sums(edit, id, [x_zero, w_zero], &origins)?;
                 let inputs = [sum, scale, to.scale, y_zero].map(Some);
                 let new = step(QuantOp::Requantize.spec(), Box::default(), inputs, origins.clone());

@@ -23,7 +23,7 @@ const MOST_ALIKE: usize = 256;
 
 /// The key of steps that may compute the same: the operation and the operands.
 #[derive(PartialEq, Eq, Hash)]
-struct Call {
+struct StepKey {
     operation: Called,
     inputs: SmallVec<[Option<TraceValue>; 3]>,
 }
@@ -38,7 +38,7 @@ enum Called {
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let mut same = constants(trace)?;
-    let mut known: HashMap<Call, SmallVec<[StepId; 1]>> = HashMap::new();
+    let mut known: HashMap<StepKey, SmallVec<[StepId; 1]>> = HashMap::new();
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
         let operation = match step.operation {
@@ -51,7 +51,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
         }
         let inputs =
             step.inputs.iter().map(|value| value.map(|value| same.get(&value).copied().unwrap_or(value)));
-        let alike = known.entry(Call { operation, inputs: inputs.collect() }).or_default();
+        let alike = known.entry(StepKey { operation, inputs: inputs.collect() }).or_default();
         let mut first = None;
         for other in alike.iter().rev().take(MOST_ALIKE) {
             if matches(trace, trace.steps.get(*other)?, step)? {

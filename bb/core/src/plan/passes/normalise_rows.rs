@@ -34,12 +34,12 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
     for (id, _) in trace.steps.iter() {
-        let matching = Matching { trace, uses: &uses, options, steps: Vec::new() };
+        let matching = NormalizationMatch { trace, uses: &uses, options, steps: Vec::new() };
         found.extend(matching.rows(id)?.filter(|rows| has(rows.centred)));
     }
     let mut count = 0;
     let mut edit = trace.edit();
-    for Rows { x, axis, epsilon, centred, scale, bias, last, steps } in found {
+    for NormalizedRows { x, axis, epsilon, centred, scale, bias, last, steps } in found {
         count += steps.len();
         let origins = origins(edit.trace(), &steps)?;
         let &[result] = edit.trace().steps.get(last)?.outputs.as_slice() else { continue };
@@ -61,7 +61,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 }
 
 /// A matched normalisation of rows.
-struct Rows {
+struct NormalizedRows {
     x: TraceValue,
     /// The first dimension of a row, counted from the end.
     axis: i64,
@@ -77,16 +77,16 @@ struct Rows {
 }
 
 /// The state of a match.
-struct Matching<'t> {
+struct NormalizationMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
     steps: Vec<StepId>,
 }
 
-impl<'t> Matching<'t> {
+impl<'t> NormalizationMatch<'t> {
     /// Matches the steps around a root.
-    fn rows(mut self, root: StepId) -> Result<Option<Rows>, Error> {
+    fn rows(mut self, root: StepId) -> Result<Option<NormalizedRows>, Error> {
         let trace = self.trace;
         let step = trace.steps.get(root)?;
         if !calls(step, Primitive::Sqrt.spec()) {
@@ -126,7 +126,7 @@ impl<'t> Matching<'t> {
         }
         let axis = -(length as i64);
         let centred = centre.is_some();
-        Ok(Some(Rows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
+        Ok(Some(NormalizedRows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
     }
 
     /// Returns whether steps on these elements become one operation. Between steps of halves, a square may leave the range of

@@ -49,7 +49,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
     for (id, _) in trace.steps.iter() {
-        let matching = Matching { trace, uses: &uses, options, steps: Vec::new() };
+        let matching = GeluMatch { trace, uses: &uses, options, steps: Vec::new() };
         found.extend(matching.gelu(id)?);
     }
     let mut count = 0;
@@ -78,14 +78,14 @@ struct Gelu {
 }
 
 /// The state of a match.
-struct Matching<'t> {
+struct GeluMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     options: PassOptions<'t>,
     steps: Vec<StepId>,
 }
 
-impl Matching<'_> {
+impl GeluMatch<'_> {
     /// Matches the steps around one that computes the curve.
     fn gelu(mut self, curve: StepId) -> Result<Option<Gelu>, Error> {
         let step = self.trace.steps.get(curve)?;

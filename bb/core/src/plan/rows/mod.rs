@@ -22,7 +22,7 @@ use crate::trace::{
 use crate::{Error, InputSpec};
 use bb_ir::graph::{Dim, DimExpr, ValueType};
 use bb_ir::{DataTypes, Limits, Shape};
-use place::{Place, Rows, Spread};
+use place::{RowPlace, Rows, Spread};
 use rules::{Call, Mixes};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -296,22 +296,22 @@ fn conditions(traced: &SegmentTrace, most: usize) -> Option<RowProof> {
 
 /// The location of the rows in each value of a trace.
 struct Proof {
-    places: Table<TraceValue, Place>,
-    /// The steps that mix rows, in order, each with its reason; a [`Place::Mixed`] is an index of this list.
+    places: Table<TraceValue, RowPlace>,
+    /// The steps that mix rows, in order, each with its reason; a [`RowPlace::Mixed`] is an index of this list.
     mixing: Vec<(usize, Mixes)>,
 }
 
 impl Proof {
     fn of(trace: &Trace, by_row: &[bool], rows: usize) -> Result<Proof, Error> {
         let input = |position: usize| match by_row.get(position) {
-            Some(true) => Place::Of(Spread::Rows(Rows::FIRST)),
-            _ => Place::Of(Spread::Shared),
+            Some(true) => RowPlace::Of(Spread::Rows(Rows::FIRST)),
+            _ => RowPlace::Of(Spread::Shared),
         };
         let places = trace.values.entries().map(|info| match info.source {
             ValueSource::Input(index) => input(index.position()),
-            ValueSource::Weight(_) | ValueSource::Constant(_) => Place::Of(Spread::Shared),
+            ValueSource::Weight(_) | ValueSource::Constant(_) => RowPlace::Of(Spread::Shared),
             // A placeholder until the step is visited.
-            ValueSource::Step => Place::Mixed(usize::MAX),
+            ValueSource::Step => RowPlace::Mixed(usize::MAX),
         });
         let mut proof = Proof { places: places.collect(), mixing: Vec::new() };
         for (at, step) in trace.steps.entries().enumerate() {
@@ -329,15 +329,15 @@ impl Proof {
         step: &Step,
         rows: usize,
         at: usize,
-    ) -> Result<SmallVec<[Place; 1]>, Error> {
+    ) -> Result<SmallVec<[RowPlace; 1]>, Error> {
         let mut operands = SmallVec::<[_; 4]>::new();
         let mut mixed = None;
         for value in &step.inputs {
             operands.push(match value {
                 None => None,
                 Some(value) => match *self.places.get(*value)? {
-                    Place::Of(spread) => Some((spread, trace.values.get(*value)?.shape.as_slice())),
-                    Place::Mixed(before) => {
+                    RowPlace::Of(spread) => Some((spread, trace.values.get(*value)?.shape.as_slice())),
+                    RowPlace::Mixed(before) => {
                         mixed = Some(mixed.map_or(before, |first: usize| first.min(before)));
                         None
                     }
@@ -345,7 +345,7 @@ impl Proof {
             });
         }
         if let Some(before) = mixed {
-            return Ok(step.outputs.iter().map(|_| Place::Mixed(before)).collect());
+            return Ok(step.outputs.iter().map(|_| RowPlace::Mixed(before)).collect());
         }
         let mut results = SmallVec::<[&[usize]; 1]>::new();
         for value in &step.outputs {
@@ -371,12 +371,12 @@ impl Proof {
                 }
             });
             places.push(match spread {
-                Ok(spread) => Place::Of(spread),
+                Ok(spread) => RowPlace::Of(spread),
                 Err(mixes) => {
                     if self.mixing.last().is_none_or(|(last, _)| *last != at) {
                         self.mixing.push((at, mixes));
                     }
-                    Place::Mixed(self.mixing.len() - 1)
+                    RowPlace::Mixed(self.mixing.len() - 1)
                 }
             });
         }
@@ -387,7 +387,7 @@ impl Proof {
     fn first_mixed(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         let mut first = None;
         for value in &trace.outputs {
-            if let Place::Mixed(cause) = *self.places.get(*value)? {
+            if let RowPlace::Mixed(cause) = *self.places.get(*value)? {
                 first = Some(first.map_or(cause, |first: usize| first.min(cause)));
             }
         }
@@ -397,7 +397,7 @@ impl Proof {
     /// Returns the first output whose first dimension is not the rows.
     fn misplaced(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         for (position, value) in trace.outputs.iter().enumerate() {
-            if *self.places.get(*value)? != Place::Of(Spread::Rows(Rows::FIRST)) {
+            if *self.places.get(*value)? != RowPlace::Of(Spread::Rows(Rows::FIRST)) {
                 return Ok(Some(position));
             }
         }

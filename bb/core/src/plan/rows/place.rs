@@ -5,7 +5,7 @@ use bb_ir::graph::DimExpr;
 
 /// The known location of the rows in a value of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RowPlace {
     /// Rows are separate.
     Of(Spread),
     /// Rows are mixed, or may be mixed, because of the cause with this index.

@@ -53,7 +53,7 @@ pub(super) fn biases(json: &RawValue) -> Result<Vec<(u32, f64)>, Refusal> {
 /// Reads the constraint of an answer; `None` for any text.
 pub(super) fn constraint(format: &RawValue) -> Result<Option<Constraint>, Refusal> {
     #[derive(Deserialize)]
-    struct Format<'a> {
+    struct ResponseFormat<'a> {
         #[serde(borrow)]
         r#type: Option<Cow<'a, str>>,
         #[serde(borrow)]
@@ -70,7 +70,7 @@ pub(super) fn constraint(format: &RawValue) -> Result<Option<Constraint>, Refusa
     if !object(format) {
         return Err(wrong());
     }
-    let of: Format<'_> = serde_json::from_str(format.get()).map_err(|_| wrong())?;
+    let of: ResponseFormat<'_> = serde_json::from_str(format.get()).map_err(|_| wrong())?;
     match of.r#type.as_deref().ok_or_else(wrong)? {
         "text" => Ok(None),
         "json_object" => Ok(Some(Constraint::JsonObject)),

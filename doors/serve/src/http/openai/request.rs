@@ -247,7 +247,7 @@ fn message(json: &RawValue) -> Result<Message, Refusal> {
         tool_calls: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Part<'a> {
+    struct ContentPart<'a> {
         #[serde(borrow)]
         r#type: Option<Cow<'a, str>>,
         #[serde(borrow)]
@@ -271,7 +271,7 @@ fn message(json: &RawValue) -> Result<Message, Refusal> {
                     return Err(wrong("messages", "at most 1024 parts in a message"));
                 }
                 let part = Some(part).filter(|part| part.get().starts_with('{'));
-                let part: Option<Part<'_>> = part.map(read).transpose()?;
+                let part: Option<ContentPart<'_>> = part.map(read).transpose()?;
                 let text =
                     part.filter(|part| part.r#type.as_deref() == Some("text")).and_then(|part| part.text);
                 content.push_str(&text.ok_or(wrong("messages", "only parts of the type `text`"))?);

@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use super::super::quads::neon::{dot, mixed};
-use super::{Args, Kernels};
+use super::{InPlaceArgs, Kernels};
 
 /// Lists the tiles of one to five rows of a function that is generic over sign, rows and blocks of 16 columns.
 macro_rules! tiles {
@@ -32,7 +32,7 @@ pub(super) static I8MM: Kernels = tiles!(dots_mixed);
 /// `sums` has room for them.
 #[inline(always)]
 unsafe fn store<const ROWS: usize, const BLOCKS: usize>(
-    args: &Args,
+    args: &InPlaceArgs,
     totals: [[[int32x4_t; 4]; BLOCKS]; ROWS],
 ) {
     for (i, totals) in totals.into_iter().enumerate() {
@@ -47,7 +47,7 @@ unsafe fn store<const ROWS: usize, const BLOCKS: usize>(
 ///
 /// The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of bytes is a multiple of four, and the right
 /// one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in each row.
-unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
+unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function's contract.
     unsafe {
         let flip = vdupq_n_u8(args.mask);
@@ -93,7 +93,7 @@ unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args:
 ///
 /// As for [`dots`]; the bytes of both operands are signed, or none are.
 #[target_feature(enable = "neon,dotprod")]
-unsafe fn dots_alike<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
+unsafe fn dots_alike<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function has the same contract.
     unsafe { dots::<SIGNED, ROWS, BLOCKS, false>(args) }
 }
@@ -102,7 +102,7 @@ unsafe fn dots_alike<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
 ///
 /// As for [`dots`]; the bytes of one operand are signed.
 #[target_feature(enable = "neon,i8mm")]
-unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
+unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function has the same contract.
     unsafe { dots::<SIGNED, ROWS, BLOCKS, true>(args) }
 }
@@ -115,7 +115,9 @@ unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
 /// operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has
 /// room for the sums of these columns in each row.
 #[inline(always)]
-unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(args: &Args) {
+unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(
+    args: &InPlaceArgs,
+) {
     // SAFETY: this function's contract.
     unsafe {
         let flip = vdupq_n_u8(args.mask);

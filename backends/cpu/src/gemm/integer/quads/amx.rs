@@ -74,7 +74,7 @@ fn permitted() -> bool {
 
 /// The extents of the registers, as `ldtilecfg` reads them.
 #[repr(C, align(64))]
-struct Extents {
+struct TileConfig {
     palette: u8,
     start: u8,
     reserved: [u8; 14],
@@ -83,12 +83,13 @@ struct Extents {
     rows: [u8; 16],
 }
 
-impl Extents {
+impl TileConfig {
     /// The registers 0 to 2 have sums, 3 has rows of the left operand, 4 and 7 of the right one; 5 and 6 have what remains of both
     /// at the end of the inner dimension, which is `rest` groups of four bytes.
-    fn new(rows: usize, rest: usize) -> Extents {
+    fn new(rows: usize, rest: usize) -> TileConfig {
         let (rows, rest) = (rows.min(16) as u8, rest.min(15) as u8);
-        let mut extents = Extents { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
+        let mut extents =
+            TileConfig { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
         let left = if rest > 0 { rows } else { 0 };
         let bytes = [64, 64, 64, 64, 64, 4 * u16::from(rest), if rest > 0 { 64 } else { 0 }, 64];
         let of_rows = [rows, rows, rows, rows, 16, left, rest, 16];
@@ -118,7 +119,7 @@ macro_rules! tile {
     };
     (@ $args:ident, $multiply:literal, [$($to:literal $from:literal $place:literal),*]) => {{
         let &QuadArgs { quads, rows, left, left_row, right, right_row, sums, sums_row } = $args;
-        let extents = Extents::new(rows, quads % 16);
+        let extents = TileConfig::new(rows, quads % 16);
         // The compiler keeps nothing in these registers, which are released at the end.
         asm!(
             "ldtilecfg [{extents}]",

@@ -44,7 +44,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let extents = Extents::of(trace)?;
     let mut found = Vec::new();
     for (id, _) in trace.steps.iter() {
-        let matching = Matching { trace, uses: &uses, extents: &extents, options, steps: Vec::new() };
+        let matching = AttentionMatch { trace, uses: &uses, extents: &extents, options, steps: Vec::new() };
         found.extend(matching.attention(id)?);
     }
     // In this order, a later match can read the mask that an earlier one inserts.
@@ -95,7 +95,7 @@ struct Attention {
 }
 
 /// The state of a match.
-struct Matching<'t> {
+struct AttentionMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     extents: &'t Extents,
@@ -103,7 +103,7 @@ struct Matching<'t> {
     steps: Vec<StepId>,
 }
 
-impl Matching<'_> {
+impl AttentionMatch<'_> {
     /// Matches the steps around a softmax.
     fn attention(mut self, softmax: StepId) -> Result<Option<Attention>, Error> {
         let step = self.trace.steps.get(softmax)?;

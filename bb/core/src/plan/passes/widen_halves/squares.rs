@@ -38,7 +38,7 @@ pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, 
         return Ok(0);
     }
     let (uses, constant) = (trace.uses()?, trace.constant_values()?);
-    let mut matching = Matching { trace, uses: &uses, constant, options, steps: BTreeSet::new() };
+    let mut matching = SquareMatch { trace, uses: &uses, constant, options, steps: BTreeSet::new() };
     for root in roots {
         matching.root(root)?;
     }
@@ -47,7 +47,7 @@ pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, 
 }
 
 /// The state of a match.
-struct Matching<'t> {
+struct SquareMatch<'t> {
     trace: &'t Trace,
     uses: &'t Uses,
     /// The values that are known before a run.
@@ -57,7 +57,7 @@ struct Matching<'t> {
     steps: BTreeSet<StepId>,
 }
 
-impl<'t> Matching<'t> {
+impl<'t> SquareMatch<'t> {
     /// Matches the steps around one that may take a root.
     fn root(&mut self, id: StepId) -> Result<(), Error> {
         let step = self.trace.steps.get(id)?;

@@ -14,18 +14,18 @@ use bb_ir::{DataType, Limits, TensorData};
 const MOST_BEAMS: i64 = 1 << 12;
 
 /// The positions of operands that differ between the operators.
-struct Places {
+struct OperandPositions {
     repetition: usize,
     vocab_mask: usize,
     prefix_mask: usize,
     attention_mask: usize,
 }
 
-impl Places {
-    fn of(kind: Search) -> Places {
+impl OperandPositions {
+    fn of(kind: Search) -> OperandPositions {
         match kind.follows_beams() {
-            true => Places { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
-            false => Places { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
+            true => OperandPositions { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
+            false => OperandPositions { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
         }
     }
 }
@@ -351,7 +351,7 @@ impl SearchOptions {
         let given = SearchOperands { op, operands };
         let attributes = SearchAttributes { op, node };
         given.at_most(last_operand(kind))?;
-        let places = Places::of(kind);
+        let places = OperandPositions::of(kind);
         let (beams, sampling) = (kind.follows_beams(), kind == Search::Sampling);
         let model = attributes.model(kind)?;
         let (encodes, hears) = (model > 0, model == 2);
