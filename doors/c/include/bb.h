@@ -205,21 +205,27 @@ struct bb_error {
     size_t length;
 };
 
-/* A parameter of a native operation. The kinds are `BB_PARAMETER_NOTHING` and so on. */
+/*
+ * A parameter of a native operation. All parameters of the method in the documentation of `ext` come, in its order: for `softmax`
+ * one `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
+ */
 struct bb_parameter {
-    /* The kind. */
+    /* One of `BB_PARAMETER_NOTHING` and so on. `NOTHING` is an optional parameter that is not given. */
     int32_t kind;
 
-    /* An integer. */
+    /* The value of `INTEGER`: an integer, an axis, a truth value (0 or 1), or ONNX's number of an element type. */
     int64_t integer;
 
-    /* A number. */
+    /* The value of `NUMBER`. */
     double number;
 
-    /* A list, a text or a host tensor. */
+    /*
+     * The items of `INTEGERS` (`int64_t`), `NUMBERS` (`double`), `EXTENTS` (`size_t`) and `TEXT` (`char`), or the `bb_data` of
+     * `DATA`.
+     */
     const void *items;
 
-    /* The number of items. */
+    /* The number of items; 1 for `DATA`. */
     size_t count;
 };
 

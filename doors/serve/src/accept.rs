@@ -214,7 +214,7 @@ where
     let mut serving = pin!(serving);
     let ending = async {
         graceful(all, late).await;
-        // hyper closes a connection from which it has read nothing, although a request may have arrived. A connection without one ends
+        // hyper closes a connection before its first request, although that request may have arrived already. A connection without one ends
         // in `over`.
         connection.requested().await;
     };

@@ -22,3 +22,6 @@ mod load;
 mod magika;
 mod picture;
 mod session;
+
+use bb_onnx_ml as _;
+use bb_onnx_training as _;
