@@ -261,6 +261,7 @@ fn answering(connection: &Arc<Connection>, all: &Listening) -> Answering {
         address: all.address,
         shared: all.shared.clone(),
         log: all.log.clone(),
+        stopping: all.stopping.clone(),
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
+use tokio::sync::watch;
 use tower_service::Service;
 
 /// The size of a part. A protocol takes a part when it has room for some of it, so that it keeps no more than one that is not
@@ -36,6 +37,8 @@ pub(crate) struct Answering {
     pub(crate) address: SocketAddr,
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Option<LogLines>,
+    /// Whether the server ends.
+    pub(crate) stopping: watch::Receiver<bool>,
 }
 
 impl Answering {
@@ -72,8 +75,9 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         if let Some(line) = &line {
             request.extensions_mut().insert::<Arc<Noted>>(line.noted.clone());
         }
-        let (connection, close) =
-            (self.connection.clone(), self.connection.surplus && self.protocol == Protocol::Http);
+        let connection = self.connection.clone();
+        let ends = connection.surplus || *self.stopping.borrow();
+        let close = ends && self.protocol == Protocol::Http;
         let path = request.uri().path();
         let (is_health, is_open) = match self.protocol {
             Protocol::Http => (http::is_health(path), http::is_open(path)),
