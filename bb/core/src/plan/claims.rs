@@ -34,10 +34,13 @@ impl Claim {
     #[inline]
     pub(super) fn holds<T: Tensor>(&self, x: &T) -> bool {
         let (own, shape) = (self.shape.as_slice(), x.shape());
-        x.dtype() == self.dtype && (own == shape || self.varying != Varying::NONE && self.varies(shape))
+        // A loop, because a call that compares memory takes longer than the few extents of a shape.
+        let same = own.len() == shape.len() && own.iter().zip(shape).all(|(a, b)| a == b);
+        x.dtype() == self.dtype && (same || self.varying != Varying::NONE && self.varies(shape))
     }
 
     /// Returns true if extents differ only where they may.
+    #[inline(never)]
     fn varies(&self, shape: &[usize]) -> bool {
         let own = self.shape.as_slice();
         own.len() == shape.len()
@@ -86,12 +89,21 @@ impl Claims {
         Ok(Claims { all, is_loaded })
     }
 
+    /// Returns true if an instruction has one result, as most have, and the result holds its claim.
+    #[inline(always)]
+    pub(super) fn holds_one<T: Tensor>(&self, at: usize, results: &[T]) -> bool {
+        match (results, self.all.get(at).map(SmallVec::as_slice)) {
+            ([x], Some([claim])) => claim.holds(x),
+            _ => false,
+        }
+    }
+
     /// Compares the results of an instruction with the claims.
     ///
     /// # Errors
     ///
     /// [`Error::WrongResult`] with the first that differs; of a plan from a file [`Error::SavedPlan`].
-    #[inline]
+    #[inline(never)]
     pub(super) fn check<T: Tensor>(
         &self,
         at: usize,

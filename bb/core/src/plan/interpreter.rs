@@ -140,7 +140,9 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
             for (at, instruction) in self.plan.instructions.iter().enumerate() {
                 running = at;
                 let results = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch)?;
-                self.claims.check(at, instruction, &results)?;
+                if !self.claims.holds_one(at, &results) {
+                    self.claims.check(at, instruction, &results)?;
+                }
                 self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger)?;
             }
             Ok(())
