@@ -2,7 +2,7 @@
 
 use crate::options::HostRunOptions;
 use crate::session::HostSession;
-use crate::{dropped, null};
+use crate::{dropped, given, null};
 use bb::{ErasedExecutable, ErrorKind, RunOptions, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
 use bb_c::export::open::text;
@@ -90,8 +90,10 @@ pub unsafe extern "C" fn bb_session_run_with(
 ) -> Status {
     let body = || {
         // SAFETY: what the caller promises.
-        let (session, inputs, into) =
-            unsafe { (session.as_ref(), Items { items: inputs, count }.slice(), into.as_mut()) };
+        let (session, inputs, into) = unsafe {
+            (session.as_ref(), given(Items { items: inputs, count }, "the list of inputs"), into.as_mut())
+        };
+        let inputs = inputs?;
         let session = session.ok_or_else(|| null("a session"))?;
         let into = into.ok_or_else(|| null("a place for a run"))?;
         // SAFETY: as above.

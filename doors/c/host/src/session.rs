@@ -185,7 +185,7 @@ pub unsafe extern "C" fn bb_session_open_bytes(
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
-    let source = || Ok(ModelSource::Bytes(unsafe { model.slice() }));
+    let source = || Ok(ModelSource::Bytes(unsafe { given(model, "the model") }?));
     // SAFETY: what the caller promises.
     unsafe { give(source, backend, options, session, error) }
 }

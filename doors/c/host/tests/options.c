@@ -92,6 +92,9 @@ int main(int argc, char **argv) {
     names[0] = of("y");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     bb_run_free(run);
+    EXPECT(bb_session_run_with(session, NULL, 1, NULL, &run, &error), BB_WRONG_INPUT, "the list of inputs has 1 entries, but its pointer is null");
+    bb_session *none = NULL;
+    EXPECT(bb_session_open_bytes((bb_text){NULL, 9}, "cpu", (bb_named_list){0}, &none, &error), BB_WRONG_INPUT, "the model has 9 entries, but its pointer is null");
     options.values = (bb_texts){NULL, 2};
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "its pointer is null");
     options.values = (bb_texts){names, 2};

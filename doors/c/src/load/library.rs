@@ -366,6 +366,7 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
         ("close", table.close.is_some()),
         ("to_host", table.to_host.is_some()),
         ("release", table.release.is_some()),
+        ("primitives", !table.primitives.is_null()),
     ];
     let mut missing: Vec<String> =
         required.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")).collect();
@@ -379,7 +380,9 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
         missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")));
     }
     let has = |op: &&Primitive| !super::calls::has(primitives, **op);
-    let needed = Primitive::ALL.iter().filter(|op| !takes_graphs || **op == Primitive::Constant);
+    // A null table lacks all of them, which is one mistake.
+    let listed = Primitive::ALL.iter().filter(|_| !table.primitives.is_null());
+    let needed = listed.filter(|op| !takes_graphs || **op == Primitive::Constant);
     missing.extend(needed.filter(has).map(|op| format!("the primitive `{}`", op.spec().method)));
     match missing.is_empty() {
         true => Ok(()),
