@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The models: .onnx files, files that `bb compile` wrote, folders with model.onnx, or folders with versions, such as 1/model.onnx.
+    /// The models: .onnx files, files that `bb compile` wrote, folders with model.onnx, or folders with versions, for example 1/model.onnx.
     /// With the feature `generate` also language models: .gguf files, or folders with model.onnx and tokenizer.json. Without a name, a
     /// model is called like its file, or like its folder if the file is called model.onnx
     #[arg(required_unless_present = "repository", value_name = "[NAME=]MODEL", value_parser = Served::parse)]

@@ -116,5 +116,5 @@ impl Unit for Lanes {
     }
 }
 
-// One row: several rows at once pay off only with vector registers that these processors lack, and make most of the code.
+// Only tiles of one row: tiles of several rows made a tenth of the code of this crate, for processors without AVX2.
 kernels!(PORTABLE, portable, round_portable, Lanes, [], 1, [1]);
