@@ -97,19 +97,19 @@ fn rows_and_windows() {
     let softmax = |on: &Wgpu, x: &[bb_wgpu::Tensor]| on.softmax(&x[0], 1);
     // The bodies of operations are independent of this backend's kernels.
     let reference = Reference;
-    same("softmax", &x, softmax, |_, x| bb::ext::nn::softmax(&extended_of(&reference), &x[0], 1));
+    same("softmax", &x, softmax, |_, x| extended_of(&reference).softmax(&x[0], 1));
     let options = LayerNormalizationOptions::default();
     same(
         "layer_normalization",
         &x,
         |on, x| on.layer_normalization(&x[0], &x[1], Some(&x[2]), options),
-        |_, x| bb::ext::nn::layer_normalization(&extended_of(&reference), &x[0], &x[1], Some(&x[2]), options),
+        |_, x| extended_of(&reference).layer_normalization(&x[0], &x[1], Some(&x[2]), options),
     );
     same(
         "rms_normalization",
         &x,
         |on, x| on.rms_normalization(&x[0], &x[1], -1, 1e-5),
-        |_, x| bb::ext::llm::rms_normalization(&extended_of(&reference), &x[0], &x[1], -1, 1e-5),
+        |_, x| extended_of(&reference).rms_normalization(&x[0], &x[1], -1, 1e-5),
     );
     for (filters, group) in [(12, 1), (6, 2), (4, 4)] {
         let x = [data(&[6, 4, 14, 15]), data(&[filters, 4 / group, 3, 2]), data(&[filters])];
@@ -119,7 +119,7 @@ fn rows_and_windows() {
             "conv",
             &x,
             |on, x| on.conv(&x[0], &x[1], Some(&x[2]), options),
-            |_, x| bb::ext::nn::conv(&extended_of(&reference), &x[0], &x[1], Some(&x[2]), options),
+            |_, x| extended_of(&reference).conv(&x[0], &x[1], Some(&x[2]), options),
         );
     }
     let x = [data(&[6, 4, 14, 15])];
@@ -128,14 +128,14 @@ fn rows_and_windows() {
         "max_pool",
         &x,
         |on, x| on.max_pool(&x[0], &[3, 3], options),
-        |_, x| bb::ext::nn::max_pool(&extended_of(&reference), &x[0], &[3, 3], options),
+        |_, x| extended_of(&reference).max_pool(&x[0], &[3, 3], options),
     );
     let options = AveragePoolOptions { strides: &[2, 2], pads: &[1, 1, 1, 1], ..Default::default() };
     same(
         "average_pool",
         &x,
         |on, x| on.average_pool(&x[0], &[3, 3], options),
-        |_, x| bb::ext::nn::average_pool(&extended_of(&reference), &x[0], &[3, 3], options),
+        |_, x| extended_of(&reference).average_pool(&x[0], &[3, 3], options),
     );
 }
 

@@ -111,6 +111,23 @@ params! {
 }
 
 impl Param<'_> {
+    /// Returns whether two parameters are the same value. Floats are compared bit by bit, because a division by 0 and a division
+    /// by -0 differ; a NaN is the same as itself.
+    pub fn is_same(&self, other: &Param<'_>) -> bool {
+        let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
+        match (self, other) {
+            (Param::Float(a), Param::Float(b)) => same(*a, *b),
+            (Param::OptFloat(Some(a)), Param::OptFloat(Some(b))) => same(*a, *b),
+            (Param::Floats(a), Param::Floats(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(*a, *b))
+            }
+            (Param::Data(a), Param::Data(b)) => {
+                a.dtype() == b.dtype() && a.shape() == b.shape() && a.bytes().ok() == b.bytes().ok()
+            }
+            (a, b) => a == b,
+        }
+    }
+
     /// Returns the parameter with all borrowed data copied.
     pub fn into_owned(self) -> Param<'static> {
         match self {

@@ -14,8 +14,8 @@ pub use bb_ir::for_each_primitive;
 pub use inventory;
 pub use smallvec::SmallVec;
 
-pub use crate::ext::vendor::{ErasedBody, MadeOf, TracedBody, VendorPattern};
-pub use crate::ext::{ErasedBackend, FamilyTable};
+pub use crate::ext::FamilyTable;
+pub use crate::ext::vendor::{MadeOf, TracedBody, VendorPattern};
 pub use crate::runtime::{
     BackendRuntime, Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, Listed, OpenOptions,
     Registration, Start,
@@ -33,7 +33,7 @@ pub use crate::ext::OpSet;
 pub use crate::layer::{
     self, Delegate, InnerBackend, IsInner, IsLayer, Layer, LayerError, LayerTensor, Written as WrittenMethods,
 };
-pub use crate::trace::Tracer;
+pub use crate::trace::{TraceStop, TracedTensor, Tracer};
 
 /// Expands to its tokens, the output of the derive.
 #[doc(hidden)]

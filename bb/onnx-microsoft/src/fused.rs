@@ -212,7 +212,7 @@ fn product(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, T
         return on.matmul(&a, &b);
     }
     // 16-bit floats are rounded once, after both factors.
-    types::alike::<Tracer>(&b, &a)?;
+    types::alike(&b, &a)?;
     let product = on.matmul(&math::accumulated(on, &a)?, &math::accumulated(on, &b)?)?;
     math::narrowed(on, on.mul(&product, &on.scalar_like(&product, alpha)?)?, a.dtype())
 }

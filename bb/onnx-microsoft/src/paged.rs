@@ -163,7 +163,7 @@ fn rotated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
     x: &TracedTensor,
-    of: &Sequences<TracedTensor>,
+    of: &Sequences,
 ) -> Result<TracedTensor, TraceStop> {
     let [cos, sin] = ANGLES.map(|at| call.input(at));
     let chosen = |table: &TracedTensor| on.unsqueeze(&on.gather(table, &of.places, 0)?, &[1]);
@@ -180,7 +180,7 @@ fn written(
     cache: &TracedTensor,
     new: &TracedTensor,
     table: &TracedTensor,
-    of: &Sequences<TracedTensor>,
+    of: &Sequences,
 ) -> Result<TracedTensor, TraceStop> {
     let extents = on.extents(cache);
     let (size, all) = (on.extent(cache, 1), on.extent(cache, 0).times(&on.extent(cache, 1)));

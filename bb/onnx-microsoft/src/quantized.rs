@@ -112,7 +112,7 @@ pub(super) fn product(
         return on.matmul(&quant::less_one(on, a, a_zero)?, &quant::less_one(on, b, b_zero)?);
     }
     for x in [Some(a), Some(b), a_zero, b_zero].into_iter().flatten() {
-        types::take::<Tracer>("dequantize", x, quant::NUMBERS)?;
+        types::take("dequantize", x, quant::NUMBERS)?;
     }
     on.matmul_integer(a, b, a_zero, b_zero)
 }
@@ -266,7 +266,7 @@ fn scaled_product_types(at: NodeFacts<'_>) -> Option<Types> {
 pub(crate) fn dynamic_quantize_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     for x in [Some(call.input(1)?), call.optional(3)].into_iter().flatten() {
-        types::take::<Tracer>("dequantize", x, quant::NUMBERS)?;
+        types::take("dequantize", x, quant::NUMBERS)?;
     }
     let (x, b, scale) = (call.input(0)?, call.input(1)?, call.input(2)?);
     Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))

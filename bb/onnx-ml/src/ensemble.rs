@@ -106,7 +106,7 @@ fn members(on: &Tracer, forest: &Forest, dtype: DataType) -> Result<TracedTensor
         let shape = [sets.len(), width].as_slice().into();
         let (dtype, limit) = (DataType::F64, MOST_WEIGHTS * size_of::<f64>());
         let error = bb_ir::Error::TooLarge { dtype, shape, limit, name: None };
-        return bb_core::ext::fail::<Tracer, _>(error);
+        return bb_core::ext::fail(error);
     }
     let padded: Vec<f64> = sets
         .iter()

@@ -59,7 +59,7 @@ fn zip_map_types(at: NodeFacts<'_>) -> Option<Types> {
 /// `ZipMap`: for each row, a map from the labels to its numbers.
 pub(crate) fn zip_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let x = call.tensor(0)?;
-    types::take::<Tracer>("ZipMap", x, &[DataType::F32])?;
+    types::take("ZipMap", x, &[DataType::F32])?;
     let labels = match (call.texts("classlabels_strings")?, call.ints("classlabels_int64s")?) {
         (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
             return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());

@@ -311,7 +311,7 @@ impl DirectionOperands<'_> {
         e: &RecurrentExtents,
         at: usize,
         batch_first: bool,
-    ) -> Result<State<TracedTensor>, TraceStop> {
+    ) -> Result<State, TraceStop> {
         let (shape, axis) = if batch_first {
             ([e.batch.clone(), e.directions.into(), e.hidden.into()], 1)
         } else {
@@ -334,9 +334,9 @@ impl DirectionOperands<'_> {
         e: &RecurrentExtents,
         at: usize,
         activations: &[Activation],
-        start: State<TracedTensor>,
+        start: State,
         backwards: bool,
-    ) -> Result<Run<TracedTensor>, TraceStop> {
+    ) -> Result<Run, TraceStop> {
         let (on, call) = (self.on, self.call);
         let cells = self.cells(kind, e, at)?;
         let flat = on.reshape_to(x, &[e.batch.times(&e.steps), e.input.into()])?;
@@ -356,12 +356,12 @@ impl DirectionOperands<'_> {
     fn row(
         &self,
         kind: Kind,
-        Steps { x, lengths, backwards }: Steps<'_, TracedTensor>,
+        Steps { x, lengths, backwards }: Steps<'_>,
         cells: &Cells,
-        State { hidden, cell }: State<TracedTensor>,
+        State { hidden, cell }: State,
         activations: &[Activation],
         clip: Option<f64>,
-    ) -> Result<Run<TracedTensor>, TraceStop> {
+    ) -> Result<Run, TraceStop> {
         let on = self.on;
         let (weights, scale, zero) = match &cells.weights {
             ProjectionMatrix::Plain(weights) => (weights, None, None),
@@ -392,7 +392,7 @@ impl DirectionOperands<'_> {
         };
         let mut results = results.into_iter();
         let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else {
-            return bb_core::ext::fail::<Tracer, _>(Error::Results {
+            return bb_core::ext::fail(Error::Results {
                 op: self.call.op_type().to_owned(),
                 expected: 2,
                 got: 0,

@@ -161,7 +161,8 @@ mod tests {
         let x = array(&cpu, &[1, 2], &[1f32, 2.0]);
         let [nodes, thresholds, roots, weights] = &tables;
         let options = TreeEnsembleOptions { modes: &[0], missing: true, aggregate: "sum" };
-        let alone = bb::ext::ml::tree_ensemble(&cpu, &x, nodes, thresholds, roots, weights, None, 2, options);
+        let alone = bb::ext::Extended::declining(&cpu)
+            .tree_ensemble(&x, nodes, thresholds, roots, weights, None, 2, options);
         let prepared = run(&cpu, &kernel, &x, &tables);
         assert_eq!(prepared.unwrap_err().to_string(), alone.unwrap_err().to_string());
         // Without rows there is nothing to walk with.

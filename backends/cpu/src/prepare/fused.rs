@@ -57,7 +57,9 @@ mod tests {
         let mut operands: KernelOperands<'_, Array> = xs.into_iter().collect();
         let all: Vec<Array> = (0..3).map(|at| operands.required("fused", at).unwrap().clone()).collect();
         let host = |x: &Array| cpu.to_host(x).unwrap();
-        let want = host(&bb::ext::scalar::fused(cpu, &all.iter().collect::<Vec<_>>(), &PROGRAM).unwrap());
+        let want = host(
+            &bb::ext::Extended::declining(cpu).fused(&all.iter().collect::<Vec<_>>(), &PROGRAM).unwrap(),
+        );
         let params = [Param::Ints((&PROGRAM).into())];
         let varying = |x: &Array| {
             PrepareOperand::varying(x.dtype(), x.shape().iter().map(|&extent| Some(extent)), false)

@@ -96,7 +96,7 @@ fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
     assert_eq!(got.shape(), shape);
     let got = cpu.to_host(&got).unwrap();
     // A plan may contain the functions one by one, or the program: both have the same bits.
-    let apart = cpu.to_host(&bb::ext::scalar::fused(cpu, xs, program).unwrap()).unwrap();
+    let apart = cpu.to_host(&bb::ext::Extended::declining(cpu).fused(xs, program).unwrap()).unwrap();
     assert_eq!(got, apart, "{program:?} of {shape:?}");
     let want = expected(cpu, xs, program, shape);
     for (i, (&g, &w)) in numbers(&got).iter().zip(&want).enumerate() {

@@ -121,7 +121,7 @@ fn elements_and_slices_are_selected_as_the_bodies_do() {
             for (shape, asked, axis) in ALONG {
                 let (x, at) = (data(shape), axis.rem_euclid(shape.len() as i64) as usize);
                 let list = indices(&cpu, asked, &shape[at..=at], narrow);
-                let want = bb::ext::nn::gather_elements(&cpu, &x, &list, axis).unwrap();
+                let want = bb::ext::Extended::declining(&cpu).gather_elements(&x, &list, axis).unwrap();
                 for x in [&x, &strided(&cpu, &x)] {
                     for list in [&list, &strided(&cpu, &list)] {
                         let got = cpu.gather_elements(x, list, axis).unwrap();
@@ -133,7 +133,7 @@ fn elements_and_slices_are_selected_as_the_bodies_do() {
                 let x = data(shape);
                 let tuple = asked[asked.len() - 1];
                 let list = indices(&cpu, asked, &shape[batch..batch + tuple], narrow);
-                let want = bb::ext::nn::gather_nd(&cpu, &x, &list, batch as i64).unwrap();
+                let want = bb::ext::Extended::declining(&cpu).gather_nd(&x, &list, batch as i64).unwrap();
                 for x in [&x, &strided(&cpu, &x)] {
                     let got = cpu.gather_nd(x, &list, batch as i64).unwrap();
                     same(&cpu, &got, &want, &format!("{dtype} {shape:?} {asked:?}"));
@@ -158,7 +158,9 @@ fn updates_are_written_as_the_bodies_do() {
                 let options = ScatterElementsOptions { axis, reduction };
                 for narrow in [false, true] {
                     let list = indices(&cpu, asked, &shape[at..=at], narrow);
-                    let want = bb::ext::index::scatter_elements(&cpu, &x, &list, &updates, options).unwrap();
+                    let want = bb::ext::Extended::declining(&cpu)
+                        .scatter_elements(&x, &list, &updates, options)
+                        .unwrap();
                     for (x, updates) in [(&x, &updates), (&strided(&cpu, &x), &strided(&cpu, &updates))] {
                         let got = cpu.scatter_elements(x, &strided(&cpu, &list), updates, options).unwrap();
                         same(&cpu, &got, &want, &format!("{dtype} {reduction:?} {shape:?} {asked:?}"));
@@ -171,7 +173,8 @@ fn updates_are_written_as_the_bodies_do() {
                 let [x, updates] =
                     [(shape, 3), (&part, 8)].map(|(s, seed)| cpu.constant(&numbers(s, dtype, seed)).unwrap());
                 let list = indices(&cpu, asked, &shape[..tuple], false);
-                let want = bb::ext::index::scatter_nd(&cpu, &x, &list, &updates, reduction).unwrap();
+                let want =
+                    bb::ext::Extended::declining(&cpu).scatter_nd(&x, &list, &updates, reduction).unwrap();
                 let got = cpu.scatter_nd(&x, &list, &updates, reduction).unwrap();
                 same(&cpu, &got, &want, &format!("{dtype} {reduction:?} {shape:?} {asked:?}"));
             }

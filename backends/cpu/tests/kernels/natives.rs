@@ -47,7 +47,7 @@ fn convolutions_slide_as_their_body_does() {
         let options = ConvOptions { strides, pads, dilations, group };
         for bias in [None, Some(&bias)] {
             let got = cpu.conv(&x, &w, bias, options).unwrap();
-            let want = bb::ext::nn::conv(&cpu, &x, &w, bias, options).unwrap();
+            let want = bb::ext::Extended::declining(&cpu).conv(&x, &w, bias, options).unwrap();
             assert_near(&cpu, &got, &want, &format!("{shape:?} {filters:?}"));
         }
     }
@@ -61,7 +61,7 @@ fn maxima_slide_as_their_body_does() {
         let kernel: Vec<i64> = filters.iter().skip(2).map(|&k| k as i64).collect();
         let options = MaxPoolOptions { strides, pads, dilations, ceil: false };
         let got = cpu.max_pool(&x, &kernel, options).unwrap();
-        let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, options).unwrap();
+        let want = bb::ext::Extended::declining(&cpu).max_pool(&x, &kernel, options).unwrap();
         assert_near(&cpu, &got, &want, &format!("{shape:?} {kernel:?}"));
         // Some windows have nothing but padding, in whose place a body has the least byte.
         let bytes = (0..shape.iter().product()).map(|i: usize| (i * 37 % 251) as u8);
@@ -73,7 +73,7 @@ fn maxima_slide_as_their_body_does() {
         for x in operands {
             let x = cpu.constant(&x.unwrap()).unwrap();
             let got = cpu.max_pool(&x, &kernel, options).unwrap();
-            let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, options).unwrap();
+            let want = bb::ext::Extended::declining(&cpu).max_pool(&x, &kernel, options).unwrap();
             let [got, want] = [got, want].map(|y| cpu.to_host(&y).unwrap());
             assert_eq!(got, want, "{shape:?} {kernel:?}");
         }
@@ -101,19 +101,23 @@ fn normalisations_agree_with_their_bodies() {
             let (scale, bias) = (varied(&cpu, &tail), varied(&cpu, &tail));
             let options = LayerNormalizationOptions { axis, epsilon: 1e-5 };
             let got = cpu.layer_normalization(x, &scale, Some(&bias), options).unwrap();
-            let want = bb::ext::nn::layer_normalization(&cpu, x, &scale, Some(&bias), options).unwrap();
+            let want = bb::ext::Extended::declining(&cpu)
+                .layer_normalization(x, &scale, Some(&bias), options)
+                .unwrap();
             assert_near(&cpu, &got, &want, "layer_normalization");
             let got = cpu.rms_normalization(x, &scale, axis, 1e-5).unwrap();
-            let want = bb::ext::llm::rms_normalization(&cpu, x, &scale, axis, 1e-5).unwrap();
+            let want = bb::ext::Extended::declining(&cpu).rms_normalization(x, &scale, axis, 1e-5).unwrap();
             assert_near(&cpu, &got, &want, "rms_normalization");
-            let (got, want) = (cpu.softmax(x, axis).unwrap(), bb::ext::nn::softmax(&cpu, x, axis).unwrap());
+            let (got, want) =
+                (cpu.softmax(x, axis).unwrap(), bb::ext::Extended::declining(&cpu).softmax(x, axis).unwrap());
             assert_near(&cpu, &got, &want, "softmax");
         }
     }
     let (x, v) = (varied(&cpu, &[2, 3, 40]), varied(&cpu, &[3]));
     let variance = cpu.mul(&v, &v).unwrap();
     let got = cpu.batch_normalization(&x, &v, &v, &v, &variance, 1e-5).unwrap();
-    let want = bb::ext::nn::batch_normalization(&cpu, &x, &v, &v, &v, &variance, 1e-5).unwrap();
+    let want =
+        bb::ext::Extended::declining(&cpu).batch_normalization(&x, &v, &v, &v, &variance, 1e-5).unwrap();
     assert_near(&cpu, &got, &want, "batch_normalization");
 }
 
@@ -124,18 +128,22 @@ type Function = fn(&Cpu, &Array) -> Result<Array, bb_cpu::CpuError>;
 fn functions_of_single_elements_agree_with_their_bodies() {
     let cpu = Cpu::new();
     let functions: [(&str, Function, Function); 12] = [
-        ("relu", |c, x| c.relu(x), |c, x| bb::ext::nn::relu(c, x)),
-        ("leaky_relu", |c, x| c.leaky_relu(x, 0.1), |c, x| bb::ext::nn::leaky_relu(c, x, 0.1)),
-        ("gelu", |c, x| c.gelu(x, false), |c, x| bb::ext::nn::gelu(c, x, false)),
-        ("swish", |c, x| c.swish(x, 1.0), |c, x| bb::ext::nn::swish(c, x, 1.0)),
-        ("sigmoid", |c, x| c.sigmoid(x), |c, x| bb::ext::scalar::sigmoid(c, x)),
-        ("erf", |c, x| c.erf(x), |c, x| bb::ext::scalar::erf(c, x)),
-        ("tanh", |c, x| c.tanh(x), |c, x| bb::ext::scalar::tanh(c, x)),
-        ("sin", |c, x| c.sin(x), |c, x| bb::ext::scalar::sin(c, x)),
-        ("cos", |c, x| c.cos(x), |c, x| bb::ext::scalar::cos(c, x)),
-        ("floor", |c, x| c.floor(x), |c, x| bb::ext::scalar::floor(c, x)),
-        ("ceil", |c, x| c.ceil(x), |c, x| bb::ext::scalar::ceil(c, x)),
-        ("round", |c, x| c.round(x), |c, x| bb::ext::scalar::round(c, x)),
+        ("relu", |c, x| c.relu(x), |c, x| bb::ext::Extended::declining(c).relu(x)),
+        (
+            "leaky_relu",
+            |c, x| c.leaky_relu(x, 0.1),
+            |c, x| bb::ext::Extended::declining(c).leaky_relu(x, 0.1),
+        ),
+        ("gelu", |c, x| c.gelu(x, false), |c, x| bb::ext::Extended::declining(c).gelu(x, false)),
+        ("swish", |c, x| c.swish(x, 1.0), |c, x| bb::ext::Extended::declining(c).swish(x, 1.0)),
+        ("sigmoid", |c, x| c.sigmoid(x), |c, x| bb::ext::Extended::declining(c).sigmoid(x)),
+        ("erf", |c, x| c.erf(x), |c, x| bb::ext::Extended::declining(c).erf(x)),
+        ("tanh", |c, x| c.tanh(x), |c, x| bb::ext::Extended::declining(c).tanh(x)),
+        ("sin", |c, x| c.sin(x), |c, x| bb::ext::Extended::declining(c).sin(x)),
+        ("cos", |c, x| c.cos(x), |c, x| bb::ext::Extended::declining(c).cos(x)),
+        ("floor", |c, x| c.floor(x), |c, x| bb::ext::Extended::declining(c).floor(x)),
+        ("ceil", |c, x| c.ceil(x), |c, x| bb::ext::Extended::declining(c).ceil(x)),
+        ("round", |c, x| c.round(x), |c, x| bb::ext::Extended::declining(c).round(x)),
     ];
     // At minus infinity, `gelu` and `swish` are products of infinity and zero, so it is left out.
     let edges = [f32::NAN, f32::INFINITY, -0.0, 0.5, -0.5, 1.5, 100.0, -100.0];
@@ -145,9 +153,9 @@ fn functions_of_single_elements_agree_with_their_bodies() {
             assert_near(&cpu, &native(&cpu, x).unwrap(), &body(&cpu, x).unwrap(), name);
         }
         let y = cpu.reshape(&cpu.neg(x).unwrap(), x.shape()).unwrap();
-        let want = bb::ext::scalar::maximum(&cpu, x, &y).unwrap();
+        let want = bb::ext::Extended::declining(&cpu).maximum(x, &y).unwrap();
         assert_near(&cpu, &cpu.maximum(x, &y).unwrap(), &want, "maximum");
-        let want = bb::ext::scalar::minimum(&cpu, x, &y).unwrap();
+        let want = bb::ext::Extended::declining(&cpu).minimum(x, &y).unwrap();
         assert_near(&cpu, &cpu.minimum(x, &y).unwrap(), &want, "minimum");
     }
 }
@@ -158,7 +166,7 @@ fn an_expansion_is_a_view_that_operations_read() {
     let x = varied(&cpu, &[3, 1]);
     let wide = cpu.expand(&x, &[2, 3, 40]).unwrap();
     assert_eq!(wide.shape(), [2, 3, 40]);
-    let want = bb::ext::create::expand(&cpu, &x, &[2, 3, 40]).unwrap();
+    let want = bb::ext::Extended::declining(&cpu).expand(&x, &[2, 3, 40]).unwrap();
     assert_near(&cpu, &wide, &want, "expand");
     let sum = cpu.reduce_sum(&wide, &[0, 2], true).unwrap();
     let eighty = cpu.scalar_like(&x, 80.0).unwrap();
@@ -173,7 +181,7 @@ fn an_expansion_to_a_great_extent_is_one_to_a_small_one_again_and_again() {
     let cpu = Cpu::new();
     let x = varied(&cpu, &[2, 1, 3]);
     for count in [65_536, 65_537, 3 << 16, 100_000, 131_071] {
-        let y = bb::ext::create::expand(&cpu, &x, &[2, count, 3]).unwrap();
+        let y = bb::ext::Extended::declining(&cpu).expand(&x, &[2, count, 3]).unwrap();
         assert_near(&cpu, &y, &cpu.expand(&x, &[2, count, 3]).unwrap(), "expand");
     }
 }
@@ -215,6 +223,11 @@ fn products_along_axes_are_the_definition() {
     let x = varied(&cpu, &[6, 7, 5]);
     for axes in [&[][..], &[0], &[1, 2], &[-1]] {
         let got = cpu.reduce_prod(&x, axes, true).unwrap();
-        assert_near(&cpu, &got, &bb::ext::nn::reduce_prod(&cpu, &x, axes, true).unwrap(), "reduce_prod");
+        assert_near(
+            &cpu,
+            &got,
+            &bb::ext::Extended::declining(&cpu).reduce_prod(&x, axes, true).unwrap(),
+            "reduce_prod",
+        );
     }
 }

@@ -438,9 +438,8 @@ fn every_function_and_number_type() {
                                 compare(&cpu, &got, &named.long(coupled), dtype, &what);
                             }
                             // The operation's body computes the same.
-                            let got = bb::ext::nn::lstm(
-                                &cpu, &x, &weights, &hidden, &cell, absent, absent, lengths, seen, options,
-                            );
+                            let got = bb::ext::Extended::declining(&cpu)
+                                .lstm(&x, &weights, &hidden, &cell, absent, absent, lengths, seen, options);
                             compare(&cpu, &got.unwrap(), &named.long(coupled), dtype, &what);
                         }
                     }

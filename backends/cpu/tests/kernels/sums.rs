@@ -62,8 +62,10 @@ fn layers_are_normalised_around_a_great_mean() {
     let [a, s, b] = [(&x, rows), (&scale, 0), (&bias, 0)]
         .map(|(v, rows)| if rows > 0 { tensor(&on, &[rows, cols], v) } else { tensor(&on, &[cols], v) });
     let native = host(&on, &on.layer_normalization(&a, &s, Some(&b), Default::default()).unwrap());
-    let body =
-        host(&on, &bb::ext::nn::layer_normalization(&on, &a, &s, Some(&b), Default::default()).unwrap());
+    let body = host(
+        &on,
+        &bb::ext::Extended::declining(&on).layer_normalization(&a, &s, Some(&b), Default::default()).unwrap(),
+    );
     for (i, row) in x.chunks(cols).enumerate() {
         let wide = || row.iter().map(|&v| f64::from(v));
         let mean = exact(wide()) / cols as f64;
@@ -85,7 +87,7 @@ fn roots_of_mean_squares_of_long_rows() {
     let scale = vec![1f32; n];
     let (a, s) = (tensor(&on, &[1, n], &x), tensor(&on, &[n], &scale));
     let native = host(&on, &on.rms_normalization(&a, &s, -1, 1e-5).unwrap());
-    let body = host(&on, &bb::ext::llm::rms_normalization(&on, &a, &s, -1, 1e-5).unwrap());
+    let body = host(&on, &bb::ext::Extended::declining(&on).rms_normalization(&a, &s, -1, 1e-5).unwrap());
     let mean = exact(x.iter().map(|&v| f64::from(v) * f64::from(v))) / n as f64;
     let want = || x.iter().map(|&v| f64::from(v) / (mean + 1e-5).sqrt());
     near(&native, want(), 6.0);
@@ -238,7 +240,7 @@ fn windows_with_many_elements() {
         let a = tensor(&on, &[1, channels, taps], &x);
         let filters = tensor(&on, &[channels, 1, taps], &vec![1f32; channels * taps]);
         let grouped = ConvOptions { group: channels as i64, ..Default::default() };
-        let y = bb::ext::nn::conv(&on, &a, &filters, None, grouped).unwrap();
+        let y = bb::ext::Extended::declining(&on).conv(&a, &filters, None, grouped).unwrap();
         let native = on.conv(&a, &filters, None, grouped).unwrap();
         let want: Vec<f64> = x.chunks(taps).map(|x| exact(x.iter().map(|&v| f64::from(v)))).collect();
         near(&host(&on, &y), want.iter().copied(), 60.0);

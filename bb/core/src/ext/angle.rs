@@ -8,7 +8,8 @@
 
 use super::gate::exact_sum;
 use super::math::{self, plus, times};
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -146,12 +147,12 @@ fn doubled(x: &Fixed) -> Fixed {
 
 /// Finds, for each angle of `x`, the nearest `(n - offset) π` with an integer `n`. The angles were converted from the type
 /// `from`. Returns the distance of each angle from that point, and `n`.
-pub(super) fn nearest<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub(super) fn nearest(
+    on: &Tracer,
+    x: &TracedTensor,
     from: DataType,
     offset: f64,
-) -> Result<(B::Tensor, B::Tensor), B::Error> {
+) -> Result<(TracedTensor, TracedTensor), TraceStop> {
     let digits = Digits::of(from, x.dtype());
     let pieces = pieces(on, x, from, digits)?;
     let mut rough = None;
@@ -167,8 +168,8 @@ pub(super) fn nearest<B: Ops + ?Sized>(
     let rough = rough.map_or_else(|| on.identity(x), Ok)?;
     let turns = on.round(&plus(on, &times(on, &rough, std::f64::consts::FRAC_1_PI)?, offset)?)?;
     let zero = plus(on, &turns, -offset)?;
-    let mut distance: Option<B::Tensor> = None;
-    let mut lost: Option<B::Tensor> = None;
+    let mut distance: Option<TracedTensor> = None;
+    let mut lost: Option<TracedTensor> = None;
     let pi = digits.parts(&PI);
     for (i, part_of_pi) in pi.iter().enumerate() {
         let mut part = on.neg(&times(on, &zero, *part_of_pi)?)?;
@@ -199,21 +200,16 @@ pub(super) fn nearest<B: Ops + ?Sized>(
 }
 
 /// A factor, and the parts of the number that it multiplies.
-type Piece<T> = (T, Vec<T>);
+type Piece = (TracedTensor, Vec<TracedTensor>);
 
 /// Writes angles as sums of products.
-fn pieces<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    from: DataType,
-    digits: &Digits,
-) -> Result<Vec<Piece<<B as Backend>::Tensor>>, B::Error> {
+fn pieces(on: &Tracer, x: &TracedTensor, from: DataType, digits: &Digits) -> Result<Vec<Piece>, TraceStop> {
     // No value of `f16` is large enough to lose digits in `f64`.
     if from == DataType::F16 && digits.split.is_none() {
         return Ok(vec![(x.clone(), vec![on.scalar_like(x, 1.0)?])]);
     }
     let levels = digits.levels;
-    let table = |column: &[f64]| -> Result<B::Tensor, B::Error> {
+    let table = |column: &[f64]| -> Result<TracedTensor, TraceStop> {
         let column = TensorData::new(&[levels], column).map_err(crate::Error::from)?;
         on.constant(&cast(&column, x.dtype(), Rounding::default()).map_err(crate::Error::from)?)
     };
@@ -228,7 +224,7 @@ fn pieces<B: Ops + ?Sized>(
     let level = math::to(on, &bounded, math::index(on))?;
     let scales: Vec<f64> = (0..levels as i32).map(|j| 2f64.powi(-j)).collect();
     let integer = on.mul(x, &on.gather(&table(&scales)?, &level, 0)?)?;
-    let powers = |skipped: usize| -> Result<Vec<B::Tensor>, B::Error> {
+    let powers = |skipped: usize| -> Result<Vec<TracedTensor>, TraceStop> {
         let rows: Vec<Vec<f64>> =
             POWERS.iter().skip(skipped).take(levels).map(|power| digits.parts(power)).collect();
         (0..digits.ends.len())

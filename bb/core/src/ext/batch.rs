@@ -1,7 +1,9 @@
 //! Batches: tensors that are joined along a new dimension, and taken apart again.
 
 use crate::error::NodePart;
-use crate::ext::{Border, Extent, Ops, fail};
+use crate::ext::{Border, Extent, fail};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, memory};
 
@@ -10,51 +12,51 @@ fn wrong(op: &'static str, part: impl Into<NodePart>, problem: String) -> Error 
 }
 
 /// Returns the first of the tensors, after all were compared with it: their ranks and types.
-fn alike<'a, B: Ops + ?Sized>(op: &'static str, xs: &[&'a B::Tensor]) -> Result<&'a B::Tensor, B::Error> {
+fn alike<'a>(op: &'static str, xs: &[&'a TracedTensor]) -> Result<&'a TracedTensor, TraceStop> {
     let Some(&first) = xs.first() else {
-        return fail::<B, _>(Error::Operand { op, index: 0, expected: "a tensor" });
+        return fail(Error::Operand { op, index: 0, expected: "a tensor" });
     };
     for (index, x) in xs.iter().enumerate() {
         if x.dtype() != first.dtype() {
             let problem =
                 format!("has the element type {}, expected {} as the first", x.dtype(), first.dtype());
-            return fail::<B, _>(wrong(op, NodePart::Operand(index), problem));
+            return fail(wrong(op, NodePart::Operand(index), problem));
         }
         if x.rank() != first.rank() {
             let problem = format!("has rank {}, expected {} as the first", x.rank(), first.rank());
-            return fail::<B, _>(wrong(op, NodePart::Operand(index), problem));
+            return fail(wrong(op, NodePart::Operand(index), problem));
         }
     }
     Ok(first)
 }
 
 /// Joins tensors of one shape along a new dimension.
-fn joined<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
+fn joined(on: &Tracer, xs: &[&TracedTensor], axis: i64) -> Result<TracedTensor, TraceStop> {
     let mut parts = memory::room("stack", xs.len()).map_err(Error::from)?;
     for x in xs {
         parts.push(on.unsqueeze(x, &[axis])?);
     }
-    let parts: Vec<&B::Tensor> = parts.iter().collect();
+    let parts: Vec<&TracedTensor> = parts.iter().collect();
     on.concat(&parts, axis)
 }
 
 /// The body of [`Create::stack`](crate::ext::Create::stack).
-pub fn stack<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
+pub fn stack(on: &Tracer, xs: &[&TracedTensor], axis: i64) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "stack";
-    let first = alike::<B>(OP, xs)?;
+    let first = alike(OP, xs)?;
     let axis = Axis::new(axis, first.rank() + 1).map_err(Error::from)?.get() as i64;
     let extents = on.extents(first);
     for x in xs {
         if !on.extents(x).iter().zip(&extents).all(|(own, first)| own.equals(first)) {
             let (left, right) = (first.shape().into(), x.shape().into());
-            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+            return fail(bb_ir::Error::Shapes { op: OP, left, right });
         }
     }
     joined(on, xs, axis)
 }
 
 /// The body of [`Create::unstack`](crate::ext::Create::unstack).
-pub fn unstack<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<Vec<B::Tensor>, B::Error> {
+pub fn unstack(on: &Tracer, x: &TracedTensor, axis: i64) -> Result<Vec<TracedTensor>, TraceStop> {
     const OP: &str = "unstack";
     let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let count = usize::try_from(on.extent(x, at).number()).unwrap_or(0);
@@ -70,16 +72,16 @@ pub fn unstack<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<Vec<
 }
 
 /// The body of [`Create::pad_batch`](crate::ext::Create::pad_batch).
-pub fn pad_batch<B: Ops + ?Sized>(
-    on: &B,
-    xs: &[&B::Tensor],
+pub fn pad_batch(
+    on: &Tracer,
+    xs: &[&TracedTensor],
     axis: i64,
     value: f64,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     const OP: &str = "pad_batch";
-    let first = alike::<B>(OP, xs)?;
+    let first = alike(OP, xs)?;
     if first.dtype() == DataType::String {
-        return fail::<B, _>(bb_ir::Error::Unsupported { op: OP, dtype: DataType::String });
+        return fail(bb_ir::Error::Unsupported { op: OP, dtype: DataType::String });
     }
     let at = Axis::new(axis, first.rank()).map_err(Error::from)?.get();
     let number = |extent: &Extent| extent.number();
@@ -95,7 +97,7 @@ pub fn pad_batch<B: Ops + ?Sized>(
         let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
         padded.push(on.pad(x, Some(&filler), &pads, Border::Constant)?);
     }
-    let padded: Vec<&B::Tensor> = padded.iter().collect();
+    let padded: Vec<&TracedTensor> = padded.iter().collect();
     let batch = joined(on, &padded, 0)?;
     let lengths: Vec<i64> = shapes.iter().map(|shape| shape.get(at).copied().unwrap_or(0)).collect();
     Ok(vec![batch, on.host(&[xs.len()], &lengths)?])

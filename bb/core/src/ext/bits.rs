@@ -1,6 +1,8 @@
 //! `Bits`: bitwise operations on integers. All bodies except the body of shifts run on the host.
 
-use super::{HostKernel, Ops, math, types};
+use super::{HostKernel, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::{Pace, STRETCH};
@@ -20,8 +22,8 @@ macro_rules! joins {
         };
 
         #[doc = concat!("The body of [`Bits::", $text, "`].")]
-        pub fn $name<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-            integers::<B>($operator, a)?;
+        pub fn $name(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+            integers($operator, a)?;
             let shape = bb_ir::infer::broadcast($text, &[a.shape(), b.shape()]).map_err(Error::from)?;
             only(on, &$static, &[Some(a), Some(b)], shape)
         }
@@ -45,20 +47,20 @@ static NOT: HostKernel = HostKernel {
 };
 
 /// The body of [`Bits::bitwise_not`].
-pub fn bitwise_not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    integers::<B>("BitwiseNot", x)?;
+pub fn bitwise_not(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    integers("BitwiseNot", x)?;
     only(on, &NOT, &[Some(x)], x.shape().into())
 }
 
 /// The body of [`Bits::bit_shift`]: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
-pub fn bit_shift<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    y: &B::Tensor,
+pub fn bit_shift(
+    on: &Tracer,
+    x: &TracedTensor,
+    y: &TracedTensor,
     left: bool,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("BitShift", x, types::INTEGERS)?;
-    types::take::<B>("BitShift", y, types::INTEGERS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("BitShift", x, types::INTEGERS)?;
+    types::take("BitShift", y, types::INTEGERS)?;
     let signed = x.dtype().is_signed_integer();
     // The greatest power of a signed type is negative; dividing by it would keep only the sign.
     let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
@@ -97,10 +99,10 @@ static CAST: HostKernel = HostKernel {
 };
 
 /// The body of [`Bits::bit_cast`].
-pub fn bit_cast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, to: DataType) -> Result<B::Tensor, B::Error> {
+pub fn bit_cast(on: &Tracer, x: &TracedTensor, to: DataType) -> Result<TracedTensor, TraceStop> {
     let from = x.dtype();
     if from == DataType::String || to == DataType::String || from.bits() != to.bits() {
-        return crate::ext::fail::<B, _>(bb_ir::Error::DataType { expected: to, got: from });
+        return crate::ext::fail(bb_ir::Error::DataType { expected: to, got: from });
     }
     if from == to {
         return on.identity(x);
@@ -110,21 +112,21 @@ pub fn bit_cast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, to: DataType) -> Result<
 }
 
 /// Returns an error unless the element type is an integer of whole bytes.
-fn integers<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::Error> {
+fn integers(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
     let dtype = x.dtype();
     if dtype.is_integer() && !dtype.is_sub_byte() {
         return Ok(());
     }
-    crate::ext::fail::<B, _>(bb_ir::Error::Unsupported { op, dtype })
+    crate::ext::fail(bb_ir::Error::Unsupported { op, dtype })
 }
 
 /// Runs a host kernel whose only result has the element type of the first operand.
-fn only<B: Ops + ?Sized>(
-    on: &B,
+fn only(
+    on: &Tracer,
     body: &'static HostKernel,
-    inputs: &[Option<&B::Tensor>],
+    inputs: &[Option<&TracedTensor>],
     shape: bb_ir::Shape,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
     let Some(Some(first)) = inputs.first() else { return Err(missing().into()) };
     let outputs = on.on_host(body, inputs, &[], &[(first.dtype(), shape)])?;

@@ -5,21 +5,23 @@
 
 use super::fold::fold;
 use super::window::{REACH, Windows};
-use super::{ConvTransposeOptions, Extent, Ops, fail, math, open_results, types};
+use super::{ConvTransposeOptions, Extent, fail, math, open_results, types};
 use crate::error::NodePart;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Shape;
 use bb_ir::infer::{Padding, Step};
 
 /// The body of [`Nn::conv_transpose`](super::Nn::conv_transpose): one matrix product, whose places are added up where they
 /// overlap.
-pub fn conv_transpose<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn conv_transpose(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
     ConvTransposeOptions { strides, pads, dilations, output_padding, group }: ConvTransposeOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let shapes =
         || bb_ir::Error::Shapes { op: "conv_transpose", left: x.shape().into(), right: w.shape().into() };
     // The number of images may be open; the windows need numbers.
@@ -31,7 +33,7 @@ pub fn conv_transpose<B: Ops + ?Sized>(
     let (Some(batch), [c, spatial @ ..], [depth, m, kernel @ ..]) =
         (images.first(), &image[..], &filters[..])
     else {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     };
     let n = spatial.len();
     if let (Some(bias), Ok(group)) = (bias, usize::try_from(group)) {
@@ -39,19 +41,19 @@ pub fn conv_transpose<B: Ops + ?Sized>(
     }
     let g = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g) && c == depth);
     let fits = kernel.len() == n && (output_padding.is_empty() || output_padding.len() == n);
-    let (Some(g), true) = (g, fits) else { return fail::<B, _>(shapes()) };
+    let (Some(g), true) = (g, fits) else { return fail(shapes()) };
     let numbers = [strides, pads, dilations, output_padding].into_iter().flatten().map(|v| v.unsigned_abs());
     if let Some(v) = strides.iter().chain(dilations).find(|&&v| v < 1) {
-        return fail::<B, _>(Error::Operator {
+        return fail(Error::Operator {
             op: "conv_transpose".to_owned(),
             part: NodePart::other("strides and dilations"),
             problem: format!("have {v}, expected positive numbers"),
         });
     }
     if numbers.chain(spatial.iter().chain(kernel).map(|&d| d as u64)).any(|v| v >= REACH) {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
-    let Some(steps) = Step::of(kernel, strides, pads, dilations) else { return fail::<B, _>(shapes()) };
+    let Some(steps) = Step::of(kernel, strides, pads, dilations) else { return fail(shapes()) };
     let mut all = Vec::with_capacity(n);
     for ((i, (&out, &kernel)), step) in spatial.iter().zip(kernel).enumerate().zip(steps) {
         // The extent of the result is the extent of the image that the windows cover. The windows are the operand's
@@ -64,7 +66,7 @@ pub fn conv_transpose<B: Ops + ?Sized>(
         let positive = |v: i64| usize::try_from(v).ok();
         let (Some(extent), Some(stride), Some(dilation)) = (extent, positive(stride), positive(dilation))
         else {
-            return fail::<B, _>(shapes());
+            return fail(shapes());
         };
         all.push(Windows { extent, kernel, stride, dilation, before, after, out });
     }

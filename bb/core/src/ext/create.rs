@@ -2,7 +2,9 @@
 
 pub use super::batch::{pad_batch, stack, unstack};
 
-use crate::ext::{Extent, HostKernel, Ops, math};
+use crate::ext::{Extent, HostKernel, math};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -24,17 +26,12 @@ fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
 }
 
 /// The body of [`Create::scalar_like`].
-pub fn scalar_like<B: Backend + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B::Tensor, B::Error> {
+pub fn scalar_like(on: &Tracer, x: &TracedTensor, value: f64) -> Result<TracedTensor, TraceStop> {
     on.constant(&number(value, crate::Tensor::dtype(x))?)
 }
 
 /// The body of [`Create::full`].
-pub fn full<B: Backend + ?Sized>(
-    on: &B,
-    shape: &[usize],
-    value: f64,
-    dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+pub fn full(on: &Tracer, shape: &[usize], value: f64, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     representable(shape, dtype)?;
     let one = number(value, dtype)?;
     match bb_ir::element_count(shape) {
@@ -47,17 +44,17 @@ pub fn full<B: Backend + ?Sized>(
 }
 
 /// The body of [`Create::zeros`].
-pub fn zeros<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn zeros(on: &Tracer, shape: &[usize], dtype: DataType) -> Result<TracedTensor, TraceStop> {
     full(on, shape, 0.0, dtype)
 }
 
 /// The body of [`Create::ones`].
-pub fn ones<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn ones(on: &Tracer, shape: &[usize], dtype: DataType) -> Result<TracedTensor, TraceStop> {
     full(on, shape, 1.0, dtype)
 }
 
 /// The body of [`Create::empty`].
-pub fn empty<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn empty(on: &Tracer, shape: &[usize], dtype: DataType) -> Result<TracedTensor, TraceStop> {
     if dtype != DataType::String {
         return full(on, shape, 0.0, dtype);
     }
@@ -67,41 +64,33 @@ pub fn empty<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> R
 }
 
 /// The body of [`Create::zeros_like`].
-pub fn zeros_like<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    dtype: Option<DataType>,
-) -> Result<B::Tensor, B::Error> {
+pub fn zeros_like(on: &Tracer, x: &TracedTensor, dtype: Option<DataType>) -> Result<TracedTensor, TraceStop> {
     on.full_like(x, 0.0, dtype)
 }
 
 /// The body of [`Create::ones_like`].
-pub fn ones_like<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    dtype: Option<DataType>,
-) -> Result<B::Tensor, B::Error> {
+pub fn ones_like(on: &Tracer, x: &TracedTensor, dtype: Option<DataType>) -> Result<TracedTensor, TraceStop> {
     on.full_like(x, 1.0, dtype)
 }
 
 /// The body of [`Create::full_like`].
-pub fn full_like<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn full_like(
+    on: &Tracer,
+    x: &TracedTensor,
     value: f64,
     dtype: Option<DataType>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     on.full_to(&on.extents(x), value, dtype.unwrap_or(crate::Tensor::dtype(x)))
 }
 
 /// The body of [`Create::eye`].
-pub fn eye<B: Ops + ?Sized>(
-    on: &B,
+pub fn eye(
+    on: &Tracer,
     rows: i64,
     columns: i64,
     offset: i64,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let extent = |part: &'static str, extent: i64| {
         usize::try_from(extent).map_err(|_| Error::Operator {
             op: "eye".to_owned(),
@@ -117,12 +106,12 @@ pub fn eye<B: Ops + ?Sized>(
 }
 
 /// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
-pub fn diagonal<B: Ops + ?Sized>(
-    on: &B,
+pub fn diagonal(
+    on: &Tracer,
     [rows, columns]: [&Extent; 2],
     k: i64,
-    compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    compare: impl Fn(&TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
     let across = on.unsqueeze(&on.iota(&zero, &one, columns)?, &[0])?;
     let shifted = on.unsqueeze(&on.iota(&Extent::from(k), &one, rows)?, &[1])?;
@@ -130,13 +119,13 @@ pub fn diagonal<B: Ops + ?Sized>(
 }
 
 /// The body of [`Create::linspace`].
-pub fn linspace<B: Backend + ?Sized>(
-    on: &B,
+pub fn linspace(
+    on: &Tracer,
     start: f64,
     end: f64,
     count: i64,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let count = usize::try_from(count).map_err(|_| Error::Operator {
         op: "linspace".to_owned(),
         part: "count".into(),
@@ -154,13 +143,13 @@ pub fn linspace<B: Backend + ?Sized>(
 }
 
 /// The body of [`Create::range`].
-pub fn range<B: Backend + ?Sized>(
-    on: &B,
+pub fn range(
+    on: &Tracer,
     start: f64,
     step: f64,
     count: i64,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let count = limited(&[usize::try_from(count).unwrap_or(0)], dtype)?;
     let elements =
         memory::collected("range", (0..count).map(|i| start + i as f64 * step)).map_err(Error::from)?;
@@ -170,7 +159,7 @@ pub fn range<B: Backend + ?Sized>(
 /// The body of [`Create::expand`]. For each dimension that grows, it gathers the only entry along that dimension.
 ///
 /// The number of indices is the sum of the extents, not their product, and much smaller for a large extent.
-pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
+pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTensor, TraceStop> {
     representable(shape, crate::Tensor::dtype(x))?;
     let from = crate::Tensor::shape(x);
     let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
@@ -184,7 +173,7 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
         match have {
             _ if have == want => {}
             1 => grows.push((want, axis)),
-            _ => return crate::ext::fail::<B, _>(wrong()),
+            _ => return crate::ext::fail(wrong()),
         }
     }
     grows.sort_unstable();
@@ -211,14 +200,9 @@ fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
 }
 
 /// Repeats the only entry along a dimension.
-fn repeated<B: Backend + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    axis: usize,
-    extent: usize,
-) -> Result<B::Tensor, B::Error> {
+fn repeated(on: &Tracer, x: &TracedTensor, axis: usize, extent: usize) -> Result<TracedTensor, TraceStop> {
     let from = axis as i64;
-    let first = |x: &B::Tensor, axis: i64, count: usize| {
+    let first = |x: &TracedTensor, axis: i64, count: usize| {
         let zeros = TensorData::zeros(DataType::I32, &[count], usize::MAX).map_err(Error::from)?;
         on.gather(x, &on.constant(&zeros)?, axis)
     };
@@ -252,20 +236,20 @@ fn factors(extent: usize, into: &mut Vec<usize>) {
 }
 
 /// The body of [`Create::random_uniform`].
-pub fn random_uniform<B: Ops + ?Sized>(
-    on: &B,
+pub fn random_uniform(
+    on: &Tracer,
     shape: &[usize],
     RandomUniformOptions { low, high, seed, dtype }: RandomUniformOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     drawn(on, [&UNIFORM, &UNIFORM_OF_SEED], shape, [low, high - low], seed, dtype)
 }
 
 /// The body of [`Create::random_normal`].
-pub fn random_normal<B: Ops + ?Sized>(
-    on: &B,
+pub fn random_normal(
+    on: &Tracer,
     shape: &[usize],
     RandomNormalOptions { mean, scale, seed, dtype }: RandomNormalOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     drawn(on, [&NORMAL, &NORMAL_OF_SEED], shape, [mean, scale], seed, dtype)
 }
 
@@ -291,14 +275,14 @@ draws! {
 }
 
 /// Draws numbers: with the first body if there is no seed, with the second if there is one.
-fn drawn<B: Ops + ?Sized>(
-    on: &B,
+fn drawn(
+    on: &Tracer,
     bodies: [&'static HostKernel; 2],
     shape: &[usize],
     [offset, scale]: [f64; 2],
     seed: Option<i64>,
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     limited(shape, dtype)?;
     let line = vec![offset, scale];
     let params =
@@ -324,12 +308,12 @@ fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Res
 }
 
 /// Makes a tensor of numbers, rounded to an element type.
-fn from_f64<B: Backend + ?Sized>(
-    on: &B,
+fn from_f64(
+    on: &Tracer,
     shape: &[usize],
     elements: &[f64],
     dtype: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let wide = TensorData::new(shape, elements).map_err(Error::from)?;
     on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
 }
@@ -347,7 +331,6 @@ fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::trace::Tracer;
 
     #[test]
     fn a_large_extent_is_made_by_few_indices() {

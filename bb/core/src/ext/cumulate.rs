@@ -1,17 +1,19 @@
 //! The body of [`Nn::cum_sum`](super::Nn::cum_sum), and products of all elements up to each.
 
-use super::{Ops, math, open_results};
+use super::{math, open_results};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
 /// The body of [`Nn::cum_sum`](super::Nn::cum_sum).
-pub fn cum_sum<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn cum_sum(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     exclusive: bool,
     reverse: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     Axis::new(axis, x.rank()).map_err(Error::from)?;
     if let Some([result]) = open_results(on, &[(x.dtype(), &on.extents(x))]).as_deref() {
         return Ok(result.clone());
@@ -23,19 +25,20 @@ pub fn cum_sum<B: Ops + ?Sized>(
 /// `exclusive`. `neutral` stands where there are none.
 ///
 /// Each pass doubles how many elements each result covers.
-pub fn cumulative<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn cumulative(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     [exclusive, reverse]: [bool; 2],
     neutral: f64,
-    combine: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    combine: impl Fn(&TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let extent = on.extent(x, at).number();
-    let part = |x: &B::Tensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[axis], &[]);
-    let turned =
-        |x: &B::Tensor| if reverse { on.slice(x, &[-1], &[i64::MIN], &[axis], &[-1]) } else { Ok(x.clone()) };
+    let part = |x: &TracedTensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[axis], &[]);
+    let turned = |x: &TracedTensor| {
+        if reverse { on.slice(x, &[-1], &[i64::MIN], &[axis], &[-1]) } else { Ok(x.clone()) }
+    };
     let half = matches!(x.dtype(), DataType::F16 | DataType::BF16);
     let wide = if half { DataType::F32 } else { x.dtype() };
     let mut y = turned(&math::to(on, x, wide)?)?;

@@ -4,28 +4,30 @@ use super::movement::strides as steps;
 use super::sample::{Between, Beyond, sample, wide};
 use super::types;
 use super::window::windows;
-use crate::ext::{DeformConvOptions, Ops, fail, math};
+use crate::ext::{DeformConvOptions, fail, math};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::memory;
 
 /// The body of [`Image::deform_conv`](super::Image::deform_conv). It samples the positions of all windows at once; a
 /// matrix product follows.
-pub fn deform_conv<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    offset: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    mask: Option<&B::Tensor>,
+pub fn deform_conv(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    offset: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    mask: Option<&TracedTensor>,
     DeformConvOptions { strides, pads, dilations, group, offset_group }: DeformConvOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     for operand in [Some(x), Some(w), Some(offset), bias, mask].into_iter().flatten() {
-        types::take::<B>("deform_conv", operand, types::FLOATS)?;
+        types::take("deform_conv", operand, types::FLOATS)?;
     }
     let shapes =
         || bb_ir::Error::Shapes { op: "deform_conv", left: x.shape().into(), right: w.shape().into() };
     let ([n, c, dims @ ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     };
     let (n, c, m, rank) = (*n, *c, *m, dims.len());
     let all = windows("deform_conv", x.shape(), kernel, strides, pads, dilations, false)?;
@@ -44,15 +46,15 @@ pub fn deform_conv<B: Ops + ?Sized>(
         right: shaped(sets * places * rank).into(),
     };
     if c != depth * group {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
     if offset.shape() != shaped(sets * places * rank) {
-        return fail::<B, _>(deformed());
+        return fail(deformed());
     }
     // If there are no images, the operands have no elements, and nothing else limits the number of positions in an
     // image.
     if places.checked_mul(count).is_none_or(|places| places > 1 << 26) {
-        return fail::<B, _>(deformed());
+        return fail(deformed());
     }
     let float = wide([x.dtype(), offset.dtype()]);
     let offsets = on.reshape(&math::to(on, offset, float)?, &[n * sets, places, rank, count])?;

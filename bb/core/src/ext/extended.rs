@@ -153,8 +153,8 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 
 /// A backend with every extension family.
 ///
-/// Operations that the backend declares native are its own; all others run their default bodies on it. The bodies are
-/// compiled once, for a backend whose type is erased, and not again for each `B`.
+/// Operations that the backend declares native are its own; all others run their default bodies on it. A body is traced for
+/// the types, extents and parameters of a call, and the trace is kept for the calls that follow.
 ///
 /// # Backends that lack element types
 ///
@@ -208,12 +208,12 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        let mut on = WithFamilies::new(self.on, self.tables);
-        if self.declines {
-            on.declined = Some(op);
-        } else if let Some(table) = native_in(self.tables, op) {
+        if !self.declines
+            && let Some(table) = native_in(self.tables, op)
+        {
             return table.call(self.on, op, inputs, params);
         }
+        let on = WithFamilies::new(self.on, self.tables);
         crate::contract::inside(|| run_body(&on, op, inputs, params))
     }
 }

@@ -395,7 +395,7 @@ pub fn product<'a>(extents: impl IntoIterator<Item = &'a Extent, IntoIter: Clone
 pub(crate) fn numbers<B: Backend + ?Sized>(extents: &[Extent]) -> Result<bb_ir::Shape, B::Error> {
     let number = |extent: &Extent| usize::try_from(extent.number()).ok();
     let shape: Option<bb_ir::Shape> = extents.iter().map(number).collect();
-    shape.map_or_else(|| super::fail::<B, _>(negative(extents)), Ok)
+    shape.ok_or_else(|| negative(extents).into())
 }
 
 /// The error for a negative extent.

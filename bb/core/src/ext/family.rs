@@ -28,7 +28,7 @@ macro_rules! family {
         crate::ext::family::family_options!{ [$trait] $($rows)* }
         crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
         crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
-        crate::ext::family::family_erased!{ [$trait, $enum, $module] $($rows)* }
+        crate::ext::family::family_body!{ [$trait, $enum, $module] $($rows)* }
         crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
         crate::runtime::erased_methods!{ [$enum] $($rows)* }
         crate::ext::family::family_handle!{ [$trait, $enum] $($rows)* }
@@ -140,7 +140,7 @@ macro_rules! family_trait {
                 },
                 |on, spec, inputs, params| match $enum::from_index(spec.index) {
                     Some(op) => call_native(on, op, inputs, params),
-                    None => crate::ext::fail::<B, _>(crate::Error::unknown_row(spec)),
+                    None => Err(crate::Error::unknown_row(spec).into()),
                 },
             )
         }
@@ -199,35 +199,27 @@ macro_rules! family_extended {
     };
 }
 
-macro_rules! family_erased {
+/// Expands rows to a function that traces the body of an operation by its index.
+macro_rules! family_body {
     ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        #[diagnostic::do_not_recommend]
-        impl crate::ext::Native<$enum> for crate::ext::ErasedBackend<'_> {
-            const NATIVE: &'static [$enum] = &[];
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl $trait for crate::ext::ErasedBackend<'_> {
-            $(
-                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
-                    -> Result<crate::__output_type!($output), Self::Error> {
-                    let native = self.0.native(
-                        $enum::$name.spec(),
-                        &crate::call::list_operands!($($kind $input),*),
-                        &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
-                    );
-                    match native {
-                        Some(outputs) => crate::call::unwrap_output!($output, stringify!($method), outputs?),
-                        None => crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?),
-                    }
-                }
-            )*
+        /// Traces the body of an operation, with its operands and parameters in the order of its row.
+        #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
+        pub(crate) fn call_body(
+            on: &crate::trace::Tracer,
+            op: $enum,
+            inputs: &[Option<&crate::trace::TracedTensor>],
+            params: &[bb_ir::op::Param<'_>],
+        ) -> Result<crate::Outputs<crate::trace::TracedTensor>, crate::trace::TraceStop> {
+            match op { $( $enum::$name => crate::call::call_method! {
+                [$enum::$name, crate::ext::$module::$method, on, inputs, params]
+                ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                $(with $struct { $($option: $okind),+ })? -> $output
+            }, )* }
         }
     };
 }
@@ -297,6 +289,6 @@ macro_rules! family_handle {
 }
 
 pub(crate) use {
-    __family_options as family_options, family, family_erased, family_extended, family_handle, family_tracer,
+    __family_options as family_options, family, family_body, family_extended, family_handle, family_tracer,
     family_trait,
 };

@@ -1,7 +1,9 @@
 //! Sums of overlapping windows: the inverse of selecting windows, one axis at a time.
 
 use super::window::Windows;
-use super::{Border, Ops, fail};
+use super::{Border, fail};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Shape, Tensor};
 
 /// The greatest number of places in the table of one axis.
@@ -17,7 +19,7 @@ const MOST: usize = 1 << 26;
 /// # Errors
 ///
 /// [`bb_ir::Error::TooLarge`] if an axis has more places in all windows than memory can hold; the errors of the backend.
-pub fn fold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B::Tensor, B::Error> {
+pub fn fold(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<TracedTensor, TraceStop> {
     let lead = x.shape().first().copied().unwrap_or(1);
     let mut y = x.clone();
     // The elements are [lead, folded axes, other kernels, other outs].
@@ -26,7 +28,7 @@ pub fn fold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B
     for (i, w) in all.iter().enumerate() {
         if w.extent.checked_mul(w.kernel).is_none_or(|places| places > MOST) {
             let (shape, limit) = ([w.extent, w.kernel].into(), MOST);
-            return fail::<B, _>(bb_ir::Error::TooLarge { dtype: x.dtype(), shape, limit, name: None });
+            return fail(bb_ir::Error::TooLarge { dtype: x.dtype(), shape, limit, name: None });
         }
         kernels /= w.kernel.max(1);
         let outs: usize = all.iter().skip(i + 1).map(|w| w.out).product();

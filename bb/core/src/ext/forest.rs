@@ -1,7 +1,9 @@
 //! The body of [`Ml::tree_ensemble`](super::Ml::tree_ensemble): every row walks down all trees at once, one level at a
 //! time.
 
-use super::{Extent, Ops, TreeEnsembleOptions, fail, types};
+use super::{Extent, TreeEnsembleOptions, fail, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "tree_ensemble";
@@ -12,31 +14,31 @@ fn wrong(part: &'static str, problem: String) -> Error {
 }
 
 /// Tables with an entry for each node; leaves lead to themselves.
-struct Tables<'a, B: Ops + ?Sized> {
-    on: &'a B,
-    x: &'a B::Tensor,
+struct Tables<'a> {
+    on: &'a Tracer,
+    x: &'a TracedTensor,
     /// How many inner nodes there are.
     inner: usize,
-    features: B::Tensor,
-    thresholds: B::Tensor,
+    features: TracedTensor,
+    thresholds: TracedTensor,
     /// The children, for true and false.
-    children: [B::Tensor; 2],
+    children: [TracedTensor; 2],
     /// The mode, whether the test holds for NaN, and the set of each node, where these are needed.
-    tests: Option<[B::Tensor; 3]>,
+    tests: Option<[TracedTensor; 3]>,
 }
 
-impl<'a, B: Ops + ?Sized> Tables<'a, B> {
+impl<'a> Tables<'a> {
     fn new(
-        on: &'a B,
-        x: &'a B::Tensor,
-        [nodes, thresholds, weights]: [&B::Tensor; 3],
+        on: &'a Tracer,
+        x: &'a TracedTensor,
+        [nodes, thresholds, weights]: [&TracedTensor; 3],
         tests: bool,
-    ) -> Result<Self, B::Error> {
-        let count = |x: &B::Tensor, axis| -> Result<(usize, i32), B::Error> {
+    ) -> Result<Self, TraceStop> {
+        let count = |x: &TracedTensor, axis| -> Result<(usize, i32), TraceStop> {
             let number = on.extent(x, axis).number();
             match (usize::try_from(number), i32::try_from(number)) {
                 (Ok(wide), Ok(narrow)) => Ok((wide, narrow)),
-                _ => fail::<B, _>(wrong("nodes", format!("are {number}, more than 32 bits count"))),
+                _ => fail(wrong("nodes", format!("are {number}, more than 32 bits count"))),
             }
         };
         let ((inner, first), (leaves, more)) = (count(nodes, 0)?, count(weights, 0)?);
@@ -45,7 +47,7 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
         })?;
         let nothing = on.zeros(&[leaves], DataType::I32)?;
         let own = on.host(&[leaves], &(first..end).collect::<Vec<i32>>())?;
-        let column = |at: i64, of_leaves: &B::Tensor| {
+        let column = |at: i64, of_leaves: &TracedTensor| {
             let inner = on.squeeze(&on.slice(nodes, &[at], &[at + 1], &[1], &[])?, &[1])?;
             on.concat(&[&inner, of_leaves], 0)
         };
@@ -65,15 +67,15 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
     /// Goes on one level from the nodes `at`.
     fn step(
         &self,
-        at: &B::Tensor,
+        at: &TracedTensor,
         modes: &[i64],
         missing: bool,
-        members: Option<&B::Tensor>,
-    ) -> Result<B::Tensor, B::Error> {
+        members: Option<&TracedTensor>,
+    ) -> Result<TracedTensor, TraceStop> {
         let on = self.on;
         let value = on.gather_elements(self.x, &on.gather(&self.features, at, 0)?, 1)?;
         let threshold = on.gather(&self.thresholds, at, 0)?;
-        let mut holds: Option<B::Tensor> = None;
+        let mut holds: Option<TracedTensor> = None;
         for &mode in modes {
             let this = self.compared(mode, (&value, &threshold), at, members)?;
             holds = Some(match (holds, &self.tests) {
@@ -97,10 +99,10 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
     fn compared(
         &self,
         mode: i64,
-        (value, threshold): (&B::Tensor, &B::Tensor),
-        at: &B::Tensor,
-        members: Option<&B::Tensor>,
-    ) -> Result<B::Tensor, B::Error> {
+        (value, threshold): (&TracedTensor, &TracedTensor),
+        at: &TracedTensor,
+        members: Option<&TracedTensor>,
+    ) -> Result<TracedTensor, TraceStop> {
         let on = self.on;
         match (mode, members, &self.tests) {
             (0, ..) => on.less_or_equal(value, threshold),
@@ -113,15 +115,15 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
                 let set = on.gather(members, &on.gather(sets, at, 0)?, 0)?;
                 on.reduce_max(&on.equal(&on.unsqueeze(value, &[2])?, &set)?, &[2], false)
             }
-            (6, ..) => fail::<B, _>(wrong("members", "are missing; mode 6 needs them".to_owned())),
-            _ => fail::<B, _>(wrong("modes", format!("have {mode}, expected 0 to 6"))),
+            (6, ..) => fail(wrong("members", "are missing; mode 6 needs them".to_owned())),
+            _ => fail(wrong("modes", format!("have {mode}, expected 0 to 6"))),
         }
     }
 }
 
 /// Splits tests into their modes, their flags for NaN, and their sets.
-fn parts<B: Ops + ?Sized>(on: &B, tests: &B::Tensor) -> Result<[B::Tensor; 3], B::Error> {
-    let split = |x: &B::Tensor, by: i32| -> Result<[B::Tensor; 2], B::Error> {
+fn parts(on: &Tracer, tests: &TracedTensor) -> Result<[TracedTensor; 3], TraceStop> {
+    let split = |x: &TracedTensor, by: i32| -> Result<[TracedTensor; 2], TraceStop> {
         let by = on.host(&[], &[by])?;
         let high = on.div(x, &by)?;
         let low = on.sub(x, &on.mul(&high, &by)?)?;
@@ -134,17 +136,17 @@ fn parts<B: Ops + ?Sized>(on: &B, tests: &B::Tensor) -> Result<[B::Tensor; 3], B
 
 /// The body of [`Ml::tree_ensemble`](super::Ml::tree_ensemble).
 #[expect(clippy::too_many_arguments, reason = "the operands of the row")]
-pub fn tree_ensemble<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    nodes: &B::Tensor,
-    thresholds: &B::Tensor,
-    roots: &B::Tensor,
-    weights: &B::Tensor,
-    members: Option<&B::Tensor>,
+pub fn tree_ensemble(
+    on: &Tracer,
+    x: &TracedTensor,
+    nodes: &TracedTensor,
+    thresholds: &TracedTensor,
+    roots: &TracedTensor,
+    weights: &TracedTensor,
+    members: Option<&TracedTensor>,
     depth: i64,
     TreeEnsembleOptions { modes, missing, aggregate }: TreeEnsembleOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     for (name, operand, rank) in [
         ("x", x, 2),
         ("nodes", nodes, 2),
@@ -152,20 +154,20 @@ pub fn tree_ensemble<B: Ops + ?Sized>(
         ("roots", roots, 1),
         ("weights", weights, 2),
     ] {
-        types::ranked::<B>(OP, (name, operand), rank)?;
+        types::ranked(OP, (name, operand), rank)?;
     }
     for operand in [Some(x), Some(thresholds), Some(weights), members].into_iter().flatten() {
-        types::take::<B>(OP, operand, types::FLOATS)?;
+        types::take(OP, operand, types::FLOATS)?;
     }
     for operand in [nodes, roots] {
-        types::take::<B>(OP, operand, &[DataType::I32])?;
+        types::take(OP, operand, &[DataType::I32])?;
     }
     if let Some(members) = members {
-        types::ranked::<B>(OP, ("members", members), 2)?;
+        types::ranked(OP, ("members", members), 2)?;
     }
     if !on.extent(nodes, 1).is(4) || !on.extent(nodes, 0).equals(&on.extent(thresholds, 0)) {
         let (left, right) = (nodes.shape().into(), thresholds.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        return fail(bb_ir::Error::Shapes { op: OP, left, right });
     }
     let tests = missing || modes.len() > 1 || modes.contains(&6);
     let tables = Tables::new(on, x, [nodes, thresholds, weights], tests)?;
@@ -180,12 +182,12 @@ pub fn tree_ensemble<B: Ops + ?Sized>(
 }
 
 /// Aggregates the weights of all trees: `[rows, trees, targets]` to `[rows, targets]`.
-fn aggregated<B: Ops + ?Sized>(
-    on: &B,
-    given: &B::Tensor,
+fn aggregated(
+    on: &Tracer,
+    given: &TracedTensor,
     trees: &Extent,
     aggregate: &str,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     match aggregate {
         "sum" => on.reduce_sum(given, &[1], false),
         "average" => {
@@ -196,7 +198,7 @@ fn aggregated<B: Ops + ?Sized>(
         "max" => on.reduce_max(given, &[1], false),
         other => {
             let expected = "`sum`, `average`, `min` or `max`";
-            fail::<B, _>(wrong("aggregate", format!("is `{other}`, expected {expected}")))
+            fail(wrong("aggregate", format!("is `{other}`, expected {expected}")))
         }
     }
 }

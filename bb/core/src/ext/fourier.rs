@@ -5,7 +5,9 @@
 //! decomposed, which rounds less often: a composite length into two shorter transforms, a long prime length into a
 //! convolution whose length is a power of two.
 
-use crate::ext::{Border, Ops, math};
+use crate::ext::{Border, math};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData, memory};
@@ -18,13 +20,13 @@ const MOST: usize = 1 << 20;
 const SHORT: usize = 8;
 
 /// The body of [`Image::dft`](super::Image::dft).
-pub fn dft<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn dft(
+    on: &Tracer,
+    x: &TracedTensor,
     length: i64,
     inverse: bool,
     onesided: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let wrong = |param, problem| {
         Error::from(bb_ir::Error::Param { op: "dft", param, problem, shape: x.shape().into() }).into()
     };
@@ -96,7 +98,7 @@ impl Transform {
 ///
 /// The result is `[..., length / 2 + 1, 2]` if only `onesided`, `[..., length, 1]` if `onesided` and `inverse`, which
 /// needs a complex operand, and `[..., length, 2]` otherwise. `length` is positive.
-fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+fn transform(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor, TraceStop> {
     let [lead @ .., n, parts] = x.shape() else { return on.identity(x) };
     let (lead, parts) = (lead.to_vec(), *parts);
     let to_real = t.inverse && t.onesided;
@@ -159,7 +161,7 @@ fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
 }
 
 /// Transforms complex numbers, or computes a transform whose matrix would be too large.
-fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+fn apart(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor, TraceStop> {
     let along = x.rank() as i64 - 2;
     let x = if x.shape().last() == Some(&1) { extended(on, x, along + 1, 2)? } else { x.clone() };
     let to_real = t.inverse && t.onesided;
@@ -188,7 +190,7 @@ fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tens
 }
 
 /// Returns `x`, padded with zeros at the end of `axis` up to `extent`.
-fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) -> Result<B::Tensor, B::Error> {
+fn extended(on: &Tracer, x: &TracedTensor, axis: i64, extent: usize) -> Result<TracedTensor, TraceStop> {
     let mut pads = vec![0; 2 * x.rank()];
     let have = x.shape().get(axis as usize).copied().unwrap_or(extent);
     if let Some(end) = pads.get_mut(x.rank() + axis as usize) {
@@ -198,18 +200,18 @@ fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) ->
 }
 
 /// Makes a tensor of the operand's element type.
-fn constant<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn constant(
+    on: &Tracer,
+    x: &TracedTensor,
     shape: &[usize],
     elements: &[f64],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let wide = TensorData::new(shape, elements).map_err(Error::from)?;
     on.constant(&cast(&wide, x.dtype(), Rounding::default()).map_err(Error::from)?)
 }
 
 /// Swaps the dimensions that are second and third from the end.
-fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn exchanged(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let rank = x.rank();
     let mut perm: Vec<i64> = (0..rank as i64).collect();
     perm.swap(rank - 3, rank - 2);
@@ -217,12 +219,12 @@ fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// Multiplies complex numbers `[..., shape, 2]` by the complex numbers of a host list.
-fn times<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn times(
+    on: &Tracer,
+    x: &TracedTensor,
     shape: &[usize],
     by: &[(f64, f64)],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let parts = |extent: usize| shape.iter().copied().chain([extent]).collect::<Vec<_>>();
     let re = constant(on, x, &parts(1), &by.iter().map(|c| c.0).collect::<Vec<_>>())?;
     let im = constant(on, x, &parts(2), &by.iter().flat_map(|c| [-c.1, c.1]).collect::<Vec<_>>())?;
@@ -231,7 +233,7 @@ fn times<B: Ops + ?Sized>(
 }
 
 /// Returns the sums of `x: [..., length, 2]` with roots of unity, not divided by the length.
-fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
+fn complex(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<TracedTensor, TraceStop> {
     let lead: Vec<usize> = x.shape().iter().take(x.rank() - 2).copied().collect();
     let shaped = |rest: &[usize]| lead.iter().chain(rest).copied().collect::<Vec<usize>>();
     let divisor = (2..).take_while(|d| d * d <= length).filter(|d| length.is_multiple_of(*d)).last();
@@ -256,7 +258,7 @@ fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> 
 /// chirp.
 ///
 /// Source: Bluestein: A linear filtering approach to the computation of the discrete Fourier transform, 1970.
-fn chirp<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
+fn chirp(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<TracedTensor, TraceStop> {
     let along = x.rank() as i64 - 2;
     let wide = (2 * length - 1).next_power_of_two();
     // The square saturates only for lengths that no tensor in memory can have.

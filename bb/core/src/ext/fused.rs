@@ -1,6 +1,8 @@
 //! Programs of element-wise functions, which one operation computes element by element.
 
-use super::{NnOp, Ops, ScalarOp, fail};
+use super::{NnOp, ScalarOp, fail};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Primitive, RoundMode};
 use bb_ir::op::OpSpec;
 
@@ -143,9 +145,9 @@ pub(crate) fn program(lines: &[Line]) -> Vec<i64> {
 }
 
 /// The body of [`Scalar::fused`](super::Scalar::fused): the operations of the lines, one after another.
-pub fn fused<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], program: &[i64]) -> Result<B::Tensor, B::Error> {
+pub fn fused(on: &Tracer, xs: &[&TracedTensor], program: &[i64]) -> Result<TracedTensor, TraceStop> {
     let lines = lines(program, xs.len())?;
-    let mut results: Vec<B::Tensor> = Vec::with_capacity(lines.len());
+    let mut results: Vec<TracedTensor> = Vec::with_capacity(lines.len());
     for line in &lines {
         let operand = |at: usize| match xs.get(at) {
             Some(x) => Some(*x),
@@ -164,6 +166,6 @@ pub fn fused<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], program: &[i64]) -> Res
     }
     match results.pop() {
         Some(last) => Ok(last),
-        None => fail::<B, _>(Error::Results { op: "fused".to_owned(), expected: 1, got: 0 }),
+        None => fail(Error::Results { op: "fused".to_owned(), expected: 1, got: 0 }),
     }
 }

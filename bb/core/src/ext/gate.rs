@@ -4,7 +4,8 @@
 //! exponent. Exponents are therefore kept as a number and its rounding error.
 
 use super::math::{below, plus, polynomial, times};
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 
 /// Coefficients of `(1 + x) Q(x) exp(x² / 2)` as a polynomial in `(x - 4) / (x + 4)`, for `0 <= x <= 38.8`. `Q` is the
@@ -54,11 +55,11 @@ const TAIL_32: [f64; 11] = [
 /// Returns a sum and its rounding error, whichever summand is greater.
 ///
 /// Source: Knuth: The Art of Computer Programming, volume 2, 4.2.2.
-pub(super) fn exact_sum<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-) -> Result<[B::Tensor; 2], B::Error> {
+pub(super) fn exact_sum(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
+) -> Result<[TracedTensor; 2], TraceStop> {
     let sum = on.add(a, b)?;
     let added = on.sub(&sum, a)?;
     let rest = on.add(&on.sub(a, &on.sub(&sum, &added)?)?, &on.sub(b, &added)?)?;
@@ -68,8 +69,8 @@ pub(super) fn exact_sum<B: Ops + ?Sized>(
 /// Returns a product and its rounding error. The factors must be so small that it does not overflow.
 ///
 /// Source: Dekker: A floating-point technique for extending the available precision, 1971.
-fn exact_product<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<[B::Tensor; 2], B::Error> {
-    let halves = |x: &B::Tensor| -> Result<[B::Tensor; 2], B::Error> {
+fn exact_product(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<[TracedTensor; 2], TraceStop> {
+    let halves = |x: &TracedTensor| -> Result<[TracedTensor; 2], TraceStop> {
         let wide = times(on, x, if x.dtype() == DataType::F64 { 134_217_729.0 } else { 4097.0 })?;
         let high = on.sub(&wide, &on.sub(&wide, x)?)?;
         Ok([high.clone(), on.sub(x, &high)?])
@@ -82,19 +83,19 @@ fn exact_product<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Resul
 }
 
 /// Returns a constant and its rounding error in the element type of `x`; `rest` is its rounding error in `f64`.
-fn exact_constant<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn exact_constant(
+    on: &Tracer,
+    x: &TracedTensor,
     value: f64,
     rest: f64,
-) -> Result<[B::Tensor; 2], B::Error> {
+) -> Result<[TracedTensor; 2], TraceStop> {
     let lost = if x.dtype() == DataType::F64 { rest } else { value - f64::from(value as f32) };
     Ok([on.scalar_like(x, value)?, on.scalar_like(x, lost)?])
 }
 
 /// Multiplies by the distribution function of the standard normal distribution: `x - x Q(x)` or, for negative numbers,
 /// `x Q(|x|)`, which has no cancellation.
-pub(crate) fn times_normal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(crate) fn times_normal(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let (tail, most): (&[f64], f64) =
         if x.dtype() == DataType::F64 { (&TAIL, 38.8) } else { (&TAIL_32, 14.5) };
     let size = on.minimum(&on.abs(x)?, &on.scalar_like(x, most)?)?;
@@ -111,7 +112,7 @@ pub(crate) fn times_normal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::
 
 /// Multiplies by the logistic function of `2 sqrt(2 / π) (x + 0.044715 x³)`. The argument has twice the digits of the
 /// type, because its error is a relative error of the exponential.
-pub(crate) fn times_tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(crate) fn times_tanh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let size = on.minimum(&on.abs(x)?, &on.scalar_like(x, 40.0)?)?;
     let [line, line_rest] = exact_constant(on, x, 1.5957691216057308, -9.96930880911092e-17)?;
     let [cube, cube_rest] = exact_constant(on, x, 0.07135481627260025, -6.175149918155315e-19)?;
@@ -129,13 +130,13 @@ pub(crate) fn times_tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Te
 ///
 /// The exponential is multiplied in as two factors, so that no digits are lost where it is less than the least normal
 /// number but the product is not.
-pub(crate) fn times_logistic<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    negative: &B::Tensor,
-    size: &B::Tensor,
-    rest: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub(crate) fn times_logistic(
+    on: &Tracer,
+    x: &TracedTensor,
+    negative: &TracedTensor,
+    size: &TracedTensor,
+    rest: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let one = on.scalar_like(x, 1.0)?;
     let root = on.exp(&times(on, size, -0.5)?)?;
     let above = on.r#where(negative, &on.mul(x, &root)?, x)?;

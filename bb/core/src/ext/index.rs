@@ -1,7 +1,9 @@
 //! `Index`: sorting, writing to indexed positions, and the positions of extrema. All bodies except the last run on the
 //! host.
 
-use super::{HostKernel, Ops, math, open_results, scatter, sort};
+use super::{HostKernel, math, open_results, scatter, sort};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
@@ -17,17 +19,17 @@ static SCATTER_ELEMENTS: HostKernel =
 static SCATTER_ND: HostKernel = HostKernel { name: "scatter_nd", random: false, run: scatter::slices };
 
 /// The body of [`Index::top_k`].
-pub fn top_k<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn top_k(
+    on: &Tracer,
+    x: &TracedTensor,
     k: i64,
     TopKOptions { axis, largest, sorted: _ }: TopKOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let mut extents = on.extents(x);
     if let Some(extent) = extents.get_mut(at) {
         if k < 0 || !extent.at_least(&k.into()) {
-            return super::fail::<B, _>(Error::Operator {
+            return super::fail(Error::Operator {
                 op: "top_k".to_owned(),
                 part: "k".into(),
                 problem: format!("is {k}, expected 0 to {}", extent.present()),
@@ -46,36 +48,36 @@ pub fn top_k<B: Ops + ?Sized>(
 }
 
 /// The body of [`Index::scatter_elements`].
-pub fn scatter_elements<B: Ops + ?Sized>(
-    on: &B,
-    data: &B::Tensor,
-    indices: &B::Tensor,
-    updates: &B::Tensor,
+pub fn scatter_elements(
+    on: &Tracer,
+    data: &TracedTensor,
+    indices: &TracedTensor,
+    updates: &TracedTensor,
     ScatterElementsOptions { axis, reduction }: ScatterElementsOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let at = bb_ir::Axis::new(axis, data.rank()).map_err(Error::from)?.get();
     let params = [Param::Text(reduction.name().into()), Param::Int(at as i64)];
     scattered(on, &SCATTER_ELEMENTS, [data, indices, updates], &params)
 }
 
 /// The body of [`Index::scatter_nd`].
-pub fn scatter_nd<B: Ops + ?Sized>(
-    on: &B,
-    data: &B::Tensor,
-    indices: &B::Tensor,
-    updates: &B::Tensor,
+pub fn scatter_nd(
+    on: &Tracer,
+    data: &TracedTensor,
+    indices: &TracedTensor,
+    updates: &TracedTensor,
     reduction: ScatterReduction,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     scattered(on, &SCATTER_ND, [data, indices, updates], &[Param::Text(reduction.name().into())])
 }
 
 /// Scatters on the host.
-fn scattered<B: Ops + ?Sized>(
-    on: &B,
+fn scattered(
+    on: &Tracer,
     body: &'static HostKernel,
-    operands: [&B::Tensor; 3],
+    operands: [&TracedTensor; 3],
     params: &[Param<'_>],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let [data, ..] = operands;
     let extents = on.extents(data);
     if let Some(result) = open_results(on, &[(data.dtype(), &extents)]).and_then(|all| all.into_iter().next())
@@ -98,32 +100,32 @@ struct Extremum {
 }
 
 /// The body of [`Index::arg_max`].
-pub fn arg_max<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn arg_max(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     select_last_index: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     arg_extremum(on, x, axis, Extremum { least: false, last: select_last_index })
 }
 
 /// The body of [`Index::arg_min`].
-pub fn arg_min<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn arg_min(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     select_last_index: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     arg_extremum(on, x, axis, Extremum { least: true, last: select_last_index })
 }
 
 /// The position of an extremum along `axis`.
-fn arg_extremum<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn arg_extremum(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     which: Extremum,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     // Reductions take no 8- and 16-bit integers, except `reduce_max`.
     let x = match x.dtype() {

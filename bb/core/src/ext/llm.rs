@@ -11,6 +11,8 @@ mod sampling;
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;
 
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use append::kv_append;
 pub use cached::{cached_attention, excluding};
 pub use grouped::grouped_keys;
@@ -20,7 +22,7 @@ pub use ragged::{Sequences, ragged_attention, sequences};
 pub use sampling::sample_token;
 
 use crate::Tensor;
-use crate::ext::{Extent, Ops, math, normalize, types};
+use crate::ext::{Extent, math, normalize, types};
 
 bb_ir::for_each_llm!(crate::ext::family::family,
     /// Operations of language models.
@@ -28,15 +30,15 @@ bb_ir::for_each_llm!(crate::ext::family::family,
 
 /// The body of [`Llm::rms_normalization`]. 16-bit floats are computed in `f32`, and rounded once if the scale has the
 /// same type.
-pub fn rms_normalization<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
+pub fn rms_normalization(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
     axis: i64,
     epsilon: f64,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("rms_normalization", x, types::FLOATS)?;
-    types::take::<B>("rms_normalization", scale, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("rms_normalization", x, types::FLOATS)?;
+    types::take("rms_normalization", scale, types::FLOATS)?;
     types::fits(on, "rms_normalization", scale, x)?;
     let axes = normalize::axes_from(x, axis)?;
     let wide = math::accumulated(on, x)?;
@@ -53,21 +55,21 @@ pub fn rms_normalization<B: Ops + ?Sized>(
 }
 
 /// The body of [`Llm::skip_rms_norm`].
-pub fn skip_rms_norm<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    skip: &B::Tensor,
-    scale: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn skip_rms_norm(
+    on: &Tracer,
+    x: &TracedTensor,
+    skip: &TracedTensor,
+    scale: &TracedTensor,
+    bias: Option<&TracedTensor>,
     epsilon: f64,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     const OP: &str = "skip_rms_norm";
-    types::take::<B>(OP, x, types::FLOATS)?;
+    types::take(OP, x, types::FLOATS)?;
     for other in [Some(skip), Some(scale), bias].into_iter().flatten() {
-        types::alike::<B>(other, x)?;
+        types::alike(other, x)?;
         types::fits(on, OP, other, x)?;
     }
-    let wide = |x: &B::Tensor| math::accumulated(on, x);
+    let wide = |x: &TracedTensor| math::accumulated(on, x);
     let mut sum = on.add(&wide(x)?, &wide(skip)?)?;
     if let Some(bias) = bias {
         sum = on.add(&sum, &wide(bias)?)?;
@@ -77,22 +79,22 @@ pub fn skip_rms_norm<B: Ops + ?Sized>(
 }
 
 /// The body of [`Llm::silu_mul`].
-pub fn silu_mul<B: Ops + ?Sized>(on: &B, gate: &B::Tensor, up: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("silu_mul", gate, types::FLOATS)?;
-    types::alike::<B>(up, gate)?;
+pub fn silu_mul(on: &Tracer, gate: &TracedTensor, up: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("silu_mul", gate, types::FLOATS)?;
+    types::alike(up, gate)?;
     let product = on.mul(&on.swish(&math::accumulated(on, gate)?, 1.0)?, &math::accumulated(on, up)?)?;
     math::narrowed(on, product, gate.dtype())
 }
 
 /// The body of [`Llm::rotate`].
-pub fn rotate<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    cos: &B::Tensor,
-    sin: &B::Tensor,
+pub fn rotate(
+    on: &Tracer,
+    x: &TracedTensor,
+    cos: &TracedTensor,
+    sin: &TracedTensor,
     RotateOptions { dim, interleaved }: RotateOptions,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("rotate", x, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("rotate", x, types::FLOATS)?;
     let last = [x.rank() as i64 - 1];
     let full = i64::MAX;
     let (turning, rest) = match dim {
@@ -115,7 +117,7 @@ pub fn rotate<B: Ops + ?Sized>(
         types::fits(on, "rotate", angles, half)?;
     }
     for angles in [cos, sin] {
-        types::alike::<B>(angles, x)?;
+        types::alike(angles, x)?;
     }
     let [a, b, cos, sin] = [&a, &b, cos, sin].map(|x| math::accumulated(on, x));
     let (a, b, cos, sin) = (a?, b?, cos?, sin?);
@@ -136,11 +138,11 @@ pub fn rotate<B: Ops + ?Sized>(
 }
 
 /// The intermediate and final results of attention.
-pub struct Attended<T> {
+pub struct Attended {
     /// The weighted averages of the values.
-    pub y: T,
+    pub y: TracedTensor,
     /// The scaled products; the same after the softcap; the same with the bias; their softmax.
-    pub segments: [T; 4],
+    pub segments: [TracedTensor; 4],
 }
 
 /// Returns the factors of queries and of keys whose product is the scale of attention.
@@ -153,16 +155,16 @@ pub fn split_scale(scale: f64) -> [f64; 2] {
 }
 
 /// Computes attention and its intermediate results. 16-bit floats are computed in `f32`, and each result is rounded once.
-pub fn attend<B: Ops + ?Sized>(
-    on: &B,
-    q: &B::Tensor,
-    k: &B::Tensor,
-    v: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn attend(
+    on: &Tracer,
+    q: &TracedTensor,
+    k: &TracedTensor,
+    v: &TracedTensor,
+    bias: Option<&TracedTensor>,
     how: AttentionOptions,
-) -> Result<Attended<B::Tensor>, B::Error> {
+) -> Result<Attended, TraceStop> {
     for x in [q, k, v] {
-        types::take::<B>("attention", x, types::FLOATS)?;
+        types::take("attention", x, types::FLOATS)?;
     }
     if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
         let wide = widened(on, [q, k, v], bias)?;
@@ -177,16 +179,16 @@ pub fn attend<B: Ops + ?Sized>(
     let ([b, h, s, d], [k_batch, g, t, _], [v_batch, v_heads, _, e]) =
         (of_q.as_slice(), of_k.as_slice(), of_v.as_slice())
     else {
-        return crate::ext::fail::<B, _>(wrong());
+        return crate::ext::fail(wrong());
     };
     let (same, shared) = (h.equals(g), h.floor_div(g));
     // A product would broadcast them.
     let fit = k_batch.equals(b) && v_batch.equals(b) && v_heads.equals(g);
     if !fit || (!same && !shared.times(g).equals(h)) {
-        return crate::ext::fail::<B, _>(wrong());
+        return crate::ext::fail(wrong());
     }
     let [of_q, of_k] = split_scale(how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()));
-    let scaled = |x: &B::Tensor, factor: f64| on.mul(x, &on.scalar_like(x, factor)?);
+    let scaled = |x: &TracedTensor, factor: f64| on.mul(x, &on.scalar_like(x, factor)?);
     let transposed = on.transpose(k, &[0, 1, 3, 2])?;
     let (q, k, v) = (scaled(q, of_q)?, scaled(&transposed, of_k)?, v.clone());
     let product = if same {
@@ -235,39 +237,39 @@ pub fn attend<B: Ops + ?Sized>(
 }
 
 /// Operands of attention, widened from 16-bit floats.
-struct Widened<T> {
-    operands: [T; 3],
-    bias: Option<T>,
+struct Widened {
+    operands: [TracedTensor; 3],
+    bias: Option<TracedTensor>,
 }
 
 /// Returns the operands of attention without 16-bit floats.
-fn widened<B: Ops + ?Sized>(
-    on: &B,
-    [q, k, v]: [&B::Tensor; 3],
-    bias: Option<&B::Tensor>,
-) -> Result<Widened<B::Tensor>, B::Error> {
-    types::alike::<B>(k, q)?;
+fn widened(
+    on: &Tracer,
+    [q, k, v]: [&TracedTensor; 3],
+    bias: Option<&TracedTensor>,
+) -> Result<Widened, TraceStop> {
+    types::alike(k, q)?;
     if let Some(bias) = bias {
-        types::alike::<B>(bias, q)?;
+        types::alike(bias, q)?;
     }
-    let wide = |x: &B::Tensor| math::accumulated(on, x);
+    let wide = |x: &TracedTensor| math::accumulated(on, x);
     let operands = [wide(q)?, wide(k)?, wide(v)?];
     Ok(Widened { operands, bias: bias.map(wide).transpose()? })
 }
 
 /// The body of [`Llm::attention`].
-pub fn attention<B: Ops + ?Sized>(
-    on: &B,
-    q: &B::Tensor,
-    k: &B::Tensor,
-    v: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn attention(
+    on: &Tracer,
+    q: &TracedTensor,
+    k: &TracedTensor,
+    v: &TracedTensor,
+    bias: Option<&TracedTensor>,
     options: AttentionOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "attention";
     let rank = q.rank();
     if !(2..=4).contains(&rank) {
-        return crate::ext::fail::<B, _>(crate::Error::Operator {
+        return crate::ext::fail(crate::Error::Operator {
             op: OP.to_owned(),
             part: "q".into(),
             problem: format!(
@@ -276,12 +278,12 @@ pub fn attention<B: Ops + ?Sized>(
         });
     }
     for operand in [("k", k), ("v", v)] {
-        types::ranked::<B>(OP, operand, rank)?;
+        types::ranked(OP, operand, rank)?;
     }
     if rank < 4 {
         let added: &[i64] = if rank == 3 { &[1] } else { &[0, 1] };
         if let Some(bias) = bias.filter(|bias| bias.rank() > rank) {
-            types::ranked::<B>(OP, ("bias", bias), rank)?;
+            types::ranked(OP, ("bias", bias), rank)?;
         }
         let [q, k, v] = [q, k, v].map(|x| on.unsqueeze(x, added));
         // A bias of lower rank broadcasts as it is.
@@ -292,7 +294,7 @@ pub fn attention<B: Ops + ?Sized>(
     }
     if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
         for x in [q, k, v] {
-            types::take::<B>("attention", x, types::FLOATS)?;
+            types::take("attention", x, types::FLOATS)?;
         }
         let wide = widened(on, [q, k, v], bias)?;
         let [of_q, of_k, of_v] = &wide.operands;
@@ -312,12 +314,12 @@ pub struct Reach {
 
 /// Returns whether query `i` of `s` may attend to key `j` of `t`. The result is `[s, t]`, or `[b, 1, s, t]` for offsets
 /// `[b, 1, 1, 1]`.
-pub fn reached<B: Ops + ?Sized>(
-    on: &B,
+pub fn reached(
+    on: &Tracer,
     [s, t]: [&Extent; 2],
-    offset: &B::Tensor,
+    offset: &TracedTensor,
     reach: Reach,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     let count =
         |n: &Extent, axis| on.unsqueeze(&on.iota(&Extent::from(0i64), &Extent::from(1i64), n)?, &[axis]);
     let i = on.add(&count(s, 1)?, offset)?;

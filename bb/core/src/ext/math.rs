@@ -7,17 +7,18 @@
 //! or of `f32` for the polynomials that say so.
 
 use super::{angle, types};
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 use bb_ir::op::RoundMode;
 
 /// Casts with ONNX's default rounding and saturation.
-pub fn to<B: Ops + ?Sized>(on: &B, x: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn to(on: &Tracer, x: &TracedTensor, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     if x.dtype() == dtype { on.identity(x) } else { on.cast(x, dtype, true, RoundMode::Up) }
 }
 
 /// Returns the type of indices that a body makes for itself: `i64`, or `i32` on a backend that lacks `i64`.
-pub(crate) fn index<B: Ops + ?Sized>(on: &B) -> DataType {
+pub(crate) fn index(on: &Tracer) -> DataType {
     if on.types().has(DataType::I64) || !on.types().has(DataType::I32) {
         DataType::I64
     } else {
@@ -35,18 +36,18 @@ pub fn common(a: DataType, b: DataType) -> DataType {
 }
 
 /// Casts storage types to a float type that backends compute in.
-pub fn numeric<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn numeric(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     if x.dtype().is_compute() { Ok(x.clone()) } else { to(on, x, DataType::F32) }
 }
 
 /// Computes `f` in the type `wide`, or in the operand's type if that is wider. Floats are computed in `f32` on a backend that
 /// has no `f64`.
-pub fn widened<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn widened(
+    on: &Tracer,
+    x: &TracedTensor,
     wide: DataType,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let dtype = x.dtype();
     let wide = if dtype.is_float() && !on.types().has(wide) { DataType::F32 } else { wide };
     if dtype == wide || dtype == DataType::F64 {
@@ -60,23 +61,23 @@ pub fn widened<B: Ops + ?Sized>(
 /// # Errors
 ///
 /// [`bb_ir::Error::ElementType`] for elements of another type.
-pub(crate) fn floats<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn floats(
+    on: &Tracer,
     op: &'static str,
-    x: &B::Tensor,
+    x: &TracedTensor,
     wide: DataType,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>(op, x, types::FLOATS)?;
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
+    types::take(op, x, types::FLOATS)?;
     widened(on, x, wide, f)
 }
 
 /// Computes a function of 16-bit floats in `f32` and rounds its result once; others as they are.
-pub(crate) fn once<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+pub(crate) fn once(
+    on: &Tracer,
+    x: &TracedTensor,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     if is_half(x.dtype()) { widened(on, x, DataType::F32, f) } else { f(x) }
 }
 
@@ -86,21 +87,21 @@ pub fn is_half(dtype: DataType) -> bool {
 }
 
 /// Returns the operand in the type that accumulates its elements: 16-bit floats as `f32`.
-pub fn accumulated<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn accumulated(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     if is_half(x.dtype()) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
 }
 
 /// Returns `y` as elements of `dtype`, without an operation if they have this type already.
-pub fn narrowed<B: Ops + ?Sized>(on: &B, y: B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn narrowed(on: &Tracer, y: TracedTensor, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     if y.dtype() == dtype { Ok(y) } else { to(on, &y, dtype) }
 }
 
 /// Evaluates a polynomial, the leading coefficient first.
-pub(super) fn polynomial<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub(super) fn polynomial(
+    on: &Tracer,
+    x: &TracedTensor,
     coefficients: &[f64],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let (first, rest) = coefficients.split_first().unwrap_or((&0.0, &[]));
     let mut sum = on.scalar_like(x, *first)?;
     for c in rest {
@@ -110,21 +111,21 @@ pub(super) fn polynomial<B: Ops + ?Sized>(
 }
 
 /// Returns `y`, negated where `x` is negative, and `x` where that is a zero: odd functions keep its sign.
-fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn signed(on: &Tracer, x: &TracedTensor, y: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let zero = on.scalar_like(x, 0.0)?;
     let y = on.r#where(&on.less(x, &zero)?, &on.neg(y)?, y)?;
     on.r#where(&on.equal(x, &zero)?, x, &y)
 }
 
-pub fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub fn times(on: &Tracer, x: &TracedTensor, c: f64) -> Result<TracedTensor, TraceStop> {
     on.mul(x, &on.scalar_like(x, c)?)
 }
 
-pub fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub fn plus(on: &Tracer, x: &TracedTensor, c: f64) -> Result<TracedTensor, TraceStop> {
     on.add(x, &on.scalar_like(x, c)?)
 }
 
-pub(crate) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn below(on: &Tracer, x: &TracedTensor, c: f64) -> Result<TracedTensor, TraceStop> {
     on.less(x, &on.scalar_like(x, c)?)
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B:
 /// It computes `(u - 1) * x / log(u)` with `u = exp(x)`. The rounding error of `u` is in the numerator and in the
 /// denominator, and so cancels.
 /// Source: Kahan, in Higham: Accuracy and Stability of Numerical Algorithms, 1.14.1.
-pub fn expm1<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn expm1(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "expm1", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let u = on.exp(x)?;
@@ -145,7 +146,7 @@ pub fn expm1<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::log1p`](super::Scalar::log1p); see [`expm1`].
-pub fn log1p<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn log1p(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "log1p", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let u = on.add(x, &one)?;
@@ -157,7 +158,7 @@ pub fn log1p<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::sigmoid`](super::Scalar::sigmoid). It computes `exp(-|x|)`, which never overflows.
-pub fn sigmoid<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn sigmoid(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "sigmoid", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let e = on.exp(&on.neg(&on.abs(x)?)?)?;
@@ -167,7 +168,7 @@ pub fn sigmoid<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::E
 }
 
 /// The body of [`Scalar::softplus`](super::Scalar::softplus).
-pub fn softplus<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn softplus(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "softplus", x, DataType::F32, |x| {
         let positive = on.maximum(x, &on.scalar_like(x, 0.0)?)?;
         on.add(&positive, &on.log1p(&on.exp(&on.neg(&on.abs(x)?)?)?)?)
@@ -175,7 +176,7 @@ pub fn softplus<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::
 }
 
 /// The body of [`Scalar::tanh`](super::Scalar::tanh): `-t / (t + 2)` with `t = exp(-2|x|) - 1`.
-pub fn tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn tanh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "tanh", x, DataType::F32, |x| {
         let t = on.expm1(&times(on, &on.abs(x)?, -2.0)?)?;
         signed(on, x, &on.div(&on.neg(&t)?, &plus(on, &t, 2.0)?)?)
@@ -183,7 +184,7 @@ pub fn tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 }
 
 /// The body of [`Scalar::sinh`](super::Scalar::sinh).
-pub fn sinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn sinh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "sinh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let t = on.expm1(&size)?;
@@ -194,7 +195,7 @@ pub fn sinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 }
 
 /// The body of [`Scalar::cosh`](super::Scalar::cosh).
-pub fn cosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn cosh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "cosh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         on.add(&half_exponential(on, &size)?, &times(on, &on.exp(&on.neg(&size)?)?, 0.5)?)
@@ -202,13 +203,13 @@ pub fn cosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 }
 
 /// Returns `exp(x) / 2`, also where `exp(x)` itself overflows.
-fn half_exponential<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn half_exponential(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let root = on.exp(&times(on, x, 0.5)?)?;
     on.mul(&times(on, &root, 0.5)?, &root)
 }
 
 /// The body of [`Scalar::asinh`](super::Scalar::asinh): `log1p(|x| + x² / (1 + sqrt(x² + 1)))`.
-pub fn asinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn asinh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "asinh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let square = on.mul(x, x)?;
@@ -220,7 +221,7 @@ pub fn asinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::acosh`](super::Scalar::acosh): `log1p(t + sqrt(2t + t²))` with `t = x - 1`.
-pub fn acosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn acosh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "acosh", x, DataType::F32, |x| {
         let t = plus(on, x, -1.0)?;
         // The square root of the product would also be a number for `x` below -1, where the result must be NaN.
@@ -232,7 +233,7 @@ pub fn acosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::atanh`](super::Scalar::atanh): `log1p(2x / (1 - x)) / 2`.
-pub fn atanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn atanh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "atanh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let ratio = on.div(&times(on, &size, 2.0)?, &on.sub(&on.scalar_like(x, 1.0)?, &size)?)?;
@@ -300,7 +301,7 @@ const ERFC_32: [f64; 7] = [
 ];
 
 /// The body of [`Scalar::erf`](super::Scalar::erf).
-pub fn erf<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn erf(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "erf", x, DataType::F32, |x| {
         let (near, far): (&[f64], &[f64]) =
             if x.dtype() == DataType::F64 { (&ERF_NEAR, &ERFC) } else { (&ERF_NEAR_32, &ERFC_32) };
@@ -329,13 +330,13 @@ const SIN: [f64; 10] = [
 ];
 
 /// Returns `sin(x + offset π)`, for an `offset` of 0 or 0.5.
-fn sine<B: Ops + ?Sized>(
-    on: &B,
+fn sine(
+    on: &Tracer,
     op: &'static str,
-    x: &B::Tensor,
+    x: &TracedTensor,
     offset: f64,
     from: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     floats(on, op, x, DataType::F64, |x| {
         let (angle, turns) = angle::nearest(on, x, from, offset)?;
         let sin = on.mul(&angle, &polynomial(on, &on.mul(&angle, &angle)?, &SIN)?)?;
@@ -351,17 +352,17 @@ fn sine<B: Ops + ?Sized>(
 }
 
 /// The body of [`Scalar::sin`](super::Scalar::sin).
-pub fn sin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn sin(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     sine(on, "sin", x, 0.0, x.dtype())
 }
 
 /// The body of [`Scalar::cos`](super::Scalar::cos).
-pub fn cos<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn cos(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     sine(on, "cos", x, 0.5, x.dtype())
 }
 
 /// The body of [`Scalar::tan`](super::Scalar::tan).
-pub fn tan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn tan(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let from = x.dtype();
     floats(on, "tan", x, DataType::F64, |x| {
         on.div(&sine(on, "tan", x, 0.0, from)?, &sine(on, "tan", x, 0.5, from)?)
@@ -386,7 +387,7 @@ const ATAN: [f64; 13] = [
 ];
 
 /// The body of [`Scalar::atan`](super::Scalar::atan).
-pub fn atan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn atan(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
     floats(on, "atan", x, DataType::F64, |x| {
         let size = on.abs(x)?;
@@ -422,7 +423,7 @@ const ASIN: [f64; 13] = [
 ];
 
 /// Returns `asin|x|` where `|x| <= 1/2`, and elsewhere `asin(sqrt((1 - |x|) / 2))`; also returns where `|x| > 1/2`.
-fn arc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<(B::Tensor, B::Tensor), B::Error> {
+fn arc(on: &Tracer, x: &TracedTensor) -> Result<(TracedTensor, TracedTensor), TraceStop> {
     let size = on.abs(x)?;
     let far = on.greater(&size, &on.scalar_like(x, 0.5)?)?;
     let root = on.sqrt(&times(on, &on.sub(&on.scalar_like(x, 1.0)?, &size)?, 0.5)?)?;
@@ -431,7 +432,7 @@ fn arc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<(B::Tensor, B::Tensor),
 }
 
 /// The body of [`Scalar::asin`](super::Scalar::asin).
-pub fn asin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn asin(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "asin", x, DataType::F64, |x| {
         let (angle, far) = arc(on, x)?;
         let turned = on.sub(&on.scalar_like(x, std::f64::consts::FRAC_PI_2)?, &times(on, &angle, 2.0)?)?;
@@ -440,7 +441,7 @@ pub fn asin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 }
 
 /// The body of [`Scalar::acos`](super::Scalar::acos).
-pub fn acos<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn acos(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     use std::f64::consts::{FRAC_PI_2, PI};
     floats(on, "acos", x, DataType::F64, |x| {
         let (angle, far) = arc(on, x)?;

@@ -1,6 +1,8 @@
 //! `Ml`: classical models, that is forests of decision trees and distances.
 
-use super::{Ops, forest, types};
+use super::{forest, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 
 bb_ir::for_each_ml!(crate::ext::family::family,
     /// Classical models: forests of decision trees, and distances.
@@ -9,15 +11,11 @@ bb_ir::for_each_ml!(crate::ext::family::family,
 pub use forest::tree_ensemble;
 
 /// The body of [`Ml::squared_distances`]. Differences are exact where the expanded square would cancel.
-pub fn squared_distances<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("squared_distances", a, types::FLOATS)?;
-    types::take::<B>("squared_distances", b, types::FLOATS)?;
-    types::ranked::<B>("squared_distances", ("a", a), 2)?;
-    types::ranked::<B>("squared_distances", ("b", b), 2)?;
+pub fn squared_distances(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("squared_distances", a, types::FLOATS)?;
+    types::take("squared_distances", b, types::FLOATS)?;
+    types::ranked("squared_distances", ("a", a), 2)?;
+    types::ranked("squared_distances", ("b", b), 2)?;
     let apart = on.sub(&on.unsqueeze(a, &[1])?, &on.unsqueeze(b, &[0])?)?;
     on.reduce_sum(&on.mul(&apart, &apart)?, &[-1], false)
 }

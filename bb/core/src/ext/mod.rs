@@ -20,6 +20,7 @@
 
 mod angle;
 mod batch;
+pub(crate) mod body;
 mod by_name;
 #[cfg(test)]
 mod class_tests;
@@ -119,7 +120,9 @@ pub use vendor::{
     Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,
 };
 
+use crate::gradient::{Differentiation, Gradient};
 pub use crate::runtime::CallsRows;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -159,12 +162,6 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         host::run(self, body, inputs, params)
     }
 
-    /// Returns placeholder results of these types if only the types of a native operation are traced, so that its body is
-    /// skipped; otherwise `None`.
-    fn stand_ins(&self, _results: &[(DataType, &[Extent])]) -> Option<Vec<Self::Tensor>> {
-        None
-    }
-
     /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
     ///
     /// # Errors
@@ -177,6 +174,17 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         params: &[Param<'_>],
     ) -> Result<Outputs<Self::Tensor>, Self::Error> {
         Extended::new(self, &[]).call(op, inputs, params)
+    }
+
+    /// Computes a function and its gradient ([`gradient`](crate::gradient())).
+    #[doc(hidden)]
+    fn gradient_of(
+        &self,
+        inputs: &[&Self::Tensor],
+        seed: Option<&Self::Tensor>,
+        of: Differentiation<'_>,
+    ) -> Result<Gradient<Self::Tensor>, Self::Error> {
+        crate::gradient::on_backend(self, inputs, seed, of)
     }
 
     /// Makes a tensor from elements on the host.
@@ -313,7 +321,7 @@ pub(crate) fn iota<B: Ops + ?Sized>(
 
 /// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. The extents may have any size: a tensor that is
 /// too large is an error before any memory is allocated.
-pub fn counted<B: Ops + ?Sized>(on: &B, shape: &[usize], step: i64) -> Result<B::Tensor, B::Error> {
+pub fn counted(on: &Tracer, shape: &[usize], step: i64) -> Result<TracedTensor, TraceStop> {
     let too_large = || bb_ir::Error::TooLarge {
         dtype: DataType::I64,
         shape: shape.into(),
@@ -394,11 +402,33 @@ macro_rules! families {
             match (op.family, Primitive::from_index(op.index)) {
                 $( (Family::$trait, _) => match $enum::from_index(op.index) {
                     Some(op) => $module::call(on, op, inputs, params),
-                    None => fail::<B, _>(crate::Error::unknown_row(op)),
+                    None => Err(crate::Error::unknown_row(op).into()),
                 }, )*
                 (Family::Primitive, Some(primitive)) => crate::call::call_primitive(on, primitive, inputs, params),
                 (Family::Vendor(_), _) => on.vendor(op, inputs, params),
-                _ => fail::<B, _>(crate::Error::unknown_row(op)),
+                _ => Err(crate::Error::unknown_row(op).into()),
+            }
+        }
+
+        /// Traces the body of an operation by its row.
+        ///
+        /// # Errors
+        ///
+        /// The body's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row;
+        /// [`Error::NoBody`](crate::Error::NoBody) if the operation has no body.
+        pub(crate) fn call_body(
+            on: &Tracer,
+            op: &'static OpSpec,
+            inputs: &[Option<&TracedTensor>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<TracedTensor>, TraceStop> {
+            match op.family {
+                $( Family::$trait => match $enum::from_index(op.index) {
+                    Some(op) => $module::call_body(on, op, inputs, params),
+                    None => fail(crate::Error::unknown_row(op)),
+                }, )*
+                Family::Vendor(_) => vendor::call_body(on, op, inputs, params),
+                _ => fail(crate::Error::unknown_row(op)),
             }
         }
 
@@ -448,17 +478,14 @@ families! {
     Train train TrainOp;
 }
 
-/// Returns an error of `bb` as the backend's error type.
-pub fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {
+/// Returns an error of `bb` as the error of tracing.
+pub fn fail<T>(error: impl Into<crate::Error>) -> Result<T, TraceStop> {
     Err(error.into().into())
 }
 
 /// Returns placeholder results of a native operation, if their extents may differ in other runs and the trace is
-/// shape-only ([`Ops::stand_ins`]). Results of fixed extents may be computed while tracing.
-pub(crate) fn open_results<B: Ops + ?Sized>(
-    on: &B,
-    results: &[(bb_ir::DataType, &[Extent])],
-) -> Option<Vec<B::Tensor>> {
+/// shape-only. Results of fixed extents may be computed while tracing.
+pub(crate) fn open_results(on: &Tracer, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
     let fixed = results.iter().all(|(_, extents)| extents.iter().all(Extent::is_fixed));
     if fixed { None } else { on.stand_ins(results) }
 }

@@ -1,21 +1,23 @@
 //! Bodies of operations that move elements: padding, and selecting by tensors of indices.
 
-use crate::ext::{Border, Extent, Ops, fail, math, product};
+use crate::ext::{Border, Extent, fail, math, product};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, memory};
 
 /// The body of [`Nn::pad`](super::Nn::pad).
-pub fn pad<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    value: Option<&B::Tensor>,
+pub fn pad(
+    on: &Tracer,
+    x: &TracedTensor,
+    value: Option<&TracedTensor>,
     pads: &[i64],
     mode: Border,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let wrong = |problem| bb_ir::Error::Param { op: "pad", param: "pads", problem, shape: x.shape().into() };
     let rank = x.rank();
     if pads.len() != 2 * rank {
-        return fail::<B, _>(wrong("must have a start and an end for each dimension"));
+        return fail(wrong("must have a start and an end for each dimension"));
     }
     let (starts, ends) = pads.split_at(rank);
     if pads.iter().all(|&p| p == 0) {
@@ -28,10 +30,10 @@ pub fn pad<B: Ops + ?Sized>(
             continue;
         }
         if before.max(after) > isize::MAX as usize / 4 {
-            return fail::<B, _>(wrong("exceeds what an address can count"));
+            return fail(wrong("exceeds what an address can count"));
         }
         y = if mode == Border::Constant {
-            let part = |count: usize| -> Result<B::Tensor, B::Error> {
+            let part = |count: usize| -> Result<TracedTensor, TraceStop> {
                 let mut shape = on.extents(&y);
                 if let Some(extent) = shape.get_mut(axis) {
                     *extent = count.into();
@@ -57,11 +59,11 @@ pub fn pad<B: Ops + ?Sized>(
         } else {
             let extent = on.extent(&y, axis).number();
             if extent == 0 {
-                return fail::<B, _>(wrong("enlarges an extent of 0 from nothing"));
+                return fail(wrong("enlarges an extent of 0 from nothing"));
             }
             // The other dimensions may have no elements, so nothing else limits the number of indices.
             if extent.saturating_add_unsigned(before as u64).saturating_add_unsigned(after as u64) > 1 << 28 {
-                return fail::<B, _>(wrong("enlarges more than memory can hold"));
+                return fail(wrong("enlarges more than memory can hold"));
             }
             let inside = |i: i64| match mode {
                 // There, the loop has put the value.
@@ -74,7 +76,7 @@ pub fn pad<B: Ops + ?Sized>(
                 }
             };
             // What is between stays as it is, because blocks are copied faster than what indices select.
-            let part = |places: std::ops::Range<i64>| -> Result<Option<B::Tensor>, B::Error> {
+            let part = |places: std::ops::Range<i64>| -> Result<Option<TracedTensor>, TraceStop> {
                 if places.is_empty() {
                     return Ok(None);
                 }
@@ -82,7 +84,7 @@ pub fn pad<B: Ops + ?Sized>(
                 on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64).map(Some)
             };
             let [start, end] = [part(-(before as i64)..0)?, part(extent..extent + after as i64)?];
-            let parts: Vec<&B::Tensor> = start.iter().chain([&y]).chain(&end).collect();
+            let parts: Vec<&TracedTensor> = start.iter().chain([&y]).chain(&end).collect();
             on.concat(&parts, axis as i64)?
         };
     }
@@ -90,12 +92,7 @@ pub fn pad<B: Ops + ?Sized>(
 }
 
 /// Removes elements where paddings are negative.
-fn cropped<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    starts: &[i64],
-    ends: &[i64],
-) -> Result<B::Tensor, B::Error> {
+fn cropped(on: &Tracer, x: &TracedTensor, starts: &[i64], ends: &[i64]) -> Result<TracedTensor, TraceStop> {
     if starts.iter().chain(ends).all(|&p| p >= 0) {
         return Ok(x.clone());
     }
@@ -106,11 +103,11 @@ fn cropped<B: Ops + ?Sized>(
 }
 
 /// Converts negative indices to ones that count from the start, as `i64`.
-pub(crate) fn from_start<B: Ops + ?Sized>(
-    on: &B,
-    indices: &B::Tensor,
-    extents: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(crate) fn from_start(
+    on: &Tracer,
+    indices: &TracedTensor,
+    extents: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let indices = math::to(on, indices, DataType::I64)?;
     let negative = on.less(&indices, &on.scalar_like(&indices, 0.0)?)?;
     on.r#where(&negative, &on.add(&indices, extents)?, &indices)
@@ -145,13 +142,13 @@ fn steps(shape: &[Extent]) -> Vec<Extent> {
 
 /// Returns, for each coordinate of `to`, its row-major position in a tensor of these strides, as a sum that broadcasts.
 /// It leaves out the dimension `but`.
-pub(crate) fn positions<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn positions(
+    on: &Tracer,
     to: &[Extent],
     strides: &[Extent],
     but: Option<usize>,
-) -> Result<Option<B::Tensor>, B::Error> {
-    let mut sum: Option<B::Tensor> = None;
+) -> Result<Option<TracedTensor>, TraceStop> {
+    let mut sum: Option<TracedTensor> = None;
     for (axis, (extent, stride)) in to.iter().zip(strides).enumerate() {
         // An extent that is 1 now may be greater in another run. Its only position, 0, is therefore added as well.
         if Some(axis) == but || extent.is_fixed() && extent.present() == 1 {
@@ -170,31 +167,31 @@ pub(crate) fn positions<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by row-major positions.
-pub fn gather_elements<B: Ops + ?Sized>(
-    on: &B,
-    data: &B::Tensor,
-    indices: &B::Tensor,
+pub fn gather_elements(
+    on: &Tracer,
+    data: &TracedTensor,
+    indices: &TracedTensor,
     axis: i64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let axis = Axis::new(axis, data.rank()).map_err(Error::from)?.get();
     let (shape, asked) = (on.extents(data), on.extents(indices));
     let mut extents = shape.iter().zip(&asked).enumerate();
     if data.rank() != indices.rank() || extents.any(|(at, (have, asked))| at != axis && !have.at_least(asked))
     {
         let (left, right) = (data.shape().into(), indices.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: "gather_elements", left, right });
+        return fail(bb_ir::Error::Shapes { op: "gather_elements", left, right });
     }
     let flat = element_positions(on, &shape, indices, axis)?;
     on.gather(&on.reshape_to(data, &[product(&shape)])?, &flat, 0)
 }
 
 /// Returns, for each index along `axis`, the row-major position in a tensor of `shape` of the element that it selects.
-pub(crate) fn element_positions<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn element_positions(
+    on: &Tracer,
     shape: &[Extent],
-    indices: &B::Tensor,
+    indices: &TracedTensor,
     axis: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let strides = steps(shape);
     let one = |of: &[Extent]| on.ints_of(&[], of.get(axis..axis + 1).unwrap_or_default());
     let extent = one(shape)?;
@@ -208,43 +205,43 @@ pub(crate) fn element_positions<B: Ops + ?Sized>(
 }
 
 /// Returns whether each index is out of range. Negative indices have already been converted to count from the start.
-fn out_of_range<B: Ops + ?Sized>(
-    on: &B,
-    indices: &B::Tensor,
-    extents: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+fn out_of_range(
+    on: &Tracer,
+    indices: &TracedTensor,
+    extents: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let negative = on.less(indices, &on.scalar_like(indices, 0.0)?)?;
     on.or(&negative, &on.greater_or_equal(indices, extents)?)
 }
 
 /// Replaces the positions that are `wrong` by one that is out of range for `shape`, so that the gather fails.
-fn refused<B: Ops + ?Sized>(
-    on: &B,
-    positions: &B::Tensor,
-    wrong: &B::Tensor,
+fn refused(
+    on: &Tracer,
+    positions: &TracedTensor,
+    wrong: &TracedTensor,
     shape: &[Extent],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let end = on.ints_of(&[], &[product(shape)])?;
     on.r#where(wrong, &end, positions)
 }
 
 /// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by row-major positions.
-pub fn gather_nd<B: Ops + ?Sized>(
-    on: &B,
-    data: &B::Tensor,
-    indices: &B::Tensor,
+pub fn gather_nd(
+    on: &Tracer,
+    data: &TracedTensor,
+    indices: &TracedTensor,
     batch_dims: i64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let shapes =
         || bb_ir::Error::Shapes { op: "gather_nd", left: data.shape().into(), right: indices.shape().into() };
     let (shape, index_shape) = (on.extents(data), on.extents(indices));
-    let Some((tuple, lead)) = index_shape.split_last() else { return fail::<B, _>(shapes()) };
+    let Some((tuple, lead)) = index_shape.split_last() else { return fail(shapes()) };
     let tuple = usize::try_from(tuple.number()).unwrap_or(0);
     let batch = usize::try_from(batch_dims).ok().filter(|&b| b <= lead.len() && b + tuple <= shape.len());
-    let Some(batch) = batch else { return fail::<B, _>(shapes()) };
+    let Some(batch) = batch else { return fail(shapes()) };
     let (outer, rest) = shape.split_at(batch);
     if !outer.iter().zip(lead).all(|(a, b)| a.equals(b)) {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
     let (named, slice) = rest.split_at(tuple);
     let flat = tuple_positions(on, outer, named, indices)?;
@@ -255,12 +252,12 @@ pub fn gather_nd<B: Ops + ?Sized>(
 
 /// Returns, for each tuple of indices, the position of the slice that it selects, among all slices that the extents
 /// `outer` and `named` count.
-pub(crate) fn tuple_positions<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn tuple_positions(
+    on: &Tracer,
     outer: &[Extent],
     named: &[Extent],
-    indices: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+    indices: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let extents = on.ints_of(&[named.len()], named)?;
     let indices = from_start(on, indices, &extents)?;
     let scaled = on.mul(&indices, &on.ints_of(&[named.len()], &steps(named))?)?;

@@ -1,6 +1,8 @@
 //! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and numbers of few bits in bytes.
 
-use super::{Border, Extent, MatMulNBitsOptions, Ops, fail, math, types};
+use super::{Border, Extent, MatMulNBitsOptions, fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "matmul_n_bits";
@@ -10,33 +12,33 @@ fn wrong(part: &'static str, problem: String) -> Error {
 }
 
 /// The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits).
-pub fn matmul_n_bits<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-    scales: &B::Tensor,
-    zeros: Option<&B::Tensor>,
-    order: Option<&B::Tensor>,
+pub fn matmul_n_bits(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
+    scales: &TracedTensor,
+    zeros: Option<&TracedTensor>,
+    order: Option<&TracedTensor>,
     MatMulNBitsOptions { inner, bits, block, integers }: MatMulNBitsOptions,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>(OP, a, types::FLOATS)?;
-    types::take::<B>(OP, b, &[DataType::U8])?;
-    types::take::<B>(OP, scales, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take(OP, a, types::FLOATS)?;
+    types::take(OP, b, &[DataType::U8])?;
+    types::take(OP, scales, types::FLOATS)?;
     if !matches!(bits, 2 | 4 | 8) {
-        return fail::<B, _>(wrong("bits", format!("is {bits}, expected 2, 4 or 8")));
+        return fail(wrong("bits", format!("is {bits}, expected 2, 4 or 8")));
     }
     let &[columns, blocks, bytes] = b.shape() else {
-        return fail::<B, _>(wrong("b", format!("has the rank {}, expected 3", b.rank())));
+        return fail(wrong("b", format!("has the rank {}, expected 3", b.rank())));
     };
     let places = bytes.checked_mul(8 / bits as usize).filter(|&places| i64::try_from(places) == Ok(block));
     let all = places.and_then(|places| places.checked_mul(blocks)).filter(|_| block > 0);
     let Some(all) = all else {
         let problem = format!("has blocks of {bytes} bytes, expected {block} numbers of {bits} bits");
-        return fail::<B, _>(wrong("b", problem));
+        return fail(wrong("b", problem));
     };
     let inner = if inner == 0 { all } else { usize::try_from(inner).unwrap_or(usize::MAX) };
     if inner > all || all - inner >= (block as usize).max(1) {
-        return fail::<B, _>(wrong("b", format!("has blocks for {all} numbers, expected {inner}")));
+        return fail(wrong("b", format!("has blocks for {all} numbers, expected {inner}")));
     }
     let weights = unpacked(on, b, bits)?;
     let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, all])?;
@@ -46,7 +48,7 @@ pub fn matmul_n_bits<B: Ops + ?Sized>(
         Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
         None => on.host(&[inner], &(0..inner).map(|i| i as i64 / block).collect::<Vec<_>>())?,
     };
-    let spread = |x: &B::Tensor| {
+    let spread = |x: &TracedTensor| {
         on.gather(&math::to(on, &on.reshape(x, &[columns, blocks])?, DataType::F32)?, &of_block, 1)
     };
     let zeros = match zeros {
@@ -75,11 +77,11 @@ pub fn matmul_n_bits<B: Ops + ?Sized>(
 
 /// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] says, and returns the
 /// dequantized numbers.
-fn rounded<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
+fn rounded(
+    on: &Tracer,
+    a: &TracedTensor,
     [inner, block, all]: [usize; 3],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     // The other extents are not looked at, so that a plan holds for all of them.
     let mut shape = on.extents(a);
     let Some(last) =
@@ -109,7 +111,7 @@ fn rounded<B: Ops + ?Sized>(
 }
 
 /// Returns the numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
-pub fn unpacked<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bits: i64) -> Result<B::Tensor, B::Error> {
+pub fn unpacked(on: &Tracer, x: &TracedTensor, bits: i64) -> Result<TracedTensor, TraceStop> {
     let Some((&last, outer)) = x.shape().split_last().filter(|_| bits < 8) else { return Ok(x.clone()) };
     let base = on.scalar_like(x, 2f64.powi(bits as i32))?;
     let mut rest = on.unsqueeze(x, &[-1])?;

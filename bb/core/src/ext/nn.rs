@@ -1,6 +1,8 @@
 //! `Nn`: neural-network operations.
 
-use crate::ext::{Ops, gate, math, types};
+use crate::ext::{gate, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 
 pub use super::conv_transpose::conv_transpose;
@@ -16,15 +18,15 @@ bb_ir::for_each_nn!(crate::ext::family::family,
     Nn, NnOp, nn);
 
 /// The body of [`Nn::relu`].
-pub fn relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("relu", x, types::NUMBERS)?;
+pub fn relu(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("relu", x, types::NUMBERS)?;
     let zero = on.scalar_like(x, 0.0)?;
     on.r#where(&on.less(x, &zero)?, &zero, x)
 }
 
 /// The body of [`Nn::leaky_relu`].
-pub fn leaky_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("leaky_relu", x, types::FLOATS)?;
+pub fn leaky_relu(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, TraceStop> {
+    types::take("leaky_relu", x, types::FLOATS)?;
     // The factor has more digits than 16-bit floats have.
     math::once(on, x, |x| {
         let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
@@ -33,7 +35,7 @@ pub fn leaky_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<
 }
 
 /// The body of [`Nn::elu`].
-pub fn elu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
+pub fn elu(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, TraceStop> {
     math::floats(on, "elu", x, DataType::F32, |x| {
         let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
         on.r#where(&negative, &on.mul(&on.expm1(x)?, &on.scalar_like(x, alpha)?)?, x)
@@ -41,7 +43,7 @@ pub fn elu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tens
 }
 
 /// The body of [`Nn::gelu`].
-pub fn gelu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, tanh: bool) -> Result<B::Tensor, B::Error> {
+pub fn gelu(on: &Tracer, x: &TracedTensor, tanh: bool) -> Result<TracedTensor, TraceStop> {
     math::floats(on, "gelu", x, DataType::F32, |x| {
         // `(1 + tanh(u)) / 2` is the logistic function of `2u`, which has no cancellation.
         if tanh { gate::times_tanh(on, x) } else { gate::times_normal(on, x) }
@@ -49,7 +51,7 @@ pub fn gelu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, tanh: bool) -> Result<B::Ten
 }
 
 /// The body of [`Nn::swish`].
-pub fn swish<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
+pub fn swish(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, TraceStop> {
     math::floats(on, "swish", x, DataType::F32, |x| {
         let scaled = if alpha == 1.0 { on.identity(x)? } else { on.mul(x, &on.scalar_like(x, alpha)?)? };
         let negative = on.less(&scaled, &on.scalar_like(x, 0.0)?)?;
@@ -58,12 +60,7 @@ pub fn swish<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Te
 }
 
 /// The body of [`Nn::hard_sigmoid`].
-pub fn hard_sigmoid<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    alpha: f64,
-    beta: f64,
-) -> Result<B::Tensor, B::Error> {
+pub fn hard_sigmoid(on: &Tracer, x: &TracedTensor, alpha: f64, beta: f64) -> Result<TracedTensor, TraceStop> {
     math::floats(on, "hard_sigmoid", x, DataType::F32, |x| {
         let line = on.add(&on.mul(x, &on.scalar_like(x, alpha)?)?, &on.scalar_like(x, beta)?)?;
         on.clip(&line, Some(&on.scalar_like(x, 0.0)?), Some(&on.scalar_like(x, 1.0)?))
@@ -71,7 +68,7 @@ pub fn hard_sigmoid<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::thresholded_relu`].
-pub fn thresholded_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
+pub fn thresholded_relu(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, TraceStop> {
     math::once(on, x, |x| {
         let above = on.greater(x, &on.scalar_like(x, alpha)?)?;
         on.r#where(&above, x, &on.scalar_like(x, 0.0)?)
@@ -79,13 +76,13 @@ pub fn thresholded_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> R
 }
 
 /// The body of [`Nn::clip`].
-pub fn clip<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    min: Option<&B::Tensor>,
-    max: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("clip", x, types::NUMBERS)?;
+pub fn clip(
+    on: &Tracer,
+    x: &TracedTensor,
+    min: Option<&TracedTensor>,
+    max: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
+    types::take("clip", x, types::NUMBERS)?;
     let mut y = x.clone();
     if let Some(min) = min {
         y = on.maximum(&y, min)?;
@@ -97,7 +94,7 @@ pub fn clip<B: Ops + ?Sized>(
 }
 
 /// Returns the least value of the type of `x`: minus infinity, or the least integer.
-pub(crate) fn least<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(crate) fn least(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let value = match x.dtype() {
         dtype if dtype.is_float() => f64::NEG_INFINITY,
         dtype if dtype.is_signed_integer() => -(2f64.powi(dtype.bits() as i32 - 1)),

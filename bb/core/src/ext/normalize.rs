@@ -1,6 +1,8 @@
 //! Bodies of operations that normalise, by exponentials or by mean and variance.
 
-use crate::ext::{Extent, LayerNormalizationOptions, Ops, math, product, types};
+use crate::ext::{Extent, LayerNormalizationOptions, math, product, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -8,7 +10,7 @@ use bb_ir::Axis;
 const FEW: usize = 1 << 11;
 
 /// Returns whether there are at most [`FEW`] elements along these axes.
-fn has_few_terms<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> bool {
+fn has_few_terms(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> bool {
     let rank = x.rank() as i64;
     let extent = |&axis: &i64| {
         let axis = if axis < 0 { axis + rank } else { axis };
@@ -19,14 +21,14 @@ fn has_few_terms<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> bool {
 }
 
 /// The body of [`Nn::softmax`](super::Nn::softmax).
-pub fn softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("softmax", x, types::FLOATS)?;
+pub fn softmax(on: &Tracer, x: &TracedTensor, axis: i64) -> Result<TracedTensor, TraceStop> {
+    types::take("softmax", x, types::FLOATS)?;
     softmax_over(on, x, &[axis])
 }
 
 /// The body of [`Nn::log_softmax`](super::Nn::log_softmax).
-pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("log_softmax", x, types::FLOATS)?;
+pub fn log_softmax(on: &Tracer, x: &TracedTensor, axis: i64) -> Result<TracedTensor, TraceStop> {
+    types::take("log_softmax", x, types::FLOATS)?;
     log_softmax_over(on, x, &[axis])
 }
 
@@ -35,8 +37,8 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 /// Each step rounds to the type of `x`, also for `f16`, as in ONNX's function body of Softmax, whose test cases expect
 /// these bits. Sums of more than `FEW` terms would lose small addends, or overflow, so they are `f32` and the quotient
 /// is rounded once.
-pub fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
-    let shares = |x: &B::Tensor| {
+pub fn softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
+    let shares = |x: &TracedTensor| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
         on.div(&e, &on.reduce_sum(&e, axes, true)?)
     };
@@ -48,7 +50,7 @@ pub fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Res
 }
 
 /// Computes the logarithm of [`softmax_over`] without losing small values.
-pub fn log_softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+pub fn log_softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
     math::widened(on, x, DataType::F32, |x| {
         let less = on.sub(x, &on.reduce_max(x, axes, true)?)?;
         on.sub(&less, &on.log(&on.reduce_sum(&on.exp(&less)?, axes, true)?)?)
@@ -56,28 +58,23 @@ pub fn log_softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) ->
 }
 
 /// Returns the dimensions from `axis` on.
-pub fn axes_from<T: Tensor>(x: &T, axis: i64) -> Result<Vec<i64>, Error> {
+pub fn axes_from(x: &TracedTensor, axis: i64) -> Result<Vec<i64>, Error> {
     let from = Axis::new(axis, x.rank())?.get();
     Ok((from..x.rank()).map(|a| a as i64).collect())
 }
 
 /// The results of normalising by mean and variance.
-pub struct Moments<T> {
+pub struct Moments {
     /// `(x - mean) / sqrt(variance + epsilon)`.
-    pub normal: T,
+    pub normal: TracedTensor,
     /// The mean over the axes. The reduced axes stay, with extent 1.
-    pub mean: T,
+    pub mean: TracedTensor,
     /// `1 / sqrt(variance + epsilon)`.
-    pub inverse: T,
+    pub inverse: TracedTensor,
 }
 
 /// Normalises to mean 0 and variance 1 over `axes`.
-pub fn moments<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    axes: &[i64],
-    epsilon: f64,
-) -> Result<Moments<B::Tensor>, B::Error> {
+pub fn moments(on: &Tracer, x: &TracedTensor, axes: &[i64], epsilon: f64) -> Result<Moments, TraceStop> {
     let mean = on.reduce_mean(x, axes, true)?;
     // The rounding error of a great mean may exceed the distances from it. The mean of the distances corrects it.
     let apart = on.sub(x, &mean)?;
@@ -92,7 +89,7 @@ pub fn moments<B: Ops + ?Sized>(
 /// range of the type nor lose digits at its lower end. It is 1 for all but very great and very small numbers.
 ///
 /// Source: the thresholds of Blue's algorithm, in Anderson: Algorithm 978, Safe Scaling in the Level 1 BLAS, 2017.
-pub(crate) fn scale<B: Ops + ?Sized>(on: &B, greatest: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(crate) fn scale(on: &Tracer, greatest: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let [great, down, small, up] = match greatest.dtype() {
         DataType::F64 => [400, -600, -400, 700],
         _ => [50, -80, -50, 100],
@@ -105,25 +102,25 @@ pub(crate) fn scale<B: Ops + ?Sized>(on: &B, greatest: &B::Tensor) -> Result<B::
 
 /// Returns the floats `x` times a `scale` of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
 /// extent 1.
-pub fn in_range<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn in_range(
+    on: &Tracer,
+    x: &TracedTensor,
     axes: &[i64],
-) -> Result<(B::Tensor, B::Tensor), B::Error> {
+) -> Result<(TracedTensor, TracedTensor), TraceStop> {
     let scale = scale(on, &on.reduce_max(&on.abs(x)?, axes, true)?)?;
     Ok((on.mul(x, &scale)?, scale))
 }
 
 /// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). 16-bit floats are computed in `f32` and
 /// rounded once.
-pub fn layer_normalization<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn layer_normalization(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    bias: Option<&TracedTensor>,
     LayerNormalizationOptions { axis, epsilon }: LayerNormalizationOptions,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("layer_normalization", x, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("layer_normalization", x, types::FLOATS)?;
     for operand in std::iter::once(scale).chain(bias) {
         types::fits(on, "layer_normalization", operand, x)?;
     }
@@ -132,7 +129,7 @@ pub fn layer_normalization<B: Ops + ?Sized>(
     math::widened(on, x, DataType::F32, |x| {
         // Other types stay, so that the operations refuse them.
         let alike =
-            |v: &B::Tensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
+            |v: &TracedTensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
         let scaled = on.mul(&moments(on, x, &axes, epsilon)?.normal, &alike(scale)?)?;
         bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, &alike(bias)?))
     })
@@ -140,7 +137,7 @@ pub fn layer_normalization<B: Ops + ?Sized>(
 
 /// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose dimension 1 is
 /// the channel.
-pub fn per_channel<B: Ops + ?Sized>(on: &B, v: &B::Tensor, rank: usize) -> Result<B::Tensor, B::Error> {
+pub fn per_channel(on: &Tracer, v: &TracedTensor, rank: usize) -> Result<TracedTensor, TraceStop> {
     if rank <= 2 || v.rank() != 1 {
         return on.identity(v);
     }
@@ -149,17 +146,17 @@ pub fn per_channel<B: Ops + ?Sized>(on: &B, v: &B::Tensor, rank: usize) -> Resul
 }
 
 /// The body of [`Nn::batch_normalization`](super::Nn::batch_normalization).
-pub fn batch_normalization<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    bias: &B::Tensor,
-    mean: &B::Tensor,
-    variance: &B::Tensor,
+pub fn batch_normalization(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    bias: &TracedTensor,
+    mean: &TracedTensor,
+    variance: &TracedTensor,
     epsilon: f64,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("batch_normalization", x, types::FLOATS)?;
-    types::take::<B>("batch_normalization", variance, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("batch_normalization", x, types::FLOATS)?;
+    types::take("batch_normalization", variance, types::FLOATS)?;
     if x.rank() >= 2 {
         let channels = on.extent(x, 1);
         for (index, operand) in

@@ -1,16 +1,18 @@
 //! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod): products of the two halves of an axis, until one is left.
 
-use super::{Ops, math};
+use super::math;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
 /// The body of [`Nn::reduce_prod`](super::Nn::reduce_prod).
-pub fn reduce_prod<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn reduce_prod(
+    on: &Tracer,
+    x: &TracedTensor,
     axes: &[i64],
     keepdims: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     bb_ir::infer::reduce("reduce_prod", x.shape(), axes, keepdims).map_err(Error::from)?;
     let all: Vec<i64> = if axes.is_empty() { (0..x.rank() as i64).collect() } else { axes.to_vec() };
     // 16-bit floats are multiplied in `f32` and rounded once.
@@ -40,12 +42,6 @@ pub fn reduce_prod<B: Ops + ?Sized>(
     math::narrowed(on, y, x.dtype())
 }
 
-fn part<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    from: i64,
-    to: i64,
-    axis: i64,
-) -> Result<B::Tensor, B::Error> {
+fn part(on: &Tracer, x: &TracedTensor, from: i64, to: i64, axis: i64) -> Result<TracedTensor, TraceStop> {
     on.slice(x, &[from], &[to], &[axis], &[])
 }

@@ -3,12 +3,14 @@
 mod elements;
 mod scales;
 
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use elements::{less_one, numbers, quantized};
 pub use elements::{lookup, qlinear_add, qlinear_mul};
 pub use scales::along;
 pub use scales::{dequantize, quantize, scaled_matmul};
 
-use crate::ext::{ConvOptions, Ops, math, types};
+use crate::ext::{ConvOptions, math, types};
 use crate::{DataType, Tensor};
 use DataType::{I2, I4, I8, I16, I32, U2, U4, U8, U16};
 
@@ -35,29 +37,29 @@ pub fn bounds(dtype: DataType) -> Option<(f64, f64)> {
 }
 
 /// Limits rounded numbers to the range of a type, and casts them.
-fn saturated<B: Ops + ?Sized>(
-    on: &B,
-    y: &B::Tensor,
+fn saturated(
+    on: &Tracer,
+    y: &TracedTensor,
     [least, most]: [f64; 2],
     to: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let y = on.clip(y, Some(&on.scalar_like(y, least)?), Some(&on.scalar_like(y, most)?))?;
     math::to(on, &y, to)
 }
 
 /// The body of [`Quant::quantize_linear`].
-pub fn quantize_linear<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
+pub fn quantize_linear(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    zero: Option<&TracedTensor>,
     to: DataType,
     QuantizeLinearOptions { precision, saturate }: QuantizeLinearOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     // Products with integers of up to 16 bits are exact in `f32`.
     let wide = precision.unwrap_or(DataType::F32);
     let quotient = on.div(&math::to(on, x, wide)?, &math::to(on, scale, wide)?)?;
-    let shifted = |y: B::Tensor| -> Result<B::Tensor, B::Error> {
+    let shifted = |y: TracedTensor| -> Result<TracedTensor, TraceStop> {
         match zero {
             Some(zero) => on.add(&y, &math::to(on, zero, wide)?),
             None => Ok(y),
@@ -70,13 +72,13 @@ pub fn quantize_linear<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::dequantize_linear`].
-pub fn dequantize_linear<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
+pub fn dequantize_linear(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    zero: Option<&TracedTensor>,
     to: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let wide = DataType::F32;
     let y = match zero {
         None => x.clone(),
@@ -89,12 +91,12 @@ pub fn dequantize_linear<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::dynamic_quantize_linear`].
-pub fn dynamic_quantize_linear<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
+pub fn dynamic_quantize_linear(on: &Tracer, x: &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop> {
     Ok(by_range(on, x)?.into())
 }
 
 /// Quantises by the range of the elements; with the scale and the zero point.
-fn by_range<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<[B::Tensor; 3], B::Error> {
+fn by_range(on: &Tracer, x: &TracedTensor) -> Result<[TracedTensor; 3], TraceStop> {
     let (zero, top) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 255.0)?);
     let least = on.minimum(&on.reduce_min(x, &[], false)?, &zero)?;
     let most = on.maximum(&on.reduce_max(x, &[], false)?, &zero)?;
@@ -108,24 +110,24 @@ fn by_range<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<[B::Tensor; 3], B:
 }
 
 /// A matrix of integers as `i32`, less its zero point.
-fn centred<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    zero: Option<&B::Tensor>,
+fn centred(
+    on: &Tracer,
+    x: &TracedTensor,
+    zero: Option<&TracedTensor>,
     rows: bool,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("matmul_integer", x, WHOLE)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("matmul_integer", x, WHOLE)?;
     less_zero(on, x, zero, rows, I32)
 }
 
 /// A matrix in the type `wide`, less its zero point. A vector has one for each row, or one for each column.
-pub fn less_zero<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    zero: Option<&B::Tensor>,
+pub fn less_zero(
+    on: &Tracer,
+    x: &TracedTensor,
+    zero: Option<&TracedTensor>,
     rows: bool,
     wide: DataType,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let x = math::to(on, x, wide)?;
     let Some(zero) = zero else { return Ok(x) };
     let zero = math::to(on, zero, wide)?;
@@ -141,25 +143,25 @@ pub fn less_zero<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::matmul_integer`].
-pub fn matmul_integer<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-    a_zero: Option<&B::Tensor>,
-    b_zero: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub fn matmul_integer(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
+    a_zero: Option<&TracedTensor>,
+    b_zero: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     on.matmul(&centred(on, a, a_zero, true)?, &centred(on, b, b_zero, false)?)
 }
 
 /// The body of [`Quant::dynamic_matmul`].
-pub fn dynamic_matmul<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    b: &B::Tensor,
-    b_scale: &B::Tensor,
-    b_zero: Option<&B::Tensor>,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub fn dynamic_matmul(
+    on: &Tracer,
+    x: &TracedTensor,
+    b: &TracedTensor,
+    b_scale: &TracedTensor,
+    b_zero: Option<&TracedTensor>,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let [a, scale, zero] = by_range(on, x)?;
     let scale = on.mul(&scale, b_scale)?;
     let product = on.matmul(&centred(on, &a, Some(&zero), true)?, &centred(on, b, b_zero, false)?)?;
@@ -171,56 +173,57 @@ pub fn dynamic_matmul<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::conv_integer`].
-pub fn conv_integer<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    x_zero: Option<&B::Tensor>,
-    w_zero: Option<&B::Tensor>,
+pub fn conv_integer(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    x_zero: Option<&TracedTensor>,
+    w_zero: Option<&TracedTensor>,
     ConvIntegerOptions { strides, pads, dilations, group }: ConvIntegerOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
-    let less = |x: &B::Tensor, zero: Option<&B::Tensor>, each: bool| -> Result<B::Tensor, B::Error> {
-        types::take::<B>("conv_integer", x, WHOLE)?;
-        let x = math::to(on, x, I32)?;
-        let Some(zero) = zero else { return Ok(x) };
-        let zero = math::to(on, zero, I32)?;
-        let trailing: Vec<i64> = (1..x.rank() as i64).collect();
-        let several = each && zero.rank() == 1 && zero.shape() != [1] && !trailing.is_empty();
-        on.sub(&x, &if several { on.unsqueeze(&zero, &trailing)? } else { on.reshape(&zero, &[])? })
-    };
+) -> Result<TracedTensor, TraceStop> {
+    let less =
+        |x: &TracedTensor, zero: Option<&TracedTensor>, each: bool| -> Result<TracedTensor, TraceStop> {
+            types::take("conv_integer", x, WHOLE)?;
+            let x = math::to(on, x, I32)?;
+            let Some(zero) = zero else { return Ok(x) };
+            let zero = math::to(on, zero, I32)?;
+            let trailing: Vec<i64> = (1..x.rank() as i64).collect();
+            let several = each && zero.rank() == 1 && zero.shape() != [1] && !trailing.is_empty();
+            on.sub(&x, &if several { on.unsqueeze(&zero, &trailing)? } else { on.reshape(&zero, &[])? })
+        };
     let (x, w) = (less(x, x_zero, false)?, less(w, w_zero, true)?);
     on.conv(&x, &w, bias, ConvOptions { strides, pads, dilations, group })
 }
 
 /// The body of [`Quant::qlinear_conv`].
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn qlinear_conv<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    x_zero: &B::Tensor,
-    w_zero: &B::Tensor,
-    scale: &B::Tensor,
-    y_scale: &B::Tensor,
-    y_zero: &B::Tensor,
+pub fn qlinear_conv(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    x_zero: &TracedTensor,
+    w_zero: &TracedTensor,
+    scale: &TracedTensor,
+    y_scale: &TracedTensor,
+    y_zero: &TracedTensor,
     QLinearConvOptions { strides, pads, dilations, group }: QLinearConvOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let options = ConvIntegerOptions { strides, pads, dilations, group };
     let product = on.conv_integer(x, w, bias, Some(x_zero), Some(w_zero), options)?;
     on.requantize(&product, scale, y_scale, y_zero)
 }
 
 /// The body of [`Quant::requantize`].
-pub fn requantize<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    y_scale: &B::Tensor,
-    y_zero: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    let wide = |x: &B::Tensor| math::to(on, x, DataType::F32);
+pub fn requantize(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    y_scale: &TracedTensor,
+    y_zero: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
+    let wide = |x: &TracedTensor| math::to(on, x, DataType::F32);
     let y = on.div(&on.mul(&wide(x)?, &wide(scale)?)?, &wide(y_scale)?)?;
     let to = y_zero.dtype();
     match bounds(to) {

@@ -1,7 +1,9 @@
 //! Pooling of regions of interest. It runs on the host, because the data decide which elements a region covers.
 
 use crate::error::NodePart;
-use crate::ext::{HostKernel, Ops, RoiAlignOptions, fail, host};
+use crate::ext::{HostKernel, RoiAlignOptions, fail, host};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::Param;
@@ -210,23 +212,23 @@ fn pooled<T: Tensor>(
 }
 
 /// The body of [`Image::roi_align`](super::Image::roi_align).
-pub fn roi_align<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    rois: &B::Tensor,
-    images: &B::Tensor,
+pub fn roi_align(
+    on: &Tracer,
+    x: &TracedTensor,
+    rois: &TracedTensor,
+    images: &TracedTensor,
     RoiAlignOptions { bins, ratio, scale, shift, max }: RoiAlignOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let shape = pooled(ROI_ALIGN.name, x, rois, 4, bins)?;
     if images.shape() != rois.shape().get(..1).unwrap_or_default() || images.dtype() != DataType::I64 {
         let (left, right) = (rois.shape().into(), images.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: ROI_ALIGN.name, left, right });
+        return fail(bb_ir::Error::Shapes { op: ROI_ALIGN.name, left, right });
     }
     let most = bins.iter().max().copied().unwrap_or(0) as i64;
     if !(0..=MOST_SAMPLES).contains(&ratio) || ratio * most > MOST_SAMPLES << 10 {
         let problem = format!("is {ratio} for {most} bins, expected 0 to {MOST_SAMPLES}");
         let (op, part) = ("RoiAlign".to_owned(), "sampling_ratio".into());
-        return fail::<B, _>(Error::Operator { op, part, problem });
+        return fail(Error::Operator { op, part, problem });
     }
     if shape.contains(&0) {
         return on.zeros(&shape, x.dtype());
@@ -295,13 +297,13 @@ fn spans(
 }
 
 /// The body of [`Image::max_roi_pool`](super::Image::max_roi_pool).
-pub fn max_roi_pool<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    rois: &B::Tensor,
+pub fn max_roi_pool(
+    on: &Tracer,
+    x: &TracedTensor,
+    rois: &TracedTensor,
     bins: &[usize],
     scale: f64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let shape = pooled(MAX_ROI_POOL.name, x, rois, 5, bins)?;
     if shape.contains(&0) {
         return on.zeros(&shape, x.dtype());

@@ -4,7 +4,9 @@
 //! products of the weights of all dimensions.
 
 use super::movement::strides;
-use crate::ext::{GridSampleOptions, Interpolation, Ops, SamplePadding, fail, math, open_results};
+use crate::ext::{GridSampleOptions, Interpolation, SamplePadding, fail, math, open_results};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 
 /// How values between elements are interpolated.
@@ -47,14 +49,14 @@ fn borders(extent: usize, centres: bool) -> (f64, f64) {
 }
 
 /// Returns whether positions are within bounds.
-fn within<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
+fn within(on: &Tracer, x: &TracedTensor, low: f64, high: f64) -> Result<TracedTensor, TraceStop> {
     let outside =
         on.or(&on.less(x, &on.scalar_like(x, low)?)?, &on.greater(x, &on.scalar_like(x, high)?)?)?;
     on.not(&outside)
 }
 
 /// Mirrors positions at two borders until they are between them.
-fn mirrored<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
+fn mirrored(on: &Tracer, x: &TracedTensor, low: f64, high: f64) -> Result<TracedTensor, TraceStop> {
     let start = on.scalar_like(x, low)?;
     let range = high - low;
     if range <= 0.0 {
@@ -68,9 +70,9 @@ fn mirrored<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Resu
 }
 
 /// Returns Keys' weights of the elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
-fn cubic<B: Ops + ?Sized>(on: &B, t: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
+fn cubic(on: &Tracer, t: &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop> {
     const A: f64 = -0.75;
-    let polynomial = |x: &B::Tensor, coefficients: [f64; 4]| -> Result<B::Tensor, B::Error> {
+    let polynomial = |x: &TracedTensor, coefficients: [f64; 4]| -> Result<TracedTensor, TraceStop> {
         let [first, rest @ ..] = coefficients;
         let mut sum = on.scalar_like(x, first)?;
         for c in rest {
@@ -90,23 +92,23 @@ fn cubic<B: Ops + ?Sized>(on: &B, t: &B::Tensor) -> Result<Vec<B::Tensor>, B::Er
 }
 
 /// The elements that the positions along one dimension need: their indices, whether they exist, and their weights.
-struct Around<T> {
+struct Around {
     /// Shape `[b, taps, p]`; each number is an index along the dimension.
-    index: T,
+    index: TracedTensor,
     /// Shape `[b, taps, p]`; `None` if all exist.
-    exists: Option<T>,
+    exists: Option<TracedTensor>,
     /// Shape `[b, taps, p]`; `None` if each position needs only one element.
-    weights: Option<T>,
+    weights: Option<TracedTensor>,
 }
 
 /// Finds the elements around positions `[b, p]` along a dimension.
-fn around<B: Ops + ?Sized>(
-    on: &B,
-    positions: &B::Tensor,
+fn around(
+    on: &Tracer,
+    positions: &TracedTensor,
     extent: usize,
     between: Between,
     beyond: Beyond,
-) -> Result<Around<B::Tensor>, B::Error> {
+) -> Result<Around, TraceStop> {
     let last = extent as f64 - 1.0;
     let mut at = if between == Between::Nearest { on.round(positions)? } else { positions.clone() };
     match beyond {
@@ -130,7 +132,7 @@ fn around<B: Ops + ?Sized>(
     };
     let weights = match weights {
         Some(each) => {
-            let each: Vec<B::Tensor> =
+            let each: Vec<TracedTensor> =
                 each.iter().map(|w| on.unsqueeze(w, &[1])).collect::<Result<_, _>>()?;
             Some(on.concat(&each.iter().collect::<Vec<_>>(), 1)?)
         }
@@ -156,12 +158,12 @@ fn around<B: Ops + ?Sized>(
 }
 
 /// Limits positions to the range from 0 to `last`.
-fn clamped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, last: f64) -> Result<B::Tensor, B::Error> {
+fn clamped(on: &Tracer, x: &TracedTensor, last: f64) -> Result<TracedTensor, TraceStop> {
     on.minimum(&on.maximum(x, &on.scalar_like(x, 0.0)?)?, &on.scalar_like(x, last)?)
 }
 
 /// Moves the taps of dimension `i` of `n` to a dimension of their own: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
-fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, n: usize) -> Result<B::Tensor, B::Error> {
+fn apart(on: &Tracer, x: &TracedTensor, i: usize, n: usize) -> Result<TracedTensor, TraceStop> {
     let new: Vec<i64> = (1..=n as i64).filter(|&axis| axis != i as i64 + 1).collect();
     if new.is_empty() { Ok(x.clone()) } else { on.unsqueeze(x, &new) }
 }
@@ -170,13 +172,13 @@ fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, n: usize) -> Result<B
 /// `[b, c, p]`.
 ///
 /// The result has the positions' type, except that `Between::Nearest` keeps the type of `x`.
-pub(crate) fn sample<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    positions: &[B::Tensor],
+pub(crate) fn sample(
+    on: &Tracer,
+    x: &TracedTensor,
+    positions: &[TracedTensor],
     between: Between,
     beyond: Beyond,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let [batch, channels, dims @ ..] = x.shape() else { return on.identity(x) };
     let (batch, channels, n) = (*batch, *channels, dims.len());
     let count = positions.first().and_then(|p| p.shape().get(1)).copied().unwrap_or(0);
@@ -236,7 +238,7 @@ pub fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorData, crat
 }
 
 /// Returns the scalar that fills a tensor like `x` where nothing was written: zero, false, or the empty string.
-pub fn blank_like<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn blank_like(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.constant(&blank(x.dtype(), &[])?)
 }
 
@@ -251,7 +253,7 @@ pub(super) fn wide(types: [DataType; 2]) -> DataType {
 const FARTHEST: f64 = 1e30;
 
 /// Returns a placeholder for the result of a native operation, if its extents may differ in other runs.
-fn open_result<B: Ops + ?Sized>(on: &B, x: &B::Tensor, grid: &B::Tensor) -> Option<B::Tensor> {
+fn open_result(on: &Tracer, x: &TracedTensor, grid: &TracedTensor) -> Option<TracedTensor> {
     let (images, places) = (on.extents(x), on.extents(grid));
     // Elements must be there to be sampled, unless there is nothing to sample.
     if images.iter().skip(2).any(|extent| !extent.at_least(&1i64.into())) {
@@ -263,12 +265,12 @@ fn open_result<B: Ops + ?Sized>(on: &B, x: &B::Tensor, grid: &B::Tensor) -> Opti
 }
 
 /// The body of [`Image::grid_sample`](super::Image::grid_sample).
-pub fn grid_sample<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    grid: &B::Tensor,
+pub fn grid_sample(
+    on: &Tracer,
+    x: &TracedTensor,
+    grid: &TracedTensor,
     GridSampleOptions { mode, padding, align_corners: centres }: GridSampleOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let between = match mode {
         Interpolation::Nearest => Between::Nearest,
         Interpolation::Linear => Between::Linear,
@@ -282,24 +284,24 @@ pub fn grid_sample<B: Ops + ?Sized>(
     let shapes =
         || bb_ir::Error::Shapes { op: "grid_sample", left: x.shape().into(), right: grid.shape().into() };
     if x.rank() < 3 || grid.rank() != x.rank() {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
     let fits = on.extent(x, 0).equals(&on.extent(grid, 0))
         && on.extent(grid, x.rank() - 1).equals(&(x.rank() - 2).into());
     if !fits {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
     if between != Between::Nearest && !x.dtype().is_compute() {
-        return fail::<B, _>(bb_ir::Error::Unsupported { op: "grid_sample", dtype: x.dtype() });
+        return fail(bb_ir::Error::Unsupported { op: "grid_sample", dtype: x.dtype() });
     }
     if !grid.dtype().is_float() || !grid.dtype().is_compute() {
-        return fail::<B, _>(bb_ir::Error::Unsupported { op: "grid_sample", dtype: grid.dtype() });
+        return fail(bb_ir::Error::Unsupported { op: "grid_sample", dtype: grid.dtype() });
     }
     if let Some(result) = open_result(on, x, grid) {
         return Ok(result);
     }
     let ([n, c, dims @ ..], [_, out @ .., r]) = (x.shape(), grid.shape()) else {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     };
     let shape: Vec<usize> = [*n, *c].into_iter().chain(out.iter().copied()).collect();
     let count: usize = out.iter().product();
@@ -307,11 +309,11 @@ pub fn grid_sample<B: Ops + ?Sized>(
         return on.constant(&blank(x.dtype(), &shape)?);
     }
     if dims.contains(&0) {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     }
     let grid = math::to(on, grid, wide([x.dtype(), grid.dtype()]))?;
     let grid = on.r#where(&on.equal(&grid, &grid)?, &grid, &on.scalar_like(&grid, -1.0)?)?;
-    let positions: Vec<B::Tensor> = dims
+    let positions: Vec<TracedTensor> = dims
         .iter()
         .enumerate()
         .map(|(i, &extent)| {

@@ -3,7 +3,8 @@
 //! The bodies of functions that are not primitives are in `math.rs`.
 
 use super::{HostKernel, math, types};
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 use bb_ir::{TensorData, memory};
 
@@ -18,20 +19,20 @@ bb_ir::for_each_scalar!(crate::ext::family::family,
     Scalar, ScalarOp, scalar);
 
 /// The body of [`Scalar::maximum`].
-pub fn maximum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn maximum(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     // If either is NaN, the comparison is false and `a` is selected.
     let larger = on.r#where(&on.less(a, b)?, b, a)?;
     nan_wins(on, b, larger)
 }
 
 /// The body of [`Scalar::minimum`].
-pub fn minimum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn minimum(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let smaller = on.r#where(&on.greater(a, b)?, b, a)?;
     nan_wins(on, b, smaller)
 }
 
 /// Returns `b` where `b` is NaN, and `chosen` elsewhere.
-fn nan_wins<B: Ops + ?Sized>(on: &B, b: &B::Tensor, chosen: B::Tensor) -> Result<B::Tensor, B::Error> {
+fn nan_wins(on: &Tracer, b: &TracedTensor, chosen: TracedTensor) -> Result<TracedTensor, TraceStop> {
     if !crate::Tensor::dtype(b).is_float() {
         return Ok(chosen);
     }
@@ -39,61 +40,57 @@ fn nan_wins<B: Ops + ?Sized>(on: &B, b: &B::Tensor, chosen: B::Tensor) -> Result
 }
 
 /// The body of [`Scalar::and`].
-pub fn and<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("and", a, types::TRUTH)?;
-    types::take::<B>("and", b, types::TRUTH)?;
+pub fn and(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("and", a, types::TRUTH)?;
+    types::take("and", b, types::TRUTH)?;
     on.r#where(a, b, &on.scalar_like(b, 0.0)?)
 }
 
 /// The body of [`Scalar::or`].
-pub fn or<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("or", a, types::TRUTH)?;
-    types::take::<B>("or", b, types::TRUTH)?;
+pub fn or(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("or", a, types::TRUTH)?;
+    types::take("or", b, types::TRUTH)?;
     on.r#where(a, &on.scalar_like(b, 1.0)?, b)
 }
 
 /// The body of [`Scalar::xor`].
-pub fn xor<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("xor", a, types::TRUTH)?;
-    types::take::<B>("xor", b, types::TRUTH)?;
+pub fn xor(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("xor", a, types::TRUTH)?;
+    types::take("xor", b, types::TRUTH)?;
     on.not(&on.equal(a, b)?)
 }
 
 /// The body of [`Scalar::not`].
-pub fn not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("not", x, types::TRUTH)?;
+pub fn not(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("not", x, types::TRUTH)?;
     on.equal(x, &on.scalar_like(x, 0.0)?)
 }
 
 /// The body of [`Scalar::greater_or_equal`].
-pub fn greater_or_equal<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub fn greater_or_equal(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.or(&on.greater(a, b)?, &on.equal(a, b)?)
 }
 
 /// The body of [`Scalar::less_or_equal`].
-pub fn less_or_equal<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn less_or_equal(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.or(&on.less(a, b)?, &on.equal(a, b)?)
 }
 
 /// The body of [`Scalar::is_nan`].
-pub fn is_nan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("is_nan", x, types::ALL_FLOATS)?;
+pub fn is_nan(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("is_nan", x, types::ALL_FLOATS)?;
     let x = math::numeric(on, x)?;
     on.not(&on.equal(&x, &x)?)
 }
 
 /// The body of [`Scalar::is_inf`].
-pub fn is_inf<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn is_inf(
+    on: &Tracer,
+    x: &TracedTensor,
     negative: bool,
     positive: bool,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("is_inf", x, types::ALL_FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("is_inf", x, types::ALL_FLOATS)?;
     let x = math::numeric(on, x)?;
     let infinity = on.scalar_like(&x, f64::INFINITY)?;
     match (negative, positive) {
@@ -106,14 +103,14 @@ pub fn is_inf<B: Ops + ?Sized>(
 }
 
 /// The body of [`Scalar::reciprocal`].
-pub fn reciprocal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("reciprocal", x, types::FLOATS)?;
+pub fn reciprocal(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("reciprocal", x, types::FLOATS)?;
     on.div(&on.scalar_like(x, 1.0)?, x)
 }
 
 /// The body of [`Scalar::sign`].
-pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("sign", x, types::NUMBERS)?;
+pub fn sign(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("sign", x, types::NUMBERS)?;
     let zero = on.scalar_like(x, 0.0)?;
     let positive = on.r#where(&on.greater(x, &zero)?, &on.scalar_like(x, 1.0)?, x)?;
     if crate::Tensor::dtype(x).is_unsigned_integer() {
@@ -123,8 +120,8 @@ pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 }
 
 /// The body of [`Scalar::trunc`]. It casts to an integer and back, where the integer holds the value.
-pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("trunc", x, types::NUMBERS)?;
+pub fn trunc(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("trunc", x, types::NUMBERS)?;
     let dtype = crate::Tensor::dtype(x);
     if !dtype.is_float() {
         return on.identity(x);
@@ -145,24 +142,24 @@ pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::floor`].
-pub fn floor<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("floor", x, types::FLOATS)?;
+pub fn floor(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("floor", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     let below = on.sub(&whole, &on.scalar_like(x, 1.0)?)?;
     on.r#where(&on.greater(&whole, x)?, &below, &whole)
 }
 
 /// The body of [`Scalar::ceil`].
-pub fn ceil<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("ceil", x, types::FLOATS)?;
+pub fn ceil(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("ceil", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     let above = on.add(&whole, &on.scalar_like(x, 1.0)?)?;
     on.r#where(&on.less(&whole, x)?, &above, &whole)
 }
 
 /// The body of [`Scalar::round`].
-pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("round", x, types::FLOATS)?;
+pub fn round(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("round", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     // The distance is exact, and so is half of the integer.
     let distance = on.abs(&on.sub(x, &whole)?)?;
@@ -175,13 +172,13 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::modulo`]. For integers it is built from primitives. The remainder of floats must be exact, but
 /// operations that round lose digits if the quotient has more digits than a float. The host therefore computes it.
-pub fn modulo<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
+pub fn modulo(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
     fmod: bool,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("modulo", a, types::NUMBERS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("modulo", a, types::NUMBERS)?;
     let dtype = a.dtype();
     let rest = match (dtype.is_float(), fmod) {
         (true, true) => float_remainder(on, a, b)?,
@@ -217,10 +214,10 @@ static FLOAT_REMAINDER: HostKernel = HostKernel {
 
 /// Returns the remainder with the sign of the dividend. It has no more digits than the operands, so the cast back to a
 /// narrower type is exact.
-fn float_remainder<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn float_remainder(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let shape = bb_ir::infer::broadcast("mod", &[a.shape(), b.shape()]).map_err(crate::Error::from)?;
     let dtype = if a.dtype() == DataType::F64 { DataType::F64 } else { DataType::F32 };
-    let wide = |x: &B::Tensor| on.expand(&math::to(on, x, dtype)?, &shape);
+    let wide = |x: &TracedTensor| on.expand(&math::to(on, x, dtype)?, &shape);
     let (x, y) = (wide(a)?, wide(b)?);
     let results = [(dtype, shape)];
     let mut rests = on.on_host(&FLOAT_REMAINDER, &[Some(&x), Some(&y)], &[], &results)?.into_iter();

@@ -4,8 +4,10 @@
 //! from extents, so that a plan holds for all extents.
 
 use super::extent::{Extent, Extents, product};
-use super::{Border, Ops, fail};
+use super::{Border, fail};
 use crate::Error;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::infer::{Padding, Step};
 
 /// A window along one spatial dimension.
@@ -53,12 +55,12 @@ pub(super) fn slides(
 }
 
 /// Pads the operand, perhaps by more than the last window needs. No window selects the excess.
-pub(super) fn padded<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    value: Option<&B::Tensor>,
+pub(super) fn padded(
+    on: &Tracer,
+    x: &TracedTensor,
+    value: Option<&TracedTensor>,
     all: &[Slide],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let (starts, ends) = (all.iter().map(|s| s.before), all.iter().map(|s| s.after));
     let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
     on.pad(x, value, &pads, Border::Constant)
@@ -66,7 +68,7 @@ pub(super) fn padded<B: Ops + ?Sized>(
 
 /// Selects the elements of all windows along spatial dimension `i`. Elements that have the same position in their
 /// windows are neighbours in the result.
-fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, s: &Slide) -> Result<B::Tensor, B::Error> {
+fn select(on: &Tracer, x: &TracedTensor, i: usize, s: &Slide) -> Result<TracedTensor, TraceStop> {
     let axis = 2 + i as i64;
     let (zero, one, stride) = (Extent::from(0i64), Extent::from(1i64), Extent::from(s.stride));
     if s.kernel == 1 {
@@ -82,7 +84,7 @@ fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, s: &Slide) -> Result
 
 /// Selects along all spatial dimensions. The dimensions of the result are batch, channels, kernel dimensions, and
 /// window dimensions.
-fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Slide]) -> Result<B::Tensor, B::Error> {
+fn patches(on: &Tracer, x: &TracedTensor, all: &[Slide]) -> Result<TracedTensor, TraceStop> {
     let mut y = x.clone();
     for (i, s) in all.iter().enumerate() {
         y = select(on, &y, i, s)?;
@@ -96,16 +98,16 @@ fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Slide]) -> Result<B::T
 }
 
 /// Computes [`conv`](super::window::conv) for any extents. The arguments have been checked for the present extents.
-pub(super) fn conv<B: Ops + ?Sized>(
-    on: &B,
-    [x, w]: [&B::Tensor; 2],
-    bias: Option<&B::Tensor>,
+pub(super) fn conv(
+    on: &Tracer,
+    [x, w]: [&TracedTensor; 2],
+    bias: Option<&TracedTensor>,
     group: usize,
     all: &[Slide],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let (from, filters) = (on.extents(x), on.extents(w));
     let ([n, ..], [m, within @ ..]) = (from.as_slice(), filters.as_slice()) else {
-        return fail::<B, _>(Error::Operand { op: "conv", index: 0, expected: "a batch" });
+        return fail(Error::Operand { op: "conv", index: 0, expected: "a batch" });
     };
     let (size, places) = (product(within), product(all.iter().map(|s| &s.out)));
     let x = padded(on, x, None, all)?;
@@ -128,13 +130,13 @@ pub(super) fn conv<B: Ops + ?Sized>(
 }
 
 /// Reduces the windows along spatial dimension `i`.
-pub(super) fn pooled<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub(super) fn pooled(
+    on: &Tracer,
+    x: &TracedTensor,
     i: usize,
     s: &Slide,
-    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    reduce: impl Fn(&TracedTensor, &[i64]) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let chosen = select(on, x, i, s)?;
     if s.kernel == 1 {
         return Ok(chosen);

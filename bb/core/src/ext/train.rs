@@ -3,10 +3,12 @@
 //! `bb/docs/training.md` says which convention each operation follows where several exist.
 
 use crate::error::NodePart;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use bb_ir::op::{AdamEpsilon, Reduction};
 
 use crate::ext::normalize::log_softmax_over;
-use crate::ext::{Ops, math, types};
+use crate::ext::{math, types};
 use crate::{DataType, Error, Tensor};
 
 bb_ir::for_each_train!(crate::ext::family::family,
@@ -18,54 +20,54 @@ fn wrong(op: &str, part: impl Into<NodePart>, problem: String) -> Error {
 }
 
 /// The body of [`Train::cross_entropy`].
-pub fn cross_entropy<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    labels: &B::Tensor,
-    weights: Option<&B::Tensor>,
+pub fn cross_entropy(
+    on: &Tracer,
+    x: &TracedTensor,
+    labels: &TracedTensor,
+    weights: Option<&TracedTensor>,
     CrossEntropyOptions { reduction, ignored }: CrossEntropyOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "cross_entropy";
-    types::take::<B>(OP, x, types::FLOATS)?;
-    of_classes::<B>(OP, x)?;
+    types::take(OP, x, types::FLOATS)?;
+    of_classes(OP, x)?;
     math::widened(on, x, DataType::F32, |x| {
         labelled(on, OP, &log_softmax_over(on, x, &[1])?, [Some(labels), weights], reduction, ignored)
     })
 }
 
 /// The body of [`Train::cross_entropy_with_probabilities`].
-pub fn cross_entropy_with_probabilities<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    labels: &B::Tensor,
-    weights: Option<&B::Tensor>,
+pub fn cross_entropy_with_probabilities(
+    on: &Tracer,
+    x: &TracedTensor,
+    labels: &TracedTensor,
+    weights: Option<&TracedTensor>,
     CrossEntropyWithProbabilitiesOptions { reduction, ignored }: CrossEntropyWithProbabilitiesOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     const OP: &str = "cross_entropy_with_probabilities";
-    types::take::<B>(OP, x, types::FLOATS)?;
-    of_classes::<B>(OP, x)?;
+    types::take(OP, x, types::FLOATS)?;
+    of_classes(OP, x)?;
     let log = log_softmax_over(on, &math::accumulated(on, x)?, &[1])?;
     let loss = labelled(on, OP, &log, [Some(labels), weights], reduction, ignored)?;
     Ok(vec![math::narrowed(on, loss, x.dtype())?, math::narrowed(on, on.exp(&log)?, x.dtype())?])
 }
 
 /// The body of [`Train::negative_log_likelihood`].
-pub fn negative_log_likelihood<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    labels: &B::Tensor,
-    weights: Option<&B::Tensor>,
+pub fn negative_log_likelihood(
+    on: &Tracer,
+    x: &TracedTensor,
+    labels: &TracedTensor,
+    weights: Option<&TracedTensor>,
     NegativeLogLikelihoodOptions { reduction, ignored }: NegativeLogLikelihoodOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "negative_log_likelihood";
-    types::take::<B>(OP, x, types::FLOATS)?;
+    types::take(OP, x, types::FLOATS)?;
     math::widened(on, x, DataType::F32, |log| {
         labelled(on, OP, log, [Some(labels), weights], reduction, ignored)
     })
 }
 
 /// Refuses scores without a dimension of classes.
-fn of_classes<B: Ops + ?Sized>(op: &str, x: &B::Tensor) -> Result<(), Error> {
+fn of_classes(op: &str, x: &TracedTensor) -> Result<(), Error> {
     match x.rank() {
         0 | 1 => Err(wrong(op, NodePart::Operand(0), format!("has rank {}, expected 2 or more", x.rank()))),
         _ => Ok(()),
@@ -73,19 +75,19 @@ fn of_classes<B: Ops + ?Sized>(op: &str, x: &B::Tensor) -> Result<(), Error> {
 }
 
 /// Computes the loss of log-probabilities `[n, c, …]` for labels `[n, …]`, with the requested reduction.
-fn labelled<B: Ops + ?Sized>(
-    on: &B,
+fn labelled(
+    on: &Tracer,
     op: &'static str,
-    log: &B::Tensor,
-    [labels, weights]: [Option<&B::Tensor>; 2],
+    log: &TracedTensor,
+    [labels, weights]: [Option<&TracedTensor>; 2],
     reduction: Reduction,
     ignored: Option<i64>,
-) -> Result<B::Tensor, B::Error> {
-    of_classes::<B>(op, log)?;
+) -> Result<TracedTensor, TraceStop> {
+    of_classes(op, log)?;
     let (Some(labels), &[n, classes, ref rest @ ..]) = (labels, log.shape()) else {
         return Err(Error::Operand { op, index: 1, expected: "labels" }.into());
     };
-    types::take::<B>(op, labels, types::INTEGERS)?;
+    types::take(op, labels, types::INTEGERS)?;
     let expected: Vec<usize> = std::iter::once(n).chain(rest.iter().copied()).collect();
     if labels.shape() != expected {
         let problem = format!("has the extents {:?}, expected {expected:?}", labels.shape());
@@ -100,7 +102,7 @@ fn labelled<B: Ops + ?Sized>(
         Some(index) => Some(on.equal(&math::to(on, labels, DataType::I64)?, &on.host(&[], &[index])?)?),
         None => None,
     };
-    let unless_ignored = |x: &B::Tensor| match &ignored {
+    let unless_ignored = |x: &TracedTensor| match &ignored {
         Some(ignored) => on.r#where(ignored, &on.scalar_like(x, 0.0)?, x),
         None => on.identity(x),
     };
@@ -111,7 +113,7 @@ fn labelled<B: Ops + ?Sized>(
         _ => math::to(on, &labels, DataType::I64)?,
     };
     let weights = match weights {
-        Some(weights) => math::to(on, of_shape::<B>(op, weights, &[classes], 2)?, log.dtype())?,
+        Some(weights) => math::to(on, of_shape(op, weights, &[classes], 2)?, log.dtype())?,
         None => on.ones(&[classes], log.dtype())?,
     };
     let weights = unless_ignored(&on.gather(&weights, &labels, 0)?)?;
@@ -127,12 +129,12 @@ fn labelled<B: Ops + ?Sized>(
 }
 
 /// Refuses an operand of another shape.
-fn of_shape<'a, B: Ops + ?Sized>(
+fn of_shape<'a>(
     op: &str,
-    x: &'a B::Tensor,
+    x: &'a TracedTensor,
     shape: &[usize],
     operand: usize,
-) -> Result<&'a B::Tensor, Error> {
+) -> Result<&'a TracedTensor, Error> {
     if x.shape() == shape {
         return Ok(x);
     }
@@ -141,18 +143,18 @@ fn of_shape<'a, B: Ops + ?Sized>(
 }
 
 /// The body of [`Train::cross_entropy_of_probabilities`].
-pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    targets: &B::Tensor,
-    weights: Option<&B::Tensor>,
+pub fn cross_entropy_of_probabilities(
+    on: &Tracer,
+    x: &TracedTensor,
+    targets: &TracedTensor,
+    weights: Option<&TracedTensor>,
     CrossEntropyOfProbabilitiesOptions { reduction, smoothing }: CrossEntropyOfProbabilitiesOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "cross_entropy_of_probabilities";
-    types::take::<B>(OP, x, types::FLOATS)?;
-    types::take::<B>(OP, targets, types::FLOATS)?;
-    of_classes::<B>(OP, x)?;
-    of_shape::<B>(OP, targets, x.shape(), 1)?;
+    types::take(OP, x, types::FLOATS)?;
+    types::take(OP, targets, types::FLOATS)?;
+    of_classes(OP, x)?;
+    of_shape(OP, targets, x.shape(), 1)?;
     let classes = x.shape().get(1).copied().unwrap_or(0);
     math::widened(on, x, DataType::F32, |x| {
         let mut targets = math::to(on, targets, x.dtype())?;
@@ -161,7 +163,7 @@ pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
                 math::plus(on, &math::times(on, &targets, 1.0 - smoothing)?, smoothing / classes as f64)?;
         }
         if let Some(weights) = weights {
-            let weights = math::to(on, of_shape::<B>(OP, weights, &[classes], 2)?, x.dtype())?;
+            let weights = math::to(on, of_shape(OP, weights, &[classes], 2)?, x.dtype())?;
             let mut column = vec![1; x.rank() - 1];
             if let Some(extent) = column.first_mut() {
                 *extent = classes;
@@ -183,22 +185,22 @@ pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
 
 /// Calls `f` with the operands of an optimizer. The first operand is the tensor to move, and the first `alike` operands
 /// have its type. 16-bit floats are computed in `f32`, and each result is rounded once.
-fn moving<B: Ops + ?Sized, const N: usize>(
-    on: &B,
+fn moving<const N: usize>(
+    on: &Tracer,
     op: &'static str,
-    operands: [&B::Tensor; N],
+    operands: [&TracedTensor; N],
     alike: usize,
-    f: impl FnOnce([&B::Tensor; N]) -> Result<Vec<B::Tensor>, B::Error>,
-) -> Result<Vec<B::Tensor>, B::Error> {
+    f: impl FnOnce([&TracedTensor; N]) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let Some(&x) = operands.first() else { return f(operands) };
-    types::take::<B>(op, x, types::FLOATS)?;
+    types::take(op, x, types::FLOATS)?;
     for operand in operands.iter().take(alike) {
-        types::alike::<B>(operand, x)?;
+        types::alike(operand, x)?;
     }
     if !math::is_half(x.dtype()) {
         return f(operands);
     }
-    let wide: Vec<B::Tensor> =
+    let wide: Vec<TracedTensor> =
         operands.iter().map(|operand| math::accumulated(on, operand)).collect::<Result<_, _>>()?;
     let mut each = wide.iter();
     let results = f(operands.map(|operand| each.next().unwrap_or(operand)))?;
@@ -206,84 +208,84 @@ fn moving<B: Ops + ?Sized, const N: usize>(
 }
 
 /// A tensor to move, and what optimizers compute with it.
-struct Moved<'a, B: Ops + ?Sized> {
-    on: &'a B,
-    x: &'a B::Tensor,
+struct Moved<'a> {
+    on: &'a Tracer,
+    x: &'a TracedTensor,
     /// The gradient of the loss and of the penalty on large elements.
-    g: B::Tensor,
+    g: TracedTensor,
     /// The learning rate, of rank 0 and the type of `x`.
-    rate: B::Tensor,
+    rate: TracedTensor,
 }
 
-impl<'a, B: Ops + ?Sized> Moved<'a, B> {
+impl<'a> Moved<'a> {
     fn new(
-        on: &'a B,
+        on: &'a Tracer,
         op: &'static str,
-        [x, gradient, rate]: [&'a B::Tensor; 3],
-        kept: &[&B::Tensor],
+        [x, gradient, rate]: [&'a TracedTensor; 3],
+        kept: &[&TracedTensor],
         penalty: f64,
-    ) -> Result<Moved<'a, B>, B::Error> {
+    ) -> Result<Moved<'a>, TraceStop> {
         for (at, operand) in std::iter::once(gradient).chain(kept.iter().copied()).enumerate() {
-            of_shape::<B>(op, operand, x.shape(), at + 1)?;
+            of_shape(op, operand, x.shape(), at + 1)?;
         }
         let rate = on.reshape(&math::to(on, rate, x.dtype())?, &[])?;
         let g = on.add(&math::times(on, x, penalty)?, gradient)?;
         Ok(Moved { on, x, g, rate })
     }
 
-    fn constant(&self, value: f64) -> Result<B::Tensor, B::Error> {
+    fn constant(&self, value: f64) -> Result<TracedTensor, TraceStop> {
         self.on.scalar_like(self.x, value)
     }
 
     /// A number of updates, of rank 0 and the type of `x`.
-    fn number(&self, count: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    fn number(&self, count: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         self.on.reshape(&math::to(self.on, count, self.x.dtype())?, &[])
     }
 
     /// `decay * old + share * new`.
     fn average(
         &self,
-        old: &B::Tensor,
+        old: &TracedTensor,
         decay: f64,
-        new: &B::Tensor,
+        new: &TracedTensor,
         share: f64,
-    ) -> Result<B::Tensor, B::Error> {
+    ) -> Result<TracedTensor, TraceStop> {
         self.on.add(&math::times(self.on, old, decay)?, &math::times(self.on, new, share)?)
     }
 
     /// The root of `x`, and a little more.
-    fn root(&self, x: &B::Tensor, epsilon: f64) -> Result<B::Tensor, B::Error> {
+    fn root(&self, x: &TracedTensor, epsilon: f64) -> Result<TracedTensor, TraceStop> {
         math::plus(self.on, &self.on.sqrt(x)?, epsilon)
     }
 
     /// `value` if updates are counted, and `first` at 0.
     fn if_counted(
         &self,
-        count: &B::Tensor,
-        value: &B::Tensor,
-        first: &B::Tensor,
-    ) -> Result<B::Tensor, B::Error> {
+        count: &TracedTensor,
+        value: &TracedTensor,
+        first: &TracedTensor,
+    ) -> Result<TracedTensor, TraceStop> {
         self.on.r#where(&self.on.greater(count, &self.constant(0.0)?)?, value, first)
     }
 
     /// `x` less a step.
-    fn less(&self, step: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    fn less(&self, step: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         self.on.sub(self.x, step)
     }
 }
 
 /// The body of [`Train::adam`].
 #[expect(clippy::too_many_arguments, reason = "the operands of the row")]
-pub fn adam<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    gradient: &B::Tensor,
-    mean: &B::Tensor,
-    squares: &B::Tensor,
-    rate: &B::Tensor,
-    count: &B::Tensor,
+pub fn adam(
+    on: &Tracer,
+    x: &TracedTensor,
+    gradient: &TracedTensor,
+    mean: &TracedTensor,
+    squares: &TracedTensor,
+    rate: &TracedTensor,
+    count: &TracedTensor,
     AdamOptions { decay, decay_squares, epsilon, epsilon_at, penalty, shrink }: AdamOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     moving(
         on,
         "adam",
@@ -296,7 +298,7 @@ pub fn adam<B: Ops + ?Sized>(
             let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
             // The bias correction of the averages, which matters while there are few gradients.
             let one = m.constant(1.0)?;
-            let lack = |share: f64| -> Result<B::Tensor, B::Error> {
+            let lack = |share: f64| -> Result<TracedTensor, TraceStop> {
                 m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)
             };
             let (rate, root) = match epsilon_at {
@@ -317,15 +319,15 @@ pub fn adam<B: Ops + ?Sized>(
 }
 
 /// The body of [`Train::adagrad`].
-pub fn adagrad<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    gradient: &B::Tensor,
-    squares: &B::Tensor,
-    rate: &B::Tensor,
-    count: &B::Tensor,
+pub fn adagrad(
+    on: &Tracer,
+    x: &TracedTensor,
+    gradient: &TracedTensor,
+    squares: &TracedTensor,
+    rate: &TracedTensor,
+    count: &TracedTensor,
     AdagradOptions { decay, epsilon, penalty }: AdagradOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     moving(on, "adagrad", [x, gradient, squares, rate, count], 3, |[x, gradient, squares, rate, count]| {
         let m = Moved::new(on, "adagrad", [x, gradient, rate], &[squares], penalty)?;
         let rate = on.div(&m.rate, &math::plus(on, &math::times(on, &m.number(count)?, decay)?, 1.0)?)?;
@@ -336,15 +338,15 @@ pub fn adagrad<B: Ops + ?Sized>(
 }
 
 /// The body of [`Train::momentum`].
-pub fn momentum<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    gradient: &B::Tensor,
-    speed: &B::Tensor,
-    rate: &B::Tensor,
-    count: &B::Tensor,
+pub fn momentum(
+    on: &Tracer,
+    x: &TracedTensor,
+    gradient: &TracedTensor,
+    speed: &TracedTensor,
+    rate: &TracedTensor,
+    count: &TracedTensor,
     MomentumOptions { decay, share, nesterov, penalty }: MomentumOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     moving(on, "momentum", [x, gradient, speed, rate, count], 3, |[x, gradient, speed, rate, count]| {
         let m = Moved::new(on, "momentum", [x, gradient, rate], &[speed], penalty)?;
         let share = m.if_counted(&m.number(count)?, &m.constant(share)?, &m.constant(1.0)?)?;
@@ -356,13 +358,13 @@ pub fn momentum<B: Ops + ?Sized>(
 }
 
 /// The body of [`Train::sgd`].
-pub fn sgd<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    gradient: &B::Tensor,
-    rate: &B::Tensor,
+pub fn sgd(
+    on: &Tracer,
+    x: &TracedTensor,
+    gradient: &TracedTensor,
+    rate: &TracedTensor,
     penalty: f64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let moved = moving(on, "sgd", [x, gradient, rate], 2, |[x, gradient, rate]| {
         let m = Moved::new(on, "sgd", [x, gradient, rate], &[], penalty)?;
         Ok(vec![m.less(&on.mul(&m.rate, &m.g)?)?])

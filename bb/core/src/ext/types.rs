@@ -2,8 +2,10 @@
 //!
 //! A body checks its operands where primitives would compute something of others.
 
-use super::{Extent, Ops, fail};
+use super::{Extent, fail};
 use crate::error::NodePart;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 use DataType::{
     BF16, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
@@ -37,16 +39,16 @@ pub(crate) fn broadcasts(own: &[usize], to: &[usize]) -> bool {
 /// # Errors
 ///
 /// [`bb_ir::Error::Shapes`].
-pub(crate) fn fits<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn fits(
+    on: &Tracer,
     op: &'static str,
-    operand: &B::Tensor,
-    x: &B::Tensor,
-) -> Result<(), B::Error> {
+    operand: &TracedTensor,
+    x: &TracedTensor,
+) -> Result<(), TraceStop> {
     if on.broadcasts_to(operand, x) {
         return Ok(());
     }
-    fail::<B, _>(bb_ir::Error::Shapes { op, left: x.shape().into(), right: operand.shape().into() })
+    fail(bb_ir::Error::Shapes { op, left: x.shape().into(), right: operand.shape().into() })
 }
 
 /// Refuses the operand at `index` unless it is a vector of `extent` elements.
@@ -54,18 +56,18 @@ pub(crate) fn fits<B: Ops + ?Sized>(
 /// # Errors
 ///
 /// [`Error::Operator`](crate::Error::Operator).
-pub(crate) fn vector<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn vector(
+    on: &Tracer,
     op: &'static str,
-    (index, operand): (usize, &B::Tensor),
+    (index, operand): (usize, &TracedTensor),
     extent: &Extent,
-) -> Result<(), B::Error> {
+) -> Result<(), TraceStop> {
     if let [only] = on.extents(operand).as_slice()
         && only.equals(extent)
     {
         return Ok(());
     }
-    fail::<B, _>(crate::Error::Operator {
+    fail(crate::Error::Operator {
         op: op.to_owned(),
         part: NodePart::Operand(index),
         problem: format!("has the extents {:?}, expected [{}]", operand.shape(), extent.present()),
@@ -77,17 +79,9 @@ pub(crate) fn vector<B: Ops + ?Sized>(
 /// # Errors
 ///
 /// [`bb_ir::Error::ElementType`].
-pub fn take<B: Ops + ?Sized>(
-    op: &'static str,
-    x: &B::Tensor,
-    expected: &'static [DataType],
-) -> Result<(), B::Error> {
+pub fn take(op: &'static str, x: &TracedTensor, expected: &'static [DataType]) -> Result<(), TraceStop> {
     let got = x.dtype();
-    if expected.contains(&got) {
-        Ok(())
-    } else {
-        fail::<B, _>(bb_ir::Error::ElementType { op, expected, got })
-    }
+    if expected.contains(&got) { Ok(()) } else { fail(bb_ir::Error::ElementType { op, expected, got }) }
 }
 
 /// Refuses an operand whose element type differs from the type of `x`.
@@ -95,9 +89,9 @@ pub fn take<B: Ops + ?Sized>(
 /// # Errors
 ///
 /// [`bb_ir::Error::DataType`].
-pub fn alike<B: Ops + ?Sized>(operand: &B::Tensor, x: &B::Tensor) -> Result<(), B::Error> {
+pub fn alike(operand: &TracedTensor, x: &TracedTensor) -> Result<(), TraceStop> {
     let (expected, got) = (x.dtype(), operand.dtype());
-    if got == expected { Ok(()) } else { fail::<B, _>(bb_ir::Error::DataType { expected, got }) }
+    if got == expected { Ok(()) } else { fail(bb_ir::Error::DataType { expected, got }) }
 }
 
 /// Refuses an operand of another rank than `expected`.
@@ -105,15 +99,15 @@ pub fn alike<B: Ops + ?Sized>(operand: &B::Tensor, x: &B::Tensor) -> Result<(), 
 /// # Errors
 ///
 /// [`Error::Operator`](crate::Error::Operator).
-pub(crate) fn ranked<B: Ops + ?Sized>(
+pub(crate) fn ranked(
     op: &'static str,
-    (name, x): (&'static str, &B::Tensor),
+    (name, x): (&'static str, &TracedTensor),
     expected: usize,
-) -> Result<(), B::Error> {
+) -> Result<(), TraceStop> {
     if x.rank() == expected {
         return Ok(());
     }
-    fail::<B, _>(crate::Error::Operator {
+    fail(crate::Error::Operator {
         op: op.to_owned(),
         part: NodePart::Other(name.into()),
         problem: format!("has rank {}, expected {expected}", x.rank()),

@@ -1,7 +1,9 @@
 //! Writing elements back to the positions at which a pooling found them, on the host.
 
 use crate::error::NodePart;
-use crate::ext::{HostKernel, Ops, fail};
+use crate::ext::{HostKernel, fail};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 use bb_ir::pace::Pace;
@@ -32,22 +34,22 @@ fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Te
 }
 
 /// The body of [`Image::max_unpool`](super::Image::max_unpool).
-pub fn max_unpool<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    indices: &B::Tensor,
+pub fn max_unpool(
+    on: &Tracer,
+    x: &TracedTensor,
+    indices: &TracedTensor,
     shape: &[usize],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let dtype = x.dtype();
     if x.shape() != indices.shape() {
         let (left, right) = (x.shape().into(), indices.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: UNPOOL.name, left, right });
+        return fail(bb_ir::Error::Shapes { op: UNPOOL.name, left, right });
     }
     if !dtype.is_compute() {
-        return fail::<B, _>(bb_ir::Error::Unsupported { op: UNPOOL.name, dtype });
+        return fail(bb_ir::Error::Unsupported { op: UNPOOL.name, dtype });
     }
     if indices.dtype() != DataType::I64 {
-        return fail::<B, _>(bb_ir::Error::DataType { expected: DataType::I64, got: indices.dtype() });
+        return fail(bb_ir::Error::DataType { expected: DataType::I64, got: indices.dtype() });
     }
     let params = [Param::Extents(shape.to_vec().into())];
     let y = on.on_host(&UNPOOL, &[Some(x), Some(indices)], &params, &[(dtype, shape.into())])?;

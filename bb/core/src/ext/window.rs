@@ -4,9 +4,11 @@
 //! product, and pooling is one reduction for each axis.
 
 use crate::ext::{
-    AveragePoolOptions, Border, ConvOptions, FusedConvOptions, MaxPoolOptions, Ops, fail, math, nn::least,
-    slide, types,
+    AveragePoolOptions, Border, ConvOptions, FusedConvOptions, MaxPoolOptions, fail, math, nn::least, slide,
+    types,
 };
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use bb_ir::{Shape, memory};
@@ -95,12 +97,12 @@ pub fn windows(
 }
 
 /// Pads the spatial dimensions so that every window fits.
-fn padded<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    value: Option<&B::Tensor>,
+fn padded(
+    on: &Tracer,
+    x: &TracedTensor,
+    value: Option<&TracedTensor>,
     all: &[Windows],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let starts = all.iter().map(|w| w.before);
     let ends = all.iter().map(Windows::needed_after);
     let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
@@ -108,7 +110,7 @@ fn padded<B: Ops + ?Sized>(
 }
 
 /// Selects the windows along spatial dimension `i`. Dimension `2 + i` gets the extent `kernel * out`.
-fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, w: &Windows) -> Result<B::Tensor, B::Error> {
+fn select(on: &Tracer, x: &TracedTensor, i: usize, w: &Windows) -> Result<TracedTensor, TraceStop> {
     let axis = 2 + i as i64;
     if w.kernel == 1 {
         let end = (w.out as i64 - 1) * w.stride as i64 + 1;
@@ -121,7 +123,7 @@ fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, w: &Windows) -> Resu
 }
 
 /// Returns the windows of a padded operand, as `[n, c, k…, o…]`.
-fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B::Tensor, B::Error> {
+fn patches(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<TracedTensor, TraceStop> {
     let mut y = x.clone();
     for (i, w) in all.iter().enumerate() {
         y = select(on, &y, i, w)?;
@@ -135,31 +137,31 @@ fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B:
 }
 
 /// The body of [`Nn::conv`](super::Nn::conv).
-pub fn conv<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
+pub fn conv(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
     ConvOptions { strides, pads, dilations, group }: ConvOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
     if let Some(bias) = bias.filter(|_| math::is_half(x.dtype())) {
         // The sum of the product and the bias is rounded once.
-        types::alike::<B>(w, x)?;
-        types::alike::<B>(bias, x)?;
+        types::alike(w, x)?;
+        types::alike(bias, x)?;
         let options = ConvOptions { strides, pads, dilations, group };
         let [wide, w, bias] = [x, w, bias].map(|x| math::to(on, x, DataType::F32));
         return math::to(on, &on.conv(&wide?, &w?, Some(&bias?), options)?, x.dtype());
     }
     let from = on.extents(x);
     let ([_, c, ..], [m, depth, kernel @ ..]) = (from.as_slice(), w.shape()) else {
-        return fail::<B, _>(shapes());
+        return fail(shapes());
     };
     let c = &usize::try_from(c.number()).unwrap_or(0);
     let g = usize::try_from(group)
         .ok()
         .filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
-    let Some(g) = g else { return fail::<B, _>(shapes()) };
+    let Some(g) = g else { return fail(shapes()) };
     if let Some(bias) = bias {
         types::vector(on, "conv", (2, bias), &super::Extent::from(*m))?;
     }
@@ -197,17 +199,17 @@ impl<'a> FusedConvOptions<'a> {
 }
 
 /// The body of [`Nn::fused_conv`](super::Nn::fused_conv): one after the other.
-pub fn fused_conv<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    xs: &[&B::Tensor],
+pub fn fused_conv(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    xs: &[&TracedTensor],
     program: &[i64],
     options: FusedConvOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let y = on.conv(x, w, bias, options.conv())?;
-    let all: Vec<&B::Tensor> = std::iter::once(&y).chain(xs.iter().copied()).collect();
+    let all: Vec<&TracedTensor> = std::iter::once(&y).chain(xs.iter().copied()).collect();
     on.fused(&all, program)
 }
 
@@ -230,13 +232,13 @@ pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Er
 }
 
 /// Selects the windows along one dimension and reduces them: `[…, kernel * out, …]` becomes `[…, out, …]`.
-fn pooled<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn pooled(
+    on: &Tracer,
+    x: &TracedTensor,
     i: usize,
     w: &Windows,
-    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
+    reduce: impl Fn(&TracedTensor, &[i64]) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
     let chosen = select(on, x, i, w)?;
     if w.kernel == 1 {
         return Ok(chosen);
@@ -249,12 +251,12 @@ fn pooled<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::max_pool`](super::Nn::max_pool). It takes the maximum along one axis at a time.
-pub fn max_pool<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn max_pool(
+    on: &Tracer,
+    x: &TracedTensor,
     kernel: &[i64],
     MaxPoolOptions { strides, pads, dilations, ceil }: MaxPoolOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let from = on.extents(x);
     if !slide::is_fixed(&from) {
         let kernel = extents("max_pool", kernel)?;
@@ -275,12 +277,12 @@ pub fn max_pool<B: Ops + ?Sized>(
 
 /// Returns, for each window of [`max_pool`], the position of its maximum in `x`. Of several equal maxima, the first in the
 /// order of rows counts, also where positions are those in the order of columns.
-pub fn max_pool_positions<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn max_pool_positions(
+    on: &Tracer,
+    x: &TracedTensor,
     all: &[Windows],
     column_major: bool,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let n = all.len();
     let columns = patches(on, &padded(on, x, Some(&least(on, x)?), all)?, all)?;
     let axes: Vec<i64> = (2..2 + n as i64).collect();
@@ -290,7 +292,7 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
     let beyond = on.host(&[], &[i64::MAX / 2])?;
     let spatial: Vec<usize> = all.iter().map(|w| w.extent).collect();
     let steps = super::movement::strides(&spatial);
-    let mut position: Option<B::Tensor> = None;
+    let mut position: Option<TracedTensor> = None;
     for (i, (w, &step)) in all.iter().zip(&steps).enumerate() {
         let places = (0..w.kernel)
             .flat_map(|k| (0..w.out).map(move |o| w.position(k, o)))
@@ -336,11 +338,7 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
 }
 
 /// Returns for positions in the order of rows those in the order of columns.
-fn by_columns<B: Ops + ?Sized>(
-    on: &B,
-    position: &B::Tensor,
-    extents: &[usize],
-) -> Result<B::Tensor, B::Error> {
+fn by_columns(on: &Tracer, position: &TracedTensor, extents: &[usize]) -> Result<TracedTensor, TraceStop> {
     let (mut rest, mut found) = (position.clone(), on.zeros_like(position, None)?);
     let mut step = extents.iter().product::<usize>() as i64;
     for extent in extents.iter().rev().map(|&extent| extent.max(1) as i64) {
@@ -357,13 +355,13 @@ fn by_columns<B: Ops + ?Sized>(
 
 /// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the
 /// counts of each axis.
-pub fn average_pool<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn average_pool(
+    on: &Tracer,
+    x: &TracedTensor,
     kernel: &[i64],
     AveragePoolOptions { strides, pads, dilations, ceil, count_pad }: AveragePoolOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("average_pool", x, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take("average_pool", x, types::FLOATS)?;
     // Sums of 16-bit floats would lose digits, and overflow.
     let (dtype, wide) = (x.dtype(), math::accumulated(on, x)?);
     let x = &wide;

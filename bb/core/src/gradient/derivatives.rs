@@ -2,105 +2,107 @@
 
 use super::rules::{At, Gradients};
 use super::shapes::unbroadcast;
-use crate::ext::{Ops, ScatterElementsOptions, ScatterReduction, math};
+use crate::ext::{ScatterElementsOptions, ScatterReduction, math};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::op::take;
 use std::f64::consts::PI;
 
-type Found<B> = Result<Gradients<B>, <B as crate::Backend>::Error>;
+type Found = Result<Gradients, TraceStop>;
 
 /// The function is level between its steps, or its results are positions.
-pub(super) fn zero<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn zero(at: &At<'_>) -> Found {
     Ok(at.none())
 }
 
-pub(super) fn expm1<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn expm1(at: &At<'_>) -> Found {
     at.slope(|on, _, y| math::plus(on, y, 1.0))
 }
 
-pub(super) fn log1p<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn log1p(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&math::plus(on, x, 1.0)?))
 }
 
-pub(super) fn sigmoid<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn sigmoid(at: &At<'_>) -> Found {
     at.slope(|on, _, y| on.mul(y, &one_less(on, y)?))
 }
 
-pub(super) fn softplus<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn softplus(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.sigmoid(x))
 }
 
-pub(super) fn erf<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn erf(at: &At<'_>) -> Found {
     at.slope(|on, x, _| math::times(on, &on.exp(&on.neg(&on.mul(x, x)?)?)?, 2.0 / PI.sqrt()))
 }
 
-pub(super) fn sin<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn sin(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.cos(x))
 }
 
-pub(super) fn cos<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn cos(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.neg(&on.sin(x)?))
 }
 
-pub(super) fn tan<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn tan(at: &At<'_>) -> Found {
     at.slope(|on, _, y| math::plus(on, &on.mul(y, y)?, 1.0))
 }
 
-pub(super) fn asin<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn asin(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&on.sqrt(&one_less_square(on, x)?)?))
 }
 
-pub(super) fn acos<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn acos(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.neg(&on.reciprocal(&on.sqrt(&one_less_square(on, x)?)?)?))
 }
 
-pub(super) fn atan<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn atan(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&math::plus(on, &on.mul(x, x)?, 1.0)?))
 }
 
-pub(super) fn sinh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn sinh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.cosh(x))
 }
 
-pub(super) fn cosh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn cosh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.sinh(x))
 }
 
-pub(super) fn tanh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn tanh(at: &At<'_>) -> Found {
     at.slope(|on, _, y| one_less_square(on, y))
 }
 
-pub(super) fn asinh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn asinh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&on.sqrt(&math::plus(on, &on.mul(x, x)?, 1.0)?)?))
 }
 
 /// The product of roots does not overflow where the square does.
-pub(super) fn acosh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn acosh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| {
         let roots = on.mul(&on.sqrt(&math::plus(on, x, -1.0)?)?, &on.sqrt(&math::plus(on, x, 1.0)?)?)?;
         on.reciprocal(&roots)
     })
 }
 
-pub(super) fn atanh<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn atanh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&one_less_square(on, x)?))
 }
 
 /// `1 - x`.
-fn one_less<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn one_less(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.sub(&on.scalar_like(x, 1.0)?, x)
 }
 
 /// `1 - x²`, as a product, which is precise near 1.
-fn one_less_square<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn one_less_square(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.mul(&one_less(on, x)?, &math::plus(on, x, 1.0)?)
 }
 
 /// The greater or the lesser takes the gradient; two that are equal share it.
-pub(super) fn extremum<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn extremum(at: &At<'_>) -> Found {
     let on = at.on;
     let (Some((g, _, y)), &[a, b, ..]) = (at.first(), at.operands) else { return Ok(at.none()) };
-    let share = |own: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let share = |own: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let (zero, half) = (on.scalar_like(g, 0.0)?, math::times(on, g, 0.5)?);
         let best = on.r#where(&on.equal(a, b)?, &half, g)?;
         on.r#where(&on.equal(own, y)?, &best, &zero)
@@ -109,20 +111,20 @@ pub(super) fn extremum<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
 }
 
 /// `a = b q + y` for an integer `q`.
-pub(super) fn modulo<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn modulo(at: &At<'_>) -> Found {
     let on = at.on;
     let (Some((g, _, y)), &[a, b, ..]) = (at.first(), at.operands) else { return Ok(at.none()) };
     at.both(|| Ok(g.clone()), || on.neg(&on.mul(g, &on.div(&on.sub(a, y)?, b)?)?))
 }
 
-pub(super) fn relu<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn relu(at: &At<'_>) -> Found {
     at.by_operand(|on, g, x, _| {
         let zero = on.scalar_like(x, 0.0)?;
         on.r#where(&on.greater(x, &zero)?, g, &zero)
     })
 }
 
-pub(super) fn elu<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn elu(at: &At<'_>) -> Found {
     let alpha = take::Float("elu", at.params.first()).map_err(Error::from)?;
     at.by_operand(|on, g, x, y| {
         let below = on.mul(g, &math::plus(on, y, alpha)?)?;
@@ -130,7 +132,7 @@ pub(super) fn elu<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
     })
 }
 
-pub(super) fn softmax<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn softmax(at: &At<'_>) -> Found {
     let axis = take::Int("softmax", at.params.first()).map_err(Error::from)?;
     at.by_operand(|on, g, _, y| {
         let parts = on.mul(g, y)?;
@@ -138,12 +140,12 @@ pub(super) fn softmax<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
     })
 }
 
-pub(super) fn log_softmax<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn log_softmax(at: &At<'_>) -> Found {
     let axis = take::Int("log_softmax", at.params.first()).map_err(Error::from)?;
     at.by_operand(|on, g, _, y| on.sub(g, &on.mul(&on.exp(y)?, &on.reduce_sum(g, &[axis], true)?)?))
 }
 
-pub(super) fn top_k<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn top_k(at: &At<'_>) -> Found {
     let axis = take::Int("top_k", at.params.get(1)).map_err(Error::from)?;
     let &[_, places, ..] = at.results else { return Ok(at.none()) };
     at.by_operand(|on, g, x, _| {
@@ -153,55 +155,50 @@ pub(super) fn top_k<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
     })
 }
 
-pub(super) fn scatter_elements<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn scatter_elements(at: &At<'_>) -> Found {
     let on = at.on;
     let axis = take::Int("scatter_elements", at.params.first()).map_err(Error::from)?;
     let reduction = take::ScatterReduction("scatter_elements", at.params.get(1)).map_err(Error::from)?;
     let &[_, places, ..] = at.operands else { return Ok(at.none()) };
-    let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: ScatterReduction| {
+    let scatter = |data: &TracedTensor, updates: &TracedTensor, reduction: ScatterReduction| {
         on.scatter_elements(data, places, updates, ScatterElementsOptions { axis, reduction })
     };
-    let gather = |data: &B::Tensor| on.gather_elements(data, places, axis);
+    let gather = |data: &TracedTensor| on.gather_elements(data, places, axis);
     scattered(at, reduction, &scatter, &gather)
 }
 
-pub(super) fn scatter_nd<B: Ops + ?Sized>(at: &At<'_, B>) -> Found<B> {
+pub(super) fn scatter_nd(at: &At<'_>) -> Found {
     let on = at.on;
     let reduction = take::ScatterReduction("scatter_nd", at.params.first()).map_err(Error::from)?;
     let &[_, places, ..] = at.operands else { return Ok(at.none()) };
-    let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: ScatterReduction| {
+    let scatter = |data: &TracedTensor, updates: &TracedTensor, reduction: ScatterReduction| {
         on.scatter_nd(data, places, updates, reduction)
     };
-    let gather = |data: &B::Tensor| on.gather_nd(data, places, 0);
+    let gather = |data: &TracedTensor| on.gather_nd(data, places, 0);
     scattered(at, reduction, &scatter, &gather)
 }
 
 /// Writes updates to the places of data, combined with the elements there.
-type Scatter<'a, B> = dyn Fn(
-        &<B as crate::Backend>::Tensor,
-        &<B as crate::Backend>::Tensor,
-        ScatterReduction,
-    ) -> Result<<B as crate::Backend>::Tensor, <B as crate::Backend>::Error>
-    + 'a;
+type Scatter<'a> =
+    dyn Fn(&TracedTensor, &TracedTensor, ScatterReduction) -> Result<TracedTensor, TraceStop> + 'a;
 
 /// Reads the elements at the places of the updates.
-type Gather<'a, B> = dyn Fn(&<B as crate::Backend>::Tensor) -> Result<<B as crate::Backend>::Tensor, <B as crate::Backend>::Error>
-    + 'a;
+type Gather<'a> = dyn Fn(&TracedTensor) -> Result<TracedTensor, TraceStop> + 'a;
 
 /// The gradients by the data and the updates of a scatter.
-fn scattered<B: Ops + ?Sized>(
-    at: &At<'_, B>,
+fn scattered(
+    at: &At<'_>,
     reduction: ScatterReduction,
-    scatter: &Scatter<'_, B>,
-    gather: &Gather<'_, B>,
-) -> Result<Gradients<B>, B::Error> {
+    scatter: &Scatter<'_>,
+    gather: &Gather<'_>,
+) -> Result<Gradients, TraceStop> {
     let on = at.on;
     let (Some((g, data, y)), &[_, _, updates, ..]) = (at.first(), at.operands) else {
         return Ok(at.none());
     };
-    let zeros = |x: &B::Tensor| on.zeros(x.shape(), g.dtype());
-    let ones = |x: &B::Tensor| on.ones(x.shape(), g.dtype());
-    let marks = |x: &B::Tensor| math::to(on, x, g.dtype());
+    let zeros = |x: &TracedTensor| on.zeros(x.shape(), g.dtype());
+    let ones = |x: &TracedTensor| on.ones(x.shape(), g.dtype());
+    let marks = |x: &TracedTensor| math::to(on, x, g.dtype());
     let (by_data, by_updates) = match reduction {
         ScatterReduction::Add => (g.clone(), gather(g)?),
         ScatterReduction::Mul => {

@@ -4,12 +4,13 @@ use super::rules::{At, Gradients};
 use super::{derivatives, rules};
 use crate::Error;
 use crate::ext::{
-    BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, Ops, QuantOp, ScalarOp, TrainOp,
+    BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, ScalarOp, TrainOp,
     every_operation, of_family,
 };
+use crate::trace::TraceStop;
 use bb_ir::op::{Family, OpSpec, Primitive};
 
-type Found<B> = Result<Gradients<B>, <B as crate::Backend>::Error>;
+type Found = Result<Gradients, TraceStop>;
 
 /// A family some of whose rows may name derivatives.
 trait Differentiable {
@@ -17,13 +18,13 @@ trait Differentiable {
     const KNOWN: OpSet;
 
     /// Computes the gradients by the operands of an operation; `None` if its row names no derivative.
-    fn gradients<B: Ops + ?Sized>(index: u16, at: &At<'_, B>) -> Option<Found<B>>;
+    fn gradients(index: u16, at: &At<'_>) -> Option<Found>;
 }
 
 impl Differentiable for Primitive {
     const KNOWN: OpSet = OpSet::NONE;
 
-    fn gradients<B: Ops + ?Sized>(index: u16, at: &At<'_, B>) -> Option<Found<B>> {
+    fn gradients(index: u16, at: &At<'_>) -> Option<Found> {
         Primitive::from_index(index).map(|primitive| rules::rule(at, primitive))
     }
 }
@@ -60,7 +61,7 @@ macro_rules! differentiable {
             };
 
             #[allow(unused_variables, reason = "the rows of some families name no derivatives")]
-            fn gradients<B: Ops + ?Sized>(index: u16, at: &At<'_, B>) -> Option<Found<B>> {
+            fn gradients(index: u16, at: &At<'_>) -> Option<Found> {
                 match $enum::from_index(index)? { $( $enum::$name => gradients!(at $($derivative)?), )* }
             }
         }
@@ -78,8 +79,8 @@ pub(super) fn with_rules() -> Vec<(Family, OpSet)> {
 }
 
 /// Computes the gradients by the operands of an operation.
-pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, spec: &OpSpec) -> Found<B> {
-    let of_vendor: fn(u16, &At<'_, B>) -> Option<Found<B>> = |_, _| None;
+pub(super) fn rule(at: &At<'_>, spec: &OpSpec) -> Found {
+    let of_vendor: fn(u16, &At<'_>) -> Option<Found> = |_, _| None;
     let gradients = of_family!(spec.family, gradients, of_vendor);
     let unknown =
         || Err(Error::NotDifferentiable { op: spec.method, reason: "there is no rule for it" }.into());

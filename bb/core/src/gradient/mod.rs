@@ -1,7 +1,7 @@
 //! Gradients of functions over any backend, in reverse mode on a trace.
 //!
-//! A function is traced at the operands. The steps run, and then their rules run backwards, on any backend; on a [`Tracer`] they are
-//! recorded, so that a gradient becomes part of a model, and has a gradient itself. There are rules for the primitives (`rules.rs`) and for
+//! A function is traced at the operands, and the rules of its steps are traced backwards. On a [`Tracer`] both become part of its
+//! trace, so that a gradient becomes part of a model, and has a gradient itself. On a backend the trace runs. There are rules for the primitives (`rules.rs`) and for
 //! some operations of families (`families.rs`), whose bodies would lose digits, compute NaN where the function does not, or run on the
 //! host. All other operations are differentiated through their bodies.
 //!
@@ -12,10 +12,11 @@ mod families;
 mod rules;
 mod shapes;
 
-use crate::ext::Ops;
+use crate::ext::{Ops, every_operation};
+use crate::prelude::families::*;
 use crate::trace::{
-    InputIndex, Liveness, Operation, Step, Table, TableIndex, Trace, TraceStop, TraceValue, TracedTensor,
-    Tracer, ValueSource, Varies, held,
+    InputIndex, LiveStep, Liveness, Operation, Step, Table, TableIndex, Trace, TraceStop, TraceValue,
+    TracedTensor, Tracer, ValueSource, Varies, held,
 };
 use crate::{Error, Tensor};
 use bb_ir::{DataType, Shape};
@@ -98,6 +99,22 @@ pub fn gradient_with_seed<B: Ops + ?Sized>(
     compute(on, inputs, by, Some(seed), function)
 }
 
+/// A function whose gradient is computed.
+type Function<'a> = dyn FnMut(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop> + 'a;
+
+/// What [`Ops::gradient_of`] computes: a function, and the inputs to differentiate it by.
+#[doc(hidden)]
+pub struct Differentiation<'a> {
+    by: &'a [usize],
+    function: &'a mut Function<'a>,
+}
+
+impl std::fmt::Debug for Differentiation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Differentiation").field("by", &self.by).finish_non_exhaustive()
+    }
+}
+
 fn compute<B: Ops + ?Sized>(
     on: &B,
     inputs: &[&B::Tensor],
@@ -105,6 +122,44 @@ fn compute<B: Ops + ?Sized>(
     seed: Option<&B::Tensor>,
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
 ) -> Result<Gradient<B::Tensor>, B::Error> {
+    let mut function = Some(function);
+    let mut once = |on: &Tracer, inputs: &[TracedTensor]| match function.take() {
+        Some(function) => function(on, inputs),
+        None => Err(Error::excluded("a function that is traced once").into()),
+    };
+    on.gradient_of(inputs, seed, Differentiation { by, function: &mut once })
+}
+
+/// Computes a gradient on a backend: traces it, and runs the trace.
+pub(crate) fn on_backend<B: Ops + ?Sized>(
+    on: &B,
+    inputs: &[&B::Tensor],
+    seed: Option<&B::Tensor>,
+    of: Differentiation<'_>,
+) -> Result<Gradient<B::Tensor>, B::Error> {
+    // The operations of families stay, so that the backend's own run.
+    let tracer = Tracer::new(every_operation(), usize::MAX).with_types(on.types());
+    let input = |(at, x): (usize, &&B::Tensor)| {
+        tracer.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None)
+    };
+    let given: Vec<&B::Tensor> = inputs.iter().copied().chain(seed).collect();
+    let traced: Vec<TracedTensor> = given.iter().enumerate().map(input).collect();
+    let (of_inputs, of_seed) = traced.split_at(inputs.len());
+    let of_inputs: Vec<&TracedTensor> = of_inputs.iter().collect();
+    let found = on_tracer(&tracer, &of_inputs, of_seed.first(), of).map_err(Error::from)?;
+    let outputs = std::iter::once(&found.value).chain(&found.gradients).map(TracedTensor::read).collect();
+    let mut results = replay(on, &tracer.finish(outputs), &given)?.into_iter();
+    let value = results.next().ok_or_else(|| Error::excluded("a trace with outputs"))?;
+    Ok(Gradient { value, gradients: results.collect() })
+}
+
+/// Traces a gradient.
+pub(crate) fn on_tracer(
+    on: &Tracer,
+    inputs: &[&TracedTensor],
+    seed: Option<&TracedTensor>,
+    Differentiation { by, function }: Differentiation<'_>,
+) -> Result<Gradient<TracedTensor>, TraceStop> {
     let mut wanted = vec![false; inputs.len()];
     for &index in by {
         let dtype = inputs.get(index).map(|x| x.dtype());
@@ -123,45 +178,85 @@ fn compute<B: Ops + ?Sized>(
     })?;
     let mut gradients = Vec::with_capacity(by.len());
     for &index in by {
-        let zeros = |x: &&B::Tensor| on.zeros(x.shape(), x.dtype());
         gradients.push(match (found.get(index), inputs.get(index)) {
             (Some(Some(gradient)), _) => gradient.clone(),
-            (_, Some(x)) => zeros(x)?,
+            (_, Some(x)) => on.zeros(x.shape(), x.dtype())?,
             _ => return Err(Error::GradientBy { index, count: inputs.len(), dtype: None }.into()),
         });
     }
     Ok(Gradient { value, gradients })
 }
 
-/// A value, and its gradient by each of the inputs that it was differentiated by; `None` for all others, and where it does not depend on one.
-type Differentiated<T> = (T, Vec<Option<T>>);
-
-/// Computes a function, and its gradient by the inputs that are `wanted`. Without a seed, the seed is ones.
-pub fn differentiate<B: Ops + ?Sized>(
+/// Runs the steps of a trace that its outputs need, and returns the outputs.
+fn replay<B: Ops + ?Sized>(
     on: &B,
+    recorded: &Trace,
     inputs: &[&B::Tensor],
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let mut values: Table<TraceValue, Option<B::Tensor>> = Table::default();
+    for info in recorded.values.entries() {
+        values.push(match info.source {
+            ValueSource::Input(index) => inputs.get(index.position()).map(|x| (*x).clone()),
+            ValueSource::Constant(index) => Some(on.constant(recorded.constants.get(index)?)?),
+            ValueSource::Weight(_) | ValueSource::Step => None,
+        });
+    }
+    for LiveStep { id, frees } in recorded.live_steps()? {
+        let step = recorded.steps.get(id)?;
+        let results = {
+            let mut operands: Vec<Option<&B::Tensor>> = Vec::with_capacity(step.inputs.len());
+            for input in &step.inputs {
+                operands.push(input.map(|value| held(values.get(value)?.as_ref(), value)).transpose()?);
+            }
+            match step.operation {
+                Operation::Row(spec) => crate::ext::call(on, spec, &operands, &step.params)?,
+                Operation::Host(kernel) => crate::ext::host::run(on, kernel, &operands, &step.params)?,
+            }
+        };
+        for (value, result) in step.outputs.iter().zip(results) {
+            values.set(*value, Some(result))?;
+        }
+        for value in frees {
+            values.set(value, None)?;
+        }
+    }
+    let output = |&value: &TraceValue| held(values.get(value)?.clone(), value);
+    Ok(recorded.outputs.iter().map(output).collect::<Result<_, Error>>()?)
+}
+
+/// A value, and its gradient by each of the inputs that it was differentiated by; `None` for all others, and where it does not depend on one.
+type Differentiated = (TracedTensor, Vec<Option<TracedTensor>>);
+
+/// Traces a function, and its gradient by the inputs that are `wanted`. Without a seed, the seed is ones.
+///
+/// # Errors
+///
+/// As [`gradient`].
+pub fn differentiate(
+    on: &Tracer,
+    inputs: &[&TracedTensor],
     wanted: &[bool],
-    seed: Option<&B::Tensor>,
+    seed: Option<&TracedTensor>,
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
-) -> Result<Differentiated<B::Tensor>, B::Error> {
+) -> Result<Differentiated, TraceStop> {
     let tracer = Tracer::new(families::with_rules(), bb_ir::Limits::default().value_bytes);
     let traced: Vec<TracedTensor> = inputs
         .iter()
         .enumerate()
         .map(|(at, x)| tracer.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None))
         .collect();
-    let y = function(&tracer, &traced).map_err(Error::from)?.value();
+    let y = function(&tracer, &traced)?.value();
     let mut tape = Tape { on, wanted, recorded: tracer.finish(vec![y]), values: Table::default() };
     tape.run(inputs)?;
     let value = tape.value(y)?.clone();
     let seed = match seed {
         Some(seed) if seed.dtype() != value.dtype() => {
             let (expected, got) = (value.dtype(), seed.dtype());
-            return crate::ext::fail::<B, _>(bb_ir::Error::DataType { expected, got });
+            return crate::ext::fail(bb_ir::Error::DataType { expected, got });
         }
         Some(seed) if seed.shape() != value.shape() => {
             let (left, right) = (value.shape().into(), seed.shape().into());
-            return crate::ext::fail::<B, _>(bb_ir::Error::Shapes { op: "gradient", left, right });
+            return crate::ext::fail(bb_ir::Error::Shapes { op: "gradient", left, right });
         }
         Some(seed) => seed.clone(),
         None => on.ones(value.shape(), value.dtype())?,
@@ -171,21 +266,21 @@ pub fn differentiate<B: Ops + ?Sized>(
 }
 
 /// A trace of the function, and the tensors of its values.
-struct Tape<'a, B: Ops + ?Sized> {
-    on: &'a B,
+struct Tape<'a> {
+    on: &'a Tracer,
     /// The inputs to differentiate by.
     wanted: &'a [bool],
     recorded: Trace,
-    values: Table<TraceValue, Option<B::Tensor>>,
+    values: Table<TraceValue, Option<TracedTensor>>,
 }
 
-impl<B: Ops + ?Sized> Tape<'_, B> {
-    fn value(&self, value: TraceValue) -> Result<&B::Tensor, Error> {
+impl Tape<'_> {
+    fn value(&self, value: TraceValue) -> Result<&TracedTensor, Error> {
         held(self.values.get(value)?.as_ref(), value)
     }
 
     /// Runs the steps that the result needs.
-    fn run(&mut self, inputs: &[&B::Tensor]) -> Result<(), B::Error> {
+    fn run(&mut self, inputs: &[&TracedTensor]) -> Result<(), TraceStop> {
         let on = self.on;
         for info in self.recorded.values.entries() {
             self.values.push(match info.source {
@@ -199,7 +294,7 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
             if !live.is_live(id)? {
                 continue;
             }
-            let mut operands: Vec<Option<&B::Tensor>> = Vec::with_capacity(step.inputs.len());
+            let mut operands: Vec<Option<&TracedTensor>> = Vec::with_capacity(step.inputs.len());
             for input in &step.inputs {
                 operands.push(input.map(|value| self.value(value)).transpose()?);
             }
@@ -243,15 +338,15 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
     fn backwards(
         &self,
         y: TraceValue,
-        seed: B::Tensor,
+        seed: TracedTensor,
         count: usize,
-    ) -> Result<Vec<Option<B::Tensor>>, B::Error> {
+    ) -> Result<Vec<Option<TracedTensor>>, TraceStop> {
         let on = self.on;
         let depends = self.depends()?;
-        let mut gradients: Table<TraceValue, Option<B::Tensor>> = Table::with(self.values.len(), || None);
+        let mut gradients: Table<TraceValue, Option<TracedTensor>> = Table::with(self.values.len(), || None);
         gradients.set(y, Some(seed))?;
         for step in self.recorded.steps.entries().rev() {
-            let mut of_results: Vec<Option<B::Tensor>> = Vec::with_capacity(step.outputs.len());
+            let mut of_results: Vec<Option<TracedTensor>> = Vec::with_capacity(step.outputs.len());
             for output in &step.outputs {
                 // An integer has no slope, whatever is multiplied with it.
                 let slopes = self.recorded.values.get(*output)?.dtype.is_float();
@@ -274,7 +369,7 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
                 });
             }
         }
-        let mut found: Vec<Option<B::Tensor>> = vec![None; count];
+        let mut found: Vec<Option<TracedTensor>> = vec![None; count];
         for (value, info) in self.recorded.values.iter() {
             if let ValueSource::Input(index) = info.source
                 && let Some(place) = found.get_mut(index.position())
@@ -291,8 +386,8 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
         &self,
         step: &Step,
         needs: &[bool],
-        by_results: &[Option<B::Tensor>],
-    ) -> Result<rules::Gradients<B>, B::Error> {
+        by_results: &[Option<TracedTensor>],
+    ) -> Result<rules::Gradients, TraceStop> {
         let operands = step.reads().map(|value| self.value(value)).collect::<Result<Vec<_>, _>>()?;
         let results = step.outputs.iter().map(|v| self.value(*v)).collect::<Result<Vec<_>, _>>()?;
         let at = rules::At {

@@ -2,29 +2,31 @@
 
 use super::shapes::{kept, matmul, scattered, sliced, unbroadcast};
 use crate::Tensor;
-use crate::ext::{Ops, math};
+use crate::ext::math;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::Axis;
 use bb_ir::op::{Param, Primitive, take};
 
 /// The gradients of an operation's operands; `None` where there is none.
-pub(super) type Gradients<B> = Vec<Option<<B as crate::Backend>::Tensor>>;
+pub(super) type Gradients = Vec<Option<TracedTensor>>;
 
 /// A step whose gradients are computed.
-pub(super) struct At<'a, B: Ops + ?Sized> {
-    pub(super) on: &'a B,
+pub(super) struct At<'a> {
+    pub(super) on: &'a Tracer,
     /// The operands, without those that are left out.
-    pub(super) operands: &'a [&'a B::Tensor],
-    pub(super) results: &'a [&'a B::Tensor],
+    pub(super) operands: &'a [&'a TracedTensor],
+    pub(super) results: &'a [&'a TracedTensor],
     pub(super) params: &'a [Param<'a>],
     /// The gradient by each result; `None` where nothing depends on it.
-    pub(super) by_results: &'a [Option<B::Tensor>],
+    pub(super) by_results: &'a [Option<TracedTensor>],
     /// Whether the gradient of each operand is needed.
     pub(super) needs: &'a [bool],
 }
 
-impl<'a, B: Ops + ?Sized> At<'a, B> {
+impl<'a> At<'a> {
     /// The gradient by the first result, the first operand and the first result.
-    pub(super) fn first(&self) -> Option<(&'a B::Tensor, &'a B::Tensor, &'a B::Tensor)> {
+    pub(super) fn first(&self) -> Option<(&'a TracedTensor, &'a TracedTensor, &'a TracedTensor)> {
         let g = self.by_results.first()?.as_ref()?;
         Some((g, self.operands.first()?, self.results.first()?))
     }
@@ -35,7 +37,7 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
     }
 
     /// No gradient.
-    pub(super) fn none(&self) -> Gradients<B> {
+    pub(super) fn none(&self) -> Gradients {
         vec![None; self.operands.len()]
     }
 
@@ -43,8 +45,8 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
     /// result.
     pub(super) fn by_operand(
         &self,
-        make: impl FnOnce(&B, &B::Tensor, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-    ) -> Result<Gradients<B>, B::Error> {
+        make: impl FnOnce(&Tracer, &TracedTensor, &TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+    ) -> Result<Gradients, TraceStop> {
         let Some((g, x, y)) = self.first() else { return Ok(self.none()) };
         Ok(vec![Some(make(self.on, g, x, y)?)])
     }
@@ -52,17 +54,17 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
     /// Returns the gradient of a function of one number. `make` computes the function's slope from the operand and the result.
     pub(super) fn slope(
         &self,
-        make: impl FnOnce(&B, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-    ) -> Result<Gradients<B>, B::Error> {
+        make: impl FnOnce(&Tracer, &TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
+    ) -> Result<Gradients, TraceStop> {
         self.by_operand(|on, g, x, y| on.mul(g, &make(on, x, y)?))
     }
 
     /// The gradients by two operands that were broadcast, as far as they are needed.
     pub(super) fn both(
         &self,
-        a: impl FnOnce() -> Result<B::Tensor, B::Error>,
-        b: impl FnOnce() -> Result<B::Tensor, B::Error>,
-    ) -> Result<Gradients<B>, B::Error> {
+        a: impl FnOnce() -> Result<TracedTensor, TraceStop>,
+        b: impl FnOnce() -> Result<TracedTensor, TraceStop>,
+    ) -> Result<Gradients, TraceStop> {
         let &[first, second, ..] = self.operands else { return Ok(self.none()) };
         let by_first = self.needs(0).then(|| unbroadcast(self.on, &a()?, first)).transpose()?;
         let by_second = self.needs(1).then(|| unbroadcast(self.on, &b()?, second)).transpose()?;
@@ -73,7 +75,7 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
 /// Returns the gradients by the operands of a primitive.
 ///
 /// Where a function has no derivative it is taken as 0, and a maximum shares among equals.
-pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, primitive: Primitive) -> Result<Gradients<B>, B::Error> {
+pub(super) fn rule(at: &At<'_>, primitive: Primitive) -> Result<Gradients, TraceStop> {
     use Primitive as P;
     let At { on, operands: x, params, .. } = *at;
     if primitive == P::Split {
@@ -81,7 +83,7 @@ pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, primitive: Primitive) -> Res
     }
     let Some((g, first, result)) = at.first() else { return Ok(at.none()) };
     let second = x.get(1).copied().unwrap_or(first);
-    let one = |a: Result<B::Tensor, B::Error>| Ok(vec![Some(a?)]);
+    let one = |a: Result<TracedTensor, TraceStop>| Ok(vec![Some(a?)]);
     match primitive {
         P::Add => at.both(|| Ok(g.clone()), || Ok(g.clone())),
         P::Sub => at.both(|| Ok(g.clone()), || on.neg(g)),
@@ -96,7 +98,7 @@ pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, primitive: Primitive) -> Res
         P::MatMul => Ok(matmul(on, first, second, g, &|i| at.needs(i))?.into()),
         P::ReduceSum => one(on.expand(&kept(on, g, first, axes(params)?)?, first.shape())),
         P::ReduceMean => {
-            let count = |x: &B::Tensor| bb_ir::element_count(x.shape()).unwrap_or(0) as f64;
+            let count = |x: &TracedTensor| bb_ir::element_count(x.shape()).unwrap_or(0) as f64;
             let share = on.scalar_like(g, count(result) / count(first))?;
             let g = kept(on, &on.mul(g, &share)?, first, axes(params)?)?;
             one(on.expand(&g, first.shape()))
@@ -126,7 +128,7 @@ pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, primitive: Primitive) -> Res
         P::Slice => one(slice(on, first, g, params)),
         P::Where => {
             let zero = on.scalar_like(g, 0.0)?;
-            let side = |i: usize, a: &B::Tensor, b: &B::Tensor| match x.get(i) {
+            let side = |i: usize, a: &TracedTensor, b: &TracedTensor| match x.get(i) {
                 Some(x) if at.needs(i) => unbroadcast(on, &on.r#where(first, a, b)?, x).map(Some),
                 _ => Ok(None),
             };
@@ -149,12 +151,12 @@ fn axes<'a>(params: &'a [Param<'_>]) -> Result<&'a [i64], crate::Error> {
     Ok(take::Ints("reduce", params.first())?)
 }
 
-fn pow<B: Ops + ?Sized>(
-    at: &At<'_, B>,
-    [base, exponent]: [&B::Tensor; 2],
-    result: &B::Tensor,
-    g: &B::Tensor,
-) -> Result<Gradients<B>, B::Error> {
+fn pow(
+    at: &At<'_>,
+    [base, exponent]: [&TracedTensor; 2],
+    result: &TracedTensor,
+    g: &TracedTensor,
+) -> Result<Gradients, TraceStop> {
     let on = at.on;
     let power = math::to(on, exponent, base.dtype())?;
     let by_base = || {
@@ -173,13 +175,13 @@ fn pow<B: Ops + ?Sized>(
     at.both(by_base, by_exponent)
 }
 
-fn split<B: Ops + ?Sized>(
-    on: &B,
-    x: &[&B::Tensor],
-    y: &[&B::Tensor],
+fn split(
+    on: &Tracer,
+    x: &[&TracedTensor],
+    y: &[&TracedTensor],
     params: &[Param<'_>],
-    by_results: &[Option<B::Tensor>],
-) -> Result<Gradients<B>, B::Error> {
+    by_results: &[Option<TracedTensor>],
+) -> Result<Gradients, TraceStop> {
     let axis = take::Int("split", params.first()).map_err(crate::Error::from)?;
     let mut parts = Vec::with_capacity(y.len());
     for (y, g) in y.iter().zip(by_results) {
@@ -194,12 +196,12 @@ fn split<B: Ops + ?Sized>(
     Ok(vec![Some(on.concat(&parts.iter().collect::<Vec<_>>(), axis)?)])
 }
 
-fn slice<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    g: &B::Tensor,
+fn slice(
+    on: &Tracer,
+    x: &TracedTensor,
+    g: &TracedTensor,
     params: &[Param<'_>],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let list = |at: usize| take::Ints("slice", params.get(at)).map_err(crate::Error::from);
     let (starts, ends, axes, steps) = (list(0)?, list(1)?, list(2)?, list(3)?);
     let mut y = g.clone();

@@ -1,15 +1,17 @@
 //! Brings gradients to the extents of their operands.
 
-use crate::ext::{Ops, ScatterReduction, counted};
+use crate::ext::{ScatterReduction, counted};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
 /// Sums over the broadcast axes, so that the gradient has the extents of `x`.
-pub(super) fn unbroadcast<B: Ops + ?Sized>(
-    on: &B,
-    g: &B::Tensor,
-    x: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub(super) fn unbroadcast(
+    on: &Tracer,
+    g: &TracedTensor,
+    x: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     if g.shape() == x.shape() {
         return Ok(g.clone());
     }
@@ -32,12 +34,12 @@ pub(super) fn reduced(axes: &[i64], rank: usize) -> Result<Vec<i64>, Error> {
 }
 
 /// Gives reduced dimensions back to a result, as 1.
-pub(super) fn kept<B: Ops + ?Sized>(
-    on: &B,
-    y: &B::Tensor,
-    x: &B::Tensor,
+pub(super) fn kept(
+    on: &Tracer,
+    y: &TracedTensor,
+    x: &TracedTensor,
     axes: &[i64],
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let axes = reduced(axes, x.rank())?;
     let shape: Vec<usize> = x
         .shape()
@@ -49,13 +51,13 @@ pub(super) fn kept<B: Ops + ?Sized>(
 }
 
 /// The gradient of a product of matrices by each operand.
-pub(super) fn matmul<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-    g: &B::Tensor,
+pub(super) fn matmul(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
+    g: &TracedTensor,
     needs: &dyn Fn(usize) -> bool,
-) -> Result<[Option<B::Tensor>; 2], B::Error> {
+) -> Result<[Option<TracedTensor>; 2], TraceStop> {
     // A vector is a row or a column, whose extent of 1 the product omits.
     let row = if a.rank() == 1 { on.unsqueeze(a, &[0])? } else { a.clone() };
     let column = if b.rank() == 1 { on.unsqueeze(b, &[1])? } else { b.clone() };
@@ -66,18 +68,18 @@ pub(super) fn matmul<B: Ops + ?Sized>(
     if a.rank() == 1 {
         wide = on.unsqueeze(&wide, &[wide.rank() as i64 - 1])?;
     }
-    let turned = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+    let turned = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
         if let [.., row, column] = perm.as_mut_slice() {
             std::mem::swap(row, column);
         }
         on.transpose(x, &perm)
     };
-    let by_a = || -> Result<B::Tensor, B::Error> {
+    let by_a = || -> Result<TracedTensor, TraceStop> {
         let by_row = unbroadcast(on, &on.matmul(&wide, &turned(&column)?)?, &row)?;
         on.reshape(&by_row, a.shape())
     };
-    let by_b = || -> Result<B::Tensor, B::Error> {
+    let by_b = || -> Result<TracedTensor, TraceStop> {
         let by_column = unbroadcast(on, &on.matmul(&turned(&row)?, &wide)?, &column)?;
         on.reshape(&by_column, b.shape())
     };
@@ -90,13 +92,13 @@ const MARKS: usize = 1 << 22;
 /// Adds selected rows back to their places along an axis of `shape`: row `i` is the sum of the rows of `g` that came from `i`.
 ///
 /// `from` holds the place that each row came from, which is not negative. It has the dimensions that the selected rows have in `g`.
-pub(super) fn scattered<B: Ops + ?Sized>(
-    on: &B,
-    g: &B::Tensor,
+pub(super) fn scattered(
+    on: &Tracer,
+    g: &TracedTensor,
     shape: &[usize],
-    from: &B::Tensor,
+    from: &TracedTensor,
     axis: usize,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let too_large = || bb_ir::Error::Shapes { op: "gather", left: shape.into(), right: g.shape().into() };
     let count = |extents: &[usize]| bb_ir::element_count(extents).ok_or_else(|| Error::from(too_large()));
     let (before, rest) = shape.split_at(axis.min(shape.len()));

@@ -8,7 +8,8 @@ use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
 use crate::contract::KeepsPlans;
 use crate::error::{Error, NarrowError};
-use crate::ext::{ErasedError, ErasedTensor, Extended, FamilyTable, Kernels};
+use crate::ext::erased::run_body;
+use crate::ext::{ErasedError, ErasedTensor, FamilyTable, Kernels, WithFamilies};
 use crate::{BackendAttrs, DataType, GraphProto, Outputs};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
@@ -22,15 +23,15 @@ type Operands = SmallVec<[Option<NarrowTensor>; 4]>;
 /// # Errors
 ///
 /// The body's own, and the backend's; [`NarrowError`] if no type of the backend holds a result.
-pub(crate) fn call_borrowed(
+pub(crate) fn body(
     on: &dyn Kernels,
     op: &'static OpSpec,
-    inputs: &[Option<ErasedTensor>],
+    inputs: &[Option<&ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
     let narrowed = NarrowedOn::borrowed(on, Holding { types: on.types(), floats: false });
     let operands: Operands =
-        inputs.iter().map(|x| x.clone().map(|x| NarrowTensor::device(x.dtype(), x, None))).collect();
+        inputs.iter().map(|x| x.cloned().map(|x| NarrowTensor::device(x.dtype(), x, None))).collect();
     let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
     let table = |&(family, native)| {
         FamilyTable::new(family, native, |on: &NarrowedOn<'_>, op, inputs, params| {
@@ -38,7 +39,7 @@ pub(crate) fn call_borrowed(
         })
     };
     let tables: Vec<_> = on.natives().iter().map(table).collect();
-    let results = Extended::new(&narrowed, &tables).call(op, &operands, params)?;
+    let results = run_body(&WithFamilies::new(&narrowed, &tables), op, &operands, params)?;
     narrowed.given_back(op, results)
 }
 

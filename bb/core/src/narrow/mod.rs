@@ -40,7 +40,7 @@ mod tensor;
 mod wrap;
 
 pub use backend::{Narrowed, NarrowedOn};
-pub(crate) use borrowed::{call_borrowed, execute_borrowed, execute_kept, primitive_borrowed};
+pub(crate) use borrowed::{body, execute_borrowed, execute_kept, primitive_borrowed};
 pub(crate) use graph::{KnownRanges, NarrowedGraph};
 pub(crate) use held::Holding;
 use own::needs_no_narrowing;

@@ -8,7 +8,7 @@
 use super::claims::Claim;
 use super::guard::Guards;
 use super::kernels::{KernelPool, Material};
-use super::lir::{Callee, Plan, PlanConstant, callee};
+use super::lir::{Callee, Plan, PlanConstant};
 use super::prepare::Preparing;
 use super::segment::SegmentTrace;
 use super::target::Target;
@@ -115,7 +115,7 @@ impl Pool {
     fn fold(&mut self, step: &Step, operands: SmallVec<[Option<SourceId>; 3]>) -> SmallVec<[SourceId; 1]> {
         let folds = self.folds.entry((step.operation, operands)).or_default();
         let mut latest = folds.iter().rev().take(MOST_ALIKE);
-        if let Some((_, results)) = latest.find(|(params, _)| *params == step.params) {
+        if let Some((_, results)) = latest.find(|(params, _)| same_params(params, &step.params)) {
             return results.clone();
         }
         let results: SmallVec<[SourceId; 1]> = step.outputs.iter().map(|_| fresh(&mut self.next)).collect();
@@ -156,6 +156,11 @@ impl Pool {
     fn known(&self) -> usize {
         self.weights.len() + self.literals.len() + self.folds.len() + self.kernels.len()
     }
+}
+
+/// Returns whether all parameters are the same.
+fn same_params(a: &[Param<'_>], b: &[Param<'_>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b))
 }
 
 fn fresh(next: &mut u64) -> SourceId {
@@ -295,7 +300,7 @@ impl Making<'_> {
         let results = {
             let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            contained(|| inside(|| call_erased(on, callee(step), &tensors, &step.params)))
+            contained(|| inside(|| on.0.operation(step.operation, &tensors, &step.params)))
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);
@@ -385,28 +390,8 @@ pub(crate) fn call<B: Backend + ?Sized>(
         Callee::Primitive(op) => crate::call::call_primitive(on, op, operands, params),
         Callee::Extension(op) => match natives.iter().find(|table| table.family() == op.family) {
             Some(table) => table.call(on, op, operands, params),
-            None => crate::ext::fail::<B, _>(Error::unknown_row(op)),
+            None => Err(Error::unknown_row(op).into()),
         },
-        Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
-    }
-}
-
-/// Calls the same on a backend whose type is erased.
-///
-/// # Errors
-///
-/// The operation's own.
-pub(super) fn call_erased(
-    on: &ErasedBackend<'_>,
-    callee: Callee,
-    operands: &[Option<&ErasedTensor>],
-    params: &[Param<'_>],
-) -> Result<Outputs<ErasedTensor>, ErasedError> {
-    match callee {
-        Callee::Primitive(op) => on.0.primitive(op, operands, params),
-        Callee::Extension(op) => {
-            on.0.native(op, operands, params).unwrap_or_else(|| Err(Error::unknown_row(op).into()))
-        }
         Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }
 }

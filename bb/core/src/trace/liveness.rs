@@ -5,6 +5,7 @@
 use super::steps::{Phase, Step, StepId, Trace, TraceValue};
 use super::table::{Table, TableIndex};
 use crate::Error;
+use smallvec::SmallVec;
 
 /// The last reader of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +117,44 @@ impl Liveness<TraceValue, StepId> {
         let steps = trace.steps.iter().rev().filter(|(_, step)| counts(step));
         let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied(), step.reads()));
         Liveness::backwards(trace.values.len(), trace.steps.len(), trace.outputs.iter().copied(), steps)
+    }
+}
+
+/// A step that matters.
+#[derive(Debug, Clone)]
+pub(crate) struct LiveStep {
+    pub(crate) id: StepId,
+    /// The values that nothing reads after the step.
+    pub(crate) frees: SmallVec<[TraceValue; 2]>,
+}
+
+impl Trace {
+    /// Returns the steps that matter, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn live_steps(&self) -> Result<Vec<LiveStep>, Error> {
+        let liveness = Liveness::of(self)?;
+        let mut steps = Vec::with_capacity(self.steps.len());
+        for (id, step) in self.steps.iter() {
+            if !liveness.is_live(id)? {
+                continue;
+            }
+            let mut frees = SmallVec::new();
+            for value in step.reads() {
+                if liveness.last(value)? == LastRead::At(id) {
+                    frees.push(value);
+                }
+            }
+            for &value in &step.outputs {
+                if !liveness.is_read(value)? {
+                    frees.push(value);
+                }
+            }
+            steps.push(LiveStep { id, frees });
+        }
+        Ok(steps)
     }
 }
 

@@ -29,6 +29,7 @@ pub use decode::{PrimitiveNode, decode};
 pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};
+pub(crate) use liveness::LiveStep;
 pub use liveness::{LastRead, Liveness};
 pub(crate) use log::{Event, Guard, Log, MOST_COMPARED, Place, Relation, Symbol, When, needed};
 pub(crate) use one_node::one_node_graph;

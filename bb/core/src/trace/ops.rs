@@ -9,6 +9,7 @@ use super::{TracedTensor, Tracer};
 use crate::ext::VendorType;
 use crate::ext::vendor::{self, MadeOf};
 use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
+use crate::gradient::{Differentiation, Gradient};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
@@ -28,6 +29,13 @@ impl Tracer {
             return x.present().get(axis) == Some(&number);
         }
         i64::try_from(number).is_ok_and(|number| self.extent(x, axis).is(number))
+    }
+
+    /// Returns placeholder results of these types if only the types of a native operation are traced, so that its body is
+    /// skipped; otherwise `None`.
+    pub(crate) fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
+        self.in_body()
+            .then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
     }
 
     fn are_fixed(extents: &[Extent]) -> bool {
@@ -92,8 +100,8 @@ impl Ops for Tracer {
         let operation = vendor::required(op)?;
         let kept = self.keeps(op, inputs, params);
         let types = match (operation.made_of(), kept) {
-            (MadeOf::Body { traced, .. }, Kept::Never) => return traced(self, inputs, params),
-            (MadeOf::Body { traced, .. }, _) => {
+            (MadeOf::Body(traced), Kept::Never) => return traced(self, inputs, params),
+            (MadeOf::Body(traced), _) => {
                 let mark = self.enter_native();
                 let body = traced(self, inputs, params)?;
                 return Ok(self.record_native(mark, kept, op, inputs, params, body)?);
@@ -109,9 +117,13 @@ impl Ops for Tracer {
         Ok(self.record_native(mark, kept, op, inputs, params, made)?)
     }
 
-    fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
-        self.in_body()
-            .then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
+    fn gradient_of(
+        &self,
+        inputs: &[&TracedTensor],
+        seed: Option<&TracedTensor>,
+        of: Differentiation<'_>,
+    ) -> Result<Gradient<TracedTensor>, TraceStop> {
+        crate::gradient::on_tracer(self, inputs, seed, of)
     }
 
     fn extents(&self, x: &TracedTensor) -> Extents {

@@ -11,29 +11,18 @@ use smallvec::SmallVec;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A backend with the families that it adopted.
 #[derive(Debug)]
 pub struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
     pub(crate) tables: &'a [FamilyTable<B>],
-    /// The operation whose kernel declined the operands: its first call runs the body. The body may call the operation
-    /// again with operands that suit the kernel.
-    pub(crate) declined: Option<&'static OpSpec>,
-    /// Whether that call was made.
-    called: AtomicBool,
 }
 
 impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
     /// Pairs a backend with its families.
     pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
-        WithFamilies { on, tables, declined: None, called: AtomicBool::new(false) }
-    }
-
-    /// Returns whether the kernel of the operation declined.
-    fn declined(&self, op: &OpSpec) -> bool {
-        self.declined.is_some_and(|declined| declined.family == op.family && declined.index == op.index)
+        WithFamilies { on, tables }
     }
 }
 
@@ -75,9 +64,6 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        if self.declined(op) && !self.called.swap(true, Ordering::Relaxed) {
-            return None;
-        }
         let table = crate::ext::native_in(self.tables, op)?;
         Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
     }
@@ -96,11 +82,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     }
 
     fn natives(&self) -> Vec<(Family, OpSet)> {
-        let native = |table: &FamilyTable<B>| match self.declined {
-            Some(op) if op.family == table.family() => table.native().without(op.index),
-            _ => table.native(),
-        };
-        self.tables.iter().map(|table| (table.family(), native(table))).collect()
+        self.tables.iter().map(|table| (table.family(), table.native())).collect()
     }
 
     fn runs_whole_graphs(&self) -> bool {

@@ -1,8 +1,7 @@
 //! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
 //!
-//! The bodies of families and the conformance cases consist of calls of kernels. If they were generic over the backend,
-//! they would be compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs
-//! an indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
+//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call costs an
+//! indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
 //! their type.
 
 mod borrowed;
@@ -76,21 +75,6 @@ impl Backend for ErasedBackend<'_> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl super::Ops for ErasedBackend<'_> {
-    fn vendor(
-        &self,
-        op: &'static OpSpec,
-        inputs: &[Option<&ErasedTensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        match self.0.native(op, inputs, params) {
-            Some(outputs) => outputs,
-            None => super::vendor::erased_body(self, op, inputs, params),
-        }
-    }
-}
-
 /// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
 ///
 /// # Errors
@@ -102,7 +86,9 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
-    let results = call_erased(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    let inputs = erased(inputs);
+    let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    let results = erased_body(on, op, &inputs, params).map_err(ErasedError::typed::<B>)?;
     typed::<B>(op.method, &results)
 }
 
@@ -153,20 +139,9 @@ pub(crate) fn erased_body(
     inputs: &[Option<&ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-    let inputs: Erased = inputs.iter().map(|x| x.cloned()).collect();
-    call_erased(on, op, &inputs, params)
-}
-
-/// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.
-fn call_erased(
-    on: &dyn Kernels,
-    op: &'static OpSpec,
-    inputs: &[Option<ErasedTensor>],
-    params: &[Param<'_>],
-) -> Result<Outputs<ErasedTensor>, ErasedError> {
     if on.refuses_types() {
-        return narrow::call_borrowed(on, op, inputs, params);
+        narrow::body(on, op, inputs, params)
+    } else {
+        super::body::run(on, op, inputs, params)
     }
-    let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
-    super::call(&ErasedBackend(on), op, &inputs, params)
 }

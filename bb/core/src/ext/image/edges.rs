@@ -2,7 +2,9 @@
 
 use super::Border;
 use super::pixels::{PIXELS, on_pixels};
-use crate::ext::{ConvOptions, Extent, Ops, SharpenOptions, SobelOptions, fail, math, product, types};
+use crate::ext::{ConvOptions, Extent, SharpenOptions, SobelOptions, fail, math, product, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 
 /// The greatest standard deviation. Its weights reach farther than images do.
@@ -13,28 +15,28 @@ fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
 }
 
 /// Refuses images without two dimensions.
-fn checked<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::Error> {
-    types::take::<B>(op, x, PIXELS)?;
+fn checked(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
+    types::take(op, x, PIXELS)?;
     if x.rank() < 2 {
-        return fail::<B, _>(wrong(op, "x", format!("has rank {}, expected 2 or more", x.rank())));
+        return fail(wrong(op, "x", format!("has rank {}, expected 2 or more", x.rank())));
     }
     Ok(())
 }
 
 /// Returns whether there are no elements, so that there is nothing around them.
-fn is_empty<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> bool {
+fn is_empty(on: &Tracer, x: &TracedTensor) -> bool {
     on.extents(x).iter().any(|extent| extent.is(0))
 }
 
 /// Correlates the last two dimensions with filters of `reach` elements on each side of the middle: `[.., h, w]` to one
 /// channel for each filter, `[n, filters, h, w]`.
-fn correlated<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+fn correlated(
+    on: &Tracer,
+    x: &TracedTensor,
     reach: [usize; 2],
     weights: &[f64],
     border: Border,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     let extents = on.extents(x);
     let (outer, image) = extents.split_at(extents.len().saturating_sub(2));
     let flat: Vec<Extent> = [product(outer), 1i64.into()].into_iter().chain(image.iter().cloned()).collect();
@@ -67,12 +69,7 @@ fn gaussian(sigma: f64) -> Vec<f64> {
 }
 
 /// Blurs floats.
-fn blurred<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    sigma: f64,
-    border: Border,
-) -> Result<B::Tensor, B::Error> {
+fn blurred(on: &Tracer, x: &TracedTensor, sigma: f64, border: Border) -> Result<TracedTensor, TraceStop> {
     let weights = gaussian(sigma);
     let reach = weights.len() / 2;
     if reach == 0 {
@@ -83,23 +80,23 @@ fn blurred<B: Ops + ?Sized>(
     on.reshape_to(&correlated(on, &y, [reach, 0], &weights, border)?, &on.extents(x))
 }
 
-fn checked_sigma<B: Ops + ?Sized>(op: &'static str, sigma: f64) -> Result<(), B::Error> {
+fn checked_sigma(op: &'static str, sigma: f64) -> Result<(), TraceStop> {
     if (0.0..=MOST).contains(&sigma) {
         return Ok(());
     }
-    fail::<B, _>(wrong(op, "sigma", format!("is {sigma}, expected 0 to {MOST}")))
+    fail(wrong(op, "sigma", format!("is {sigma}, expected 0 to {MOST}")))
 }
 
 /// The body of [`Image::gaussian_blur`](crate::ext::Image::gaussian_blur).
-pub fn gaussian_blur<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn gaussian_blur(
+    on: &Tracer,
+    x: &TracedTensor,
     sigma: f64,
     border: Border,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "gaussian_blur";
-    checked::<B>(OP, x)?;
-    checked_sigma::<B>(OP, sigma)?;
+    checked(OP, x)?;
+    checked_sigma(OP, sigma)?;
     if is_empty(on, x) {
         return on.identity(x);
     }
@@ -107,14 +104,14 @@ pub fn gaussian_blur<B: Ops + ?Sized>(
 }
 
 /// The body of [`Image::sharpen`](crate::ext::Image::sharpen).
-pub fn sharpen<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn sharpen(
+    on: &Tracer,
+    x: &TracedTensor,
     SharpenOptions { amount, sigma, border }: SharpenOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "sharpen";
-    checked::<B>(OP, x)?;
-    checked_sigma::<B>(OP, sigma)?;
+    checked(OP, x)?;
+    checked_sigma(OP, sigma)?;
     if is_empty(on, x) {
         return on.identity(x);
     }
@@ -129,20 +126,20 @@ const ALONG_WIDTH: [f64; 9] = [-1.0, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0];
 const ALONG_HEIGHT: [f64; 9] = [-1.0, -2.0, -1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1.0];
 
 /// The body of [`Image::sobel`](crate::ext::Image::sobel).
-pub fn sobel<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn sobel(
+    on: &Tracer,
+    x: &TracedTensor,
     SobelOptions { direction, border }: SobelOptions<'_>,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "sobel";
-    checked::<B>(OP, x)?;
+    checked(OP, x)?;
     let weights = match direction {
         "x" => ALONG_WIDTH.to_vec(),
         "y" => ALONG_HEIGHT.to_vec(),
         "magnitude" => [ALONG_WIDTH, ALONG_HEIGHT].concat(),
         other => {
             let problem = format!("is `{other}`, expected `x`, `y` or `magnitude`");
-            return fail::<B, _>(wrong(OP, "direction", problem));
+            return fail(wrong(OP, "direction", problem));
         }
     };
     if is_empty(on, x) {

@@ -1,6 +1,8 @@
 //! Functions of single pixels.
 
-use crate::ext::{Ops, fail, math, types};
+use crate::ext::{fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use DataType::{BF16, F16, F32, F64, U8};
 
@@ -8,13 +10,13 @@ use DataType::{BF16, F16, F32, F64, U8};
 pub(super) const PIXELS: &[DataType] = &[F16, BF16, F32, F64, U8];
 
 /// Computes `f` of floats. 16-bit floats and bytes are computed in `f32`; bytes are rounded and limited.
-pub(super) fn on_pixels<B: Ops + ?Sized>(
-    on: &B,
+pub(super) fn on_pixels(
+    on: &Tracer,
     op: &'static str,
-    x: &B::Tensor,
-    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>(op, x, PIXELS)?;
+    x: &TracedTensor,
+    f: impl FnOnce(&TracedTensor) -> Result<TracedTensor, TraceStop>,
+) -> Result<TracedTensor, TraceStop> {
+    types::take(op, x, PIXELS)?;
     if x.dtype() != U8 {
         return math::widened(on, x, F32, f);
     }
@@ -23,7 +25,7 @@ pub(super) fn on_pixels<B: Ops + ?Sized>(
 }
 
 /// Limits floats to the range from 0 to `most`.
-fn limited<B: Ops + ?Sized>(on: &B, x: &B::Tensor, most: f64) -> Result<B::Tensor, B::Error> {
+fn limited(on: &Tracer, x: &TracedTensor, most: f64) -> Result<TracedTensor, TraceStop> {
     on.clip(x, Some(&on.scalar_like(x, 0.0)?), Some(&on.scalar_like(x, most)?))
 }
 
@@ -33,26 +35,26 @@ fn greatest(dtype: DataType) -> f64 {
 }
 
 /// The body of [`Image::grayscale`](crate::ext::Image::grayscale).
-pub fn grayscale<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
+pub fn grayscale(
+    on: &Tracer,
+    x: &TracedTensor,
     axis: i64,
     standard: &str,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "grayscale";
     let weights = match standard {
         "bt601" => BT601,
         "bt709" => [0.2126, 0.7152, 0.0722],
         other => {
             let problem = format!("is `{other}`, expected `bt601` or `bt709`");
-            return fail::<B, _>(Error::Operator { op: OP.to_owned(), part: "standard".into(), problem });
+            return fail(Error::Operator { op: OP.to_owned(), part: "standard".into(), problem });
         }
     };
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let channels = on.extent(x, at);
     if !channels.is(3) {
         let problem = format!("has {} channels, expected 3", channels.present());
-        return fail::<B, _>(Error::Operator { op: OP.to_owned(), part: "x".into(), problem });
+        return fail(Error::Operator { op: OP.to_owned(), part: "x".into(), problem });
     }
     on_pixels(on, OP, x, |x| luminance(on, x, at as i64, weights))
 }
@@ -61,12 +63,7 @@ pub fn grayscale<B: Ops + ?Sized>(
 const BT601: [f64; 3] = [0.299, 0.587, 0.114];
 
 /// Adds up three channels of floats.
-fn luminance<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    axis: i64,
-    weights: [f64; 3],
-) -> Result<B::Tensor, B::Error> {
+fn luminance(on: &Tracer, x: &TracedTensor, axis: i64, weights: [f64; 3]) -> Result<TracedTensor, TraceStop> {
     let channels = on.split(x, axis, &[1, 1, 1])?;
     let mut sum = None;
     for (channel, weight) in channels.iter().zip(weights) {
@@ -83,9 +80,9 @@ fn luminance<B: Ops + ?Sized>(
 }
 
 /// The body of [`Image::threshold`](crate::ext::Image::threshold).
-pub fn threshold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B::Tensor, B::Error> {
+pub fn threshold(on: &Tracer, x: &TracedTensor, value: f64) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "threshold";
-    types::take::<B>(OP, x, PIXELS)?;
+    types::take(OP, x, PIXELS)?;
     // Halves are compared as `f32`, because the value may be between two of them.
     let wide = if x.dtype() == F64 { x.clone() } else { math::to(on, x, F32)? };
     let above = on.greater(&wide, &on.scalar_like(&wide, value)?)?;
@@ -93,18 +90,18 @@ pub fn threshold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B
 }
 
 /// The body of [`Image::brightness`](crate::ext::Image::brightness).
-pub fn brightness<B: Ops + ?Sized>(on: &B, x: &B::Tensor, factor: f64) -> Result<B::Tensor, B::Error> {
+pub fn brightness(on: &Tracer, x: &TracedTensor, factor: f64) -> Result<TracedTensor, TraceStop> {
     let most = greatest(x.dtype());
     on_pixels(on, "brightness", x, |x| limited(on, &math::times(on, x, factor)?, most))
 }
 
 /// The body of [`Image::contrast`](crate::ext::Image::contrast).
-pub fn contrast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, factor: f64) -> Result<B::Tensor, B::Error> {
+pub fn contrast(on: &Tracer, x: &TracedTensor, factor: f64) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "contrast";
-    types::take::<B>(OP, x, PIXELS)?;
+    types::take(OP, x, PIXELS)?;
     let wrong = |problem| Error::Operator { op: OP.to_owned(), part: "x".into(), problem };
     let coloured = match x.rank() {
-        0 | 1 => return fail::<B, _>(wrong(format!("has rank {}, expected 2 or more", x.rank()))),
+        0 | 1 => return fail(wrong(format!("has rank {}, expected 2 or more", x.rank()))),
         2 => None,
         rank => {
             let channels = on.extent(x, rank - 3);
@@ -113,7 +110,7 @@ pub fn contrast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, factor: f64) -> Result<B
                 (false, true) => None,
                 _ => {
                     let problem = format!("has {} channels, expected 1 or 3", channels.present());
-                    return fail::<B, _>(wrong(problem));
+                    return fail(wrong(problem));
                 }
             }
         }
@@ -134,7 +131,7 @@ pub fn contrast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, factor: f64) -> Result<B
 }
 
 /// The body of [`Image::invert`](crate::ext::Image::invert).
-pub fn invert<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("invert", x, PIXELS)?;
+pub fn invert(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    types::take("invert", x, PIXELS)?;
     on.sub(&on.scalar_like(x, greatest(x.dtype()))?, x)
 }

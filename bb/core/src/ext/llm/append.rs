@@ -1,51 +1,53 @@
 //! Caches of keys and values that grow by appending positions.
 
-use crate::ext::{Extent, Ops, fail, math, product, types};
+use crate::ext::{Extent, fail, math, product, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "kv_append";
 
-fn wrong<B: Ops + ?Sized, T>(part: &'static str, problem: String) -> Result<T, B::Error> {
-    fail::<B, T>(Error::Operator { op: OP.to_owned(), part: part.into(), problem })
+fn wrong<T>(part: &'static str, problem: String) -> Result<T, TraceStop> {
+    fail(Error::Operator { op: OP.to_owned(), part: part.into(), problem })
 }
 
 /// The body of [`Llm::kv_append`](crate::ext::Llm::kv_append).
 ///
 /// The cache and the new positions are concatenated, and rows are selected from both.
-pub fn kv_append<B: Ops + ?Sized>(
-    on: &B,
-    cache: &B::Tensor,
-    new: &B::Tensor,
-    at: Option<&B::Tensor>,
+pub fn kv_append(
+    on: &Tracer,
+    cache: &TracedTensor,
+    new: &TracedTensor,
+    at: Option<&TracedTensor>,
     circular: bool,
-) -> Result<B::Tensor, B::Error> {
-    types::alike::<B>(new, cache)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::alike(new, cache)?;
     let (of_cache, of_new) = (on.extents(cache), on.extents(new));
     let mismatch = || bb_ir::Error::Shapes { op: OP, left: cache.shape().into(), right: new.shape().into() };
     let (Some(axis), true) = (of_cache.len().checked_sub(2), of_cache.len() == of_new.len()) else {
-        return fail::<B, _>(mismatch());
+        return fail(mismatch());
     };
     if of_cache.iter().zip(&of_new).enumerate().any(|(i, (have, more))| i != axis && !have.equals(more)) {
-        return fail::<B, _>(mismatch());
+        return fail(mismatch());
     }
     let Some(at) = at else {
         return on.concat(&[cache, new], axis as i64);
     };
-    types::take::<B>(OP, at, types::INDICES)?;
+    types::take(OP, at, types::INDICES)?;
     if axis == 0 {
-        return wrong::<B, _>("cache", "has rank 2; sequences are its first dimension".to_owned());
+        return wrong("cache", "has rank 2; sequences are its first dimension".to_owned());
     }
     let ([batch, inner @ ..], [room, width]) = of_cache.split_at(axis) else {
-        return fail::<B, _>(mismatch());
+        return fail(mismatch());
     };
-    let Some(count) = of_new.get(axis) else { return fail::<B, _>(mismatch()) };
+    let Some(count) = of_new.get(axis) else { return fail(mismatch()) };
     let first = match at.rank() {
         0 => on.reshape(at, &[1, 1])?,
         1 if on.extent(at, 0).equals(batch) => on.unsqueeze(at, &[1])?,
         _ => {
             let problem =
                 format!("has the shape {:?}, expected a position for each sequence or one", at.shape());
-            return wrong::<B, _>("at", problem);
+            return wrong("at", problem);
         }
     };
     if of_cache.iter().any(|extent| extent.is(0)) || count.is(0) {
@@ -54,7 +56,7 @@ pub fn kv_append<B: Ops + ?Sized>(
     if !room.at_least(count) {
         let problem =
             format!("has {} positions, more than the {} of the cache", count.present(), room.present());
-        return wrong::<B, _>("new", problem);
+        return wrong("new", problem);
     }
     let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
     let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));

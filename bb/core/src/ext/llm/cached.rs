@@ -1,19 +1,17 @@
 //! Attention to a cache that grows with each call.
 
 use super::{Reach, reached};
-use crate::ext::{AttentionOptions, CachedAttentionOptions, Extent, Ops, fail, types};
+use crate::ext::{AttentionOptions, CachedAttentionOptions, Extent, fail, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 
 const OP: &str = "cached_attention";
 
 /// Returns which positions a query reaches.
-pub(super) fn reach<B: Ops + ?Sized>(
-    op: &'static str,
-    causal: bool,
-    left: Option<i64>,
-) -> Result<Reach, B::Error> {
+pub(super) fn reach(op: &'static str, causal: bool, left: Option<i64>) -> Result<Reach, TraceStop> {
     match left {
-        Some(left) if left < 0 => fail::<B, _>(Error::Operator {
+        Some(left) if left < 0 => fail(Error::Operator {
             op: op.to_owned(),
             part: "left".into(),
             problem: format!("is {left}, expected 0 or more"),
@@ -27,12 +25,12 @@ pub(super) fn reach<B: Ops + ?Sized>(
 /// # Errors
 ///
 /// The backend's own errors.
-pub fn excluding<B: Ops + ?Sized>(
-    on: &B,
-    allowed: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    q: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
+pub fn excluding(
+    on: &Tracer,
+    allowed: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    q: &TracedTensor,
+) -> Result<TracedTensor, TraceStop> {
     let never = on.scalar_like(q, f64::NEG_INFINITY)?;
     match bias {
         Some(bias) => on.r#where(allowed, bias, &never),
@@ -44,29 +42,29 @@ pub fn excluding<B: Ops + ?Sized>(
 ///
 /// A single query needs no mask: the keys that it reaches follow each other up to the last one.
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn cached_attention<B: Ops + ?Sized>(
-    on: &B,
-    q: &B::Tensor,
-    k: &B::Tensor,
-    v: &B::Tensor,
-    past_k: Option<&B::Tensor>,
-    past_v: Option<&B::Tensor>,
-    bias: Option<&B::Tensor>,
+pub fn cached_attention(
+    on: &Tracer,
+    q: &TracedTensor,
+    k: &TracedTensor,
+    v: &TracedTensor,
+    past_k: Option<&TracedTensor>,
+    past_v: Option<&TracedTensor>,
+    bias: Option<&TracedTensor>,
     CachedAttentionOptions { causal, left, scale, softcap, precision }: CachedAttentionOptions,
-) -> Result<Vec<B::Tensor>, B::Error> {
-    let reach = reach::<B>(OP, causal, left)?;
+) -> Result<Vec<TracedTensor>, TraceStop> {
+    let reach = reach(OP, causal, left)?;
     for operand in [("q", q), ("k", k), ("v", v)] {
-        types::ranked::<B>(OP, operand, 4)?;
+        types::ranked(OP, operand, 4)?;
     }
     if !on.extent(k, 2).equals(&on.extent(q, 2)) {
         let (left, right) = (q.shape().into(), k.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        return fail(bb_ir::Error::Shapes { op: OP, left, right });
     }
     let (k, v) = match (past_k, past_v) {
         (Some(past_k), Some(past_v)) => (on.concat(&[past_k, k], 2)?, on.concat(&[past_v, v], 2)?),
         (None, None) => (on.identity(k)?, on.identity(v)?),
         _ => {
-            return fail::<B, _>(Error::Operator {
+            return fail(Error::Operator {
                 op: OP.to_owned(),
                 part: "past".into(),
                 problem: "has keys or values alone, expected both".to_owned(),
@@ -80,7 +78,7 @@ pub fn cached_attention<B: Ops + ?Sized>(
             Some(from) if !from.at_least(&Extent::from(1i64)) => on.attention(q, &k, &v, None, options)?,
             None => on.attention(q, &k, &v, None, options)?,
             Some(from) => {
-                let near = |x: &B::Tensor| {
+                let near = |x: &TracedTensor| {
                     on.slice_to(x, std::slice::from_ref(&from), std::slice::from_ref(&all), &[2], &[])
                 };
                 on.attention(q, &near(&k)?, &near(&v)?, None, options)?

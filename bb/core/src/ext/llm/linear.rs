@@ -1,20 +1,22 @@
 //! Products with matrices whose rows are the columns of the product.
 
-use crate::ext::{Border, MatMulNBitsOptions, Ops, QuantizedLinearOptions, fail, math, types};
+use crate::ext::{Border, MatMulNBitsOptions, QuantizedLinearOptions, fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use DataType::{I4, I8, I32, U4, U8};
 
 /// The body of [`Llm::linear`](crate::ext::Llm::linear).
-pub fn linear<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub fn linear(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "linear";
     if let Some(bias) = bias.filter(|_| math::is_half(x.dtype())) {
-        types::alike::<B>(w, x)?;
-        types::alike::<B>(bias, x)?;
+        types::alike(w, x)?;
+        types::alike(bias, x)?;
         let [wide, w, bias] = [x, w, bias].map(|x| math::to(on, x, DataType::F32));
         return math::to(on, &on.linear(&wide?, &w?, Some(&bias?))?, x.dtype());
     }
@@ -23,21 +25,21 @@ pub fn linear<B: Ops + ?Sized>(
         (1, None) => w.clone(),
         (rank, _) => {
             let problem = format!("has rank {rank}, expected 2, or 1 without a bias");
-            return fail::<B, _>(Error::Operator { op: OP.to_owned(), part: "w".into(), problem });
+            return fail(Error::Operator { op: OP.to_owned(), part: "w".into(), problem });
         }
     };
     biased(on, OP, on.matmul(x, &columns)?, bias)
 }
 
 /// Adds a bias, which broadcasts to `y`.
-fn biased<B: Ops + ?Sized>(
-    on: &B,
+fn biased(
+    on: &Tracer,
     op: &'static str,
-    y: B::Tensor,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+    y: TracedTensor,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     let Some(bias) = bias else { return Ok(y) };
-    types::alike::<B>(bias, &y)?;
+    types::alike(bias, &y)?;
     types::fits(on, op, bias, &y)?;
     on.add(&y, bias)
 }
@@ -45,25 +47,25 @@ fn biased<B: Ops + ?Sized>(
 /// The body of [`Llm::quantized_linear`](crate::ext::Llm::quantized_linear).
 ///
 /// Weights with an integer in each element become bytes, whose zero points move with them, so that one product serves both layouts.
-pub fn quantized_linear<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    w: &B::Tensor,
-    scales: &B::Tensor,
-    zeros: Option<&B::Tensor>,
-    bias: Option<&B::Tensor>,
+pub fn quantized_linear(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    scales: &TracedTensor,
+    zeros: Option<&TracedTensor>,
+    bias: Option<&TracedTensor>,
     QuantizedLinearOptions { bits, block }: QuantizedLinearOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "quantized_linear";
     let wrong = |part: &'static str, problem: String| Error::Operator {
         op: OP.to_owned(),
         part: part.into(),
         problem,
     };
-    types::take::<B>(OP, x, types::FLOATS)?;
-    types::take::<B>(OP, scales, types::FLOATS)?;
+    types::take(OP, x, types::FLOATS)?;
+    types::take(OP, scales, types::FLOATS)?;
     let Some(last) = x.rank().checked_sub(1) else {
-        return fail::<B, _>(wrong("x", "has rank 0, expected 1 or more".to_owned()));
+        return fail(wrong("x", "has rank 0, expected 1 or more".to_owned()));
     };
     // The extents of weights are the same in all runs.
     let inner = usize::try_from(on.extent(x, last).number()).unwrap_or(0);
@@ -73,7 +75,7 @@ pub fn quantized_linear<B: Ops + ?Sized>(
         (0, _) => inner.max(1),
         (block, _) => match usize::try_from(block) {
             Ok(block) => block,
-            Err(_) => return fail::<B, _>(wrong("block", format!("is {block}, expected 0 or more"))),
+            Err(_) => return fail(wrong("block", format!("is {block}, expected 0 or more"))),
         },
     };
     let blocks = inner.div_ceil(of_row.max(1));
@@ -81,26 +83,26 @@ pub fn quantized_linear<B: Ops + ?Sized>(
     let product = if packed {
         on.matmul_n_bits(x, w, scales, zeros, None, options)?
     } else {
-        types::take::<B>(OP, w, &[I4, U4, I8, U8])?;
+        types::take(OP, w, &[I4, U4, I8, U8])?;
         let &[columns, own] = w.shape() else {
-            return fail::<B, _>(wrong("w", format!("has rank {}, expected 2 or 3", w.rank())));
+            return fail(wrong("w", format!("has rank {}, expected 2 or 3", w.rank())));
         };
         if own != inner {
             let (left, right) = (x.shape().into(), w.shape().into());
-            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+            return fail(bb_ir::Error::Shapes { op: OP, left, right });
         }
         for (part, given) in [("scales", Some(scales)), ("zeros", zeros)] {
-            let fits = |given: &B::Tensor| {
+            let fits = |given: &TracedTensor| {
                 given.shape() == [columns, blocks] || (blocks == 1 && given.shape() == [columns])
             };
             if let Some(given) = given.filter(|given| !fits(given)) {
                 let problem = format!("has the shape {:?}, expected {:?}", given.shape(), [columns, blocks]);
-                return fail::<B, _>(wrong(part, problem));
+                return fail(wrong(part, problem));
             }
         }
         let zeros = match zeros {
             Some(zeros) => {
-                types::alike::<B>(zeros, w)?;
+                types::alike(zeros, w)?;
                 on.reshape(&bytes(on, zeros)?, &[columns, blocks])?
             }
             None => on.full(
@@ -127,7 +129,7 @@ pub fn quantized_linear<B: Ops + ?Sized>(
 }
 
 /// Integers of 4 and 8 bits as bytes: those with a sign count from 128.
-fn bytes<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn bytes(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     match x.dtype() {
         U8 => Ok(x.clone()),
         U4 => math::to(on, x, U8),

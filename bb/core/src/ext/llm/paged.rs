@@ -2,7 +2,9 @@
 
 use super::cached::{excluding, reach};
 use super::reached;
-use crate::ext::{AttentionOptions, Extent, Ops, PagedAttentionOptions, fail, math, types};
+use crate::ext::{AttentionOptions, Extent, PagedAttentionOptions, fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 
 const OP: &str = "paged_attention";
@@ -10,37 +12,33 @@ const OP: &str = "paged_attention";
 /// The body of [`Llm::paged_attention`](crate::ext::Llm::paged_attention).
 ///
 /// It gathers the blocks of each sequence, and masks the positions that the sequence does not have.
-pub fn paged_attention<B: Ops + ?Sized>(
-    on: &B,
-    q: &B::Tensor,
-    k: &B::Tensor,
-    v: &B::Tensor,
-    table: &B::Tensor,
-    lengths: &B::Tensor,
+pub fn paged_attention(
+    on: &Tracer,
+    q: &TracedTensor,
+    k: &TracedTensor,
+    v: &TracedTensor,
+    table: &TracedTensor,
+    lengths: &TracedTensor,
     PagedAttentionOptions { causal, left, scale, softcap, precision }: PagedAttentionOptions,
-) -> Result<B::Tensor, B::Error> {
-    let reach = reach::<B>(OP, causal, left)?;
+) -> Result<TracedTensor, TraceStop> {
+    let reach = reach(OP, causal, left)?;
     for x in [table, lengths] {
-        types::take::<B>(OP, x, types::INDICES)?;
+        types::take(OP, x, types::INDICES)?;
     }
     let wrong = || bb_ir::Error::Shapes { op: OP, left: q.shape().into(), right: k.shape().into() };
     let [of_q, of_k, of_v, of_table, of_lengths] = [q, k, v, table, lengths].map(|x| on.extents(x));
     let ([b, h, s, _], [n, z, g, d], [v_blocks, v_size, v_heads, e], [rows, m], [sequences]) =
         (of_q.as_slice(), of_k.as_slice(), of_v.as_slice(), of_table.as_slice(), of_lengths.as_slice())
     else {
-        return fail::<B, _>(wrong());
+        return fail(wrong());
     };
     let fit = v_blocks.equals(n) && v_size.equals(z) && v_heads.equals(g);
     if !fit {
-        return fail::<B, _>(bb_ir::Error::Shapes {
-            op: OP,
-            left: k.shape().into(),
-            right: v.shape().into(),
-        });
+        return fail(bb_ir::Error::Shapes { op: OP, left: k.shape().into(), right: v.shape().into() });
     }
     if !rows.equals(b) || !sequences.equals(b) {
         let (left, right) = (table.shape().into(), lengths.shape().into());
-        return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        return fail(bb_ir::Error::Shapes { op: OP, left, right });
     }
     let keys = m.times(z);
     if keys.is(0) || b.is(0) {
@@ -65,7 +63,7 @@ pub fn paged_attention<B: Ops + ?Sized>(
     let there = on.unsqueeze(&there, &[1, 2])?;
     // Positions without contents may hold anything, NaN too, which would reach every sum.
     let column = on.transpose(&there, &[0, 1, 3, 2])?;
-    let laid_out = |x: &B::Tensor, width: &Extent| -> Result<B::Tensor, B::Error> {
+    let laid_out = |x: &TracedTensor, width: &Extent| -> Result<TracedTensor, TraceStop> {
         let found = on.transpose(&on.gather(x, &blocks, 0)?, &[0, 3, 1, 2, 4])?;
         let found = on.reshape_to(&found, &[b, g, &keys, width].map(Extent::clone))?;
         on.r#where(&column, &found, &on.scalar_like(x, 0.0)?)

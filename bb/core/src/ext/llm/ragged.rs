@@ -1,52 +1,54 @@
 //! Attention of new positions of several sequences, whose pasts are stored in blocks.
 
 use super::cached::{excluding, reach};
-use crate::ext::{AttentionOptions, Extent, Ops, RaggedAttentionOptions, fail, math, types};
+use crate::ext::{AttentionOptions, Extent, RaggedAttentionOptions, fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "ragged_attention";
 
 /// The sequences of the new positions of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention), as numbers.
-pub struct Sequences<T> {
+pub struct Sequences {
     /// For each new position, the number of its sequence: `[n]`.
-    pub of: T,
+    pub of: TracedTensor,
     /// For each new position, its position in its sequence: `[n]`.
-    pub places: T,
+    pub places: TracedTensor,
     /// How many positions each past has: `[b]`.
-    pub pasts: T,
+    pub pasts: TracedTensor,
 }
 
 /// The body of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention).
 ///
 /// It gathers the pasts of all sequences, computes all products with them, and masks the products with other sequences.
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn ragged_attention<B: Ops + ?Sized>(
-    on: &B,
-    q: &B::Tensor,
-    k: &B::Tensor,
-    v: &B::Tensor,
-    past_k: &B::Tensor,
-    past_v: &B::Tensor,
-    starts: &B::Tensor,
-    pasts: &B::Tensor,
-    table: &B::Tensor,
-    past_k_scale: Option<&B::Tensor>,
-    past_v_scale: Option<&B::Tensor>,
+pub fn ragged_attention(
+    on: &Tracer,
+    q: &TracedTensor,
+    k: &TracedTensor,
+    v: &TracedTensor,
+    past_k: &TracedTensor,
+    past_v: &TracedTensor,
+    starts: &TracedTensor,
+    pasts: &TracedTensor,
+    table: &TracedTensor,
+    past_k_scale: Option<&TracedTensor>,
+    past_v_scale: Option<&TracedTensor>,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
-) -> Result<B::Tensor, B::Error> {
-    let left = reach::<B>(OP, true, left)?.left;
+) -> Result<TracedTensor, TraceStop> {
+    let left = reach(OP, true, left)?.left;
     for x in [starts, pasts, table] {
-        types::take::<B>(OP, x, types::INDICES)?;
+        types::take(OP, x, types::INDICES)?;
     }
     for x in [q, k] {
-        types::take::<B>(OP, x, types::FLOATS)?;
+        types::take(OP, x, types::FLOATS)?;
     }
-    types::alike::<B>(v, k)?;
-    let scales = scales::<B>([past_k_scale, past_v_scale])?;
+    types::alike(v, k)?;
+    let scales = scales([past_k_scale, past_v_scale])?;
     for x in [past_k, past_v] {
         match scales {
-            Some(_) => types::take::<B>(OP, x, &[DataType::I8])?,
-            None => types::alike::<B>(x, k)?,
+            Some(_) => types::take(OP, x, &[DataType::I8])?,
+            None => types::alike(x, k)?,
         }
     }
     let ranks = [("q", q, 3), ("k", k, 3), ("v", v, 3), ("past_k", past_k, 4), ("past_v", past_v, 4)];
@@ -55,14 +57,14 @@ pub fn ragged_attention<B: Ops + ?Sized>(
     let scale_ranks = ranked_scales.into_iter().filter_map(|(name, x)| Some((name, x?, 3)));
     let numbers = [("starts", starts, 1), ("pasts", pasts, 1), ("table", table, 2)];
     for (name, x, rank) in ranks.into_iter().chain(numbers).chain(scale_ranks) {
-        types::ranked::<B>(OP, (name, x), rank)?;
+        types::ranked(OP, (name, x), rank)?;
     }
-    let shapes = |a: &B::Tensor, b: &B::Tensor| bb_ir::Error::Shapes {
+    let shapes = |a: &TracedTensor, b: &TracedTensor| bb_ir::Error::Shapes {
         op: OP,
         left: a.shape().into(),
         right: b.shape().into(),
     };
-    let alike = |a: &B::Tensor, b: &B::Tensor, axes: &[(usize, usize)]| {
+    let alike = |a: &TracedTensor, b: &TracedTensor, axes: &[(usize, usize)]| {
         axes.iter().all(|&(i, j)| on.extent(a, i).equals(&on.extent(b, j)))
     };
     for (a, b, axes) in [
@@ -74,17 +76,17 @@ pub fn ragged_attention<B: Ops + ?Sized>(
         (table, pasts, &[(0, 0)]),
     ] {
         if !alike(a, b, axes) {
-            return fail::<B, _>(shapes(a, b));
+            return fail(shapes(a, b));
         }
     }
     for scale in scales.into_iter().flatten() {
         if !alike(scale, past_k, &[(0, 0), (1, 1), (2, 2)]) {
-            return fail::<B, _>(shapes(scale, past_k));
+            return fail(shapes(scale, past_k));
         }
     }
     let one = Extent::from(1i64);
     if !on.extent(starts, 0).equals(&on.extent(pasts, 0).plus(&one)) {
-        return fail::<B, _>(shapes(starts, pasts));
+        return fail(shapes(starts, pasts));
     }
     let room = on.extent(table, 1).times(&on.extent(past_k, 1));
     let sequences = sequences(on, [starts, pasts], &on.extent(q, 0), &room)?;
@@ -98,22 +100,22 @@ pub fn ragged_attention<B: Ops + ?Sized>(
         (keys, values) = (on.concat(&[&past_k, &keys], 0)?, on.concat(&[&past_v, &values], 0)?);
     }
     let bias = excluding(on, &allowed, None, q)?;
-    let by_heads = |x: &B::Tensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
+    let by_heads = |x: &TracedTensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
     let options = AttentionOptions { scale, softcap, precision: None, excludes: true };
     let y = on.attention(&by_heads(q)?, &by_heads(&keys)?, &by_heads(&values)?, Some(&bias), options)?;
     on.transpose(&on.squeeze(&y, &[0])?, &[1, 0, 2])
 }
 
 /// Returns the scales of keys and values, if there are any.
-fn scales<B: Ops + ?Sized>(given: [Option<&B::Tensor>; 2]) -> Result<Option<[&B::Tensor; 2]>, B::Error> {
+fn scales(given: [Option<&TracedTensor>; 2]) -> Result<Option<[&TracedTensor; 2]>, TraceStop> {
     match given {
         [None, None] => Ok(None),
         [Some(keys), Some(values)] => {
-            types::take::<B>(OP, keys, &[DataType::F32])?;
-            types::take::<B>(OP, values, &[DataType::F32])?;
+            types::take(OP, keys, &[DataType::F32])?;
+            types::take(OP, values, &[DataType::F32])?;
             Ok(Some([keys, values]))
         }
-        _ => fail::<B, _>(Error::Operator {
+        _ => fail(Error::Operator {
             op: OP.to_owned(),
             part: "scales".into(),
             problem: "are those of keys or of values alone, expected both".to_owned(),
@@ -127,12 +129,12 @@ fn scales<B: Ops + ?Sized>(given: [Option<&B::Tensor>; 2]) -> Result<Option<[&B:
 /// # Errors
 ///
 /// The backend's own errors.
-pub fn sequences<B: Ops + ?Sized>(
-    on: &B,
-    [starts, pasts]: [&B::Tensor; 2],
+pub fn sequences(
+    on: &Tracer,
+    [starts, pasts]: [&TracedTensor; 2],
     count: &Extent,
     room: &Extent,
-) -> Result<Sequences<B::Tensor>, B::Error> {
+) -> Result<Sequences, TraceStop> {
     let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
     let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
     let (starts, pasts) = (math::to(on, starts, DataType::I64)?, math::to(on, pasts, DataType::I64)?);
@@ -140,7 +142,8 @@ pub fn sequences<B: Ops + ?Sized>(
     let firsts = on.slice_to(&starts, std::slice::from_ref(&zero), std::slice::from_ref(&all), &[0], &[])?;
     let ends = on.slice_to(&starts, std::slice::from_ref(&one), &[all.plus(&one)], &[0], &[])?;
     let index = on.iota(&zero, &one, count)?;
-    let counted = |x: &B::Tensor, axis: i64| on.reduce_sum(&math::to(on, x, DataType::I64)?, &[axis], false);
+    let counted =
+        |x: &TracedTensor, axis: i64| on.reduce_sum(&math::to(on, x, DataType::I64)?, &[axis], false);
     // As many sequences end at a position or before it as stand before its own.
     let of = counted(&on.less_or_equal(&on.unsqueeze(&ends, &[0])?, &on.unsqueeze(&index, &[1])?)?, 1)?;
     let nothing = number(&zero)?;
@@ -163,12 +166,12 @@ pub fn sequences<B: Ops + ?Sized>(
 }
 
 /// Returns the mask of attention among the new positions, queries by keys: `[n, n]`.
-fn among<B: Ops + ?Sized>(
-    on: &B,
-    Sequences { of, places, .. }: &Sequences<B::Tensor>,
+fn among(
+    on: &Tracer,
+    Sequences { of, places, .. }: &Sequences,
     left: Option<i64>,
-) -> Result<B::Tensor, B::Error> {
-    let pair = |x: &B::Tensor| Ok::<_, B::Error>((on.unsqueeze(x, &[1])?, on.unsqueeze(x, &[0])?));
+) -> Result<TracedTensor, TraceStop> {
+    let pair = |x: &TracedTensor| Ok::<_, TraceStop>((on.unsqueeze(x, &[1])?, on.unsqueeze(x, &[0])?));
     let ((of_queries, of_keys), (queries, keys)) = (pair(of)?, pair(places)?);
     let same = on.and(&on.equal(&of_queries, &of_keys)?, &on.less_or_equal(&keys, &queries)?)?;
     match left {
@@ -181,25 +184,25 @@ fn among<B: Ops + ?Sized>(
 }
 
 /// The pasts of all sequences.
-struct Past<'a, T> {
+struct Past<'a> {
     /// Keys and values: `[c, z, g, d]` each.
-    blocks: [&'a T; 2],
+    blocks: [&'a TracedTensor; 2],
     /// The scales of keys and values that are integers: `[c, z, g]` each.
-    scales: [Option<&'a T>; 2],
-    table: &'a T,
+    scales: [Option<&'a TracedTensor>; 2],
+    table: &'a TracedTensor,
     /// The positions that a sequence has room for in the table.
     room: &'a Extent,
 }
 
-impl<T: Tensor> Past<'_, T> {
+impl Past<'_> {
     /// Returns the mask of attention from the new positions to the pasts, `[n, b * room]`, and the keys and values of
     /// the pasts, `[b * room, g, d]` each.
-    fn found<B: Ops<Tensor = T> + ?Sized>(
+    fn found(
         &self,
-        on: &B,
-        Sequences { of, places, pasts }: &Sequences<T>,
+        on: &Tracer,
+        Sequences { of, places, pasts }: &Sequences,
         left: Option<i64>,
-    ) -> Result<(T, [T; 2]), B::Error> {
+    ) -> Result<(TracedTensor, [TracedTensor; 2]), TraceStop> {
         let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
         let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
         let [keys, values] = self.blocks;
@@ -216,13 +219,13 @@ impl<T: Tensor> Past<'_, T> {
         let column = on.iota(&zero, &one, self.room)?;
         let there = on.less(&column, &of_row)?;
         let filled = on.reshape_to(&there, &[all.clone(), one.clone(), one.clone()])?;
-        let rows = |x: &T| -> Result<T, B::Error> {
+        let rows = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
             let extents = on.extents(x);
             let rest = extents.iter().skip(2).cloned();
             let shape: Vec<Extent> = std::iter::once(all.clone()).chain(rest).collect();
             on.reshape_to(&on.gather(x, &table, 0)?, &shape)
         };
-        let gathered = |x: &T, scale: Option<&T>| -> Result<T, B::Error> {
+        let gathered = |x: &TracedTensor, scale: Option<&TracedTensor>| -> Result<TracedTensor, TraceStop> {
             let mut x = rows(x)?;
             if let Some(scale) = scale {
                 x = on.mul(&math::to(on, &x, DataType::F32)?, &on.unsqueeze(&rows(scale)?, &[2])?)?;

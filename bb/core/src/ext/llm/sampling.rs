@@ -1,6 +1,8 @@
 //! Drawing tokens by their logits.
 
-use crate::ext::{HostKernel, Mersenne, Ops, SampleTokenOptions, fail, integers, types};
+use crate::ext::{HostKernel, Mersenne, SampleTokenOptions, fail, integers, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Shape, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -17,10 +19,10 @@ static DRAWN: HostKernel = HostKernel { name: "sample_token", random: true, run:
 static DRAWN_OF_SEED: HostKernel = HostKernel { name: "sample_seeded_token", random: false, run: sampled };
 
 /// The body of [`Llm::sample_token`](crate::ext::Llm::sample_token).
-pub fn sample_token<B: Ops + ?Sized>(
-    on: &B,
-    logits: &B::Tensor,
-    previous: Option<&B::Tensor>,
+pub fn sample_token(
+    on: &Tracer,
+    logits: &TracedTensor,
+    previous: Option<&TracedTensor>,
     SampleTokenOptions {
         temperature,
         top_k,
@@ -30,38 +32,38 @@ pub fn sample_token<B: Ops + ?Sized>(
         presence_penalty,
         seed,
     }: SampleTokenOptions,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>(OP, logits, types::FLOATS)?;
+) -> Result<TracedTensor, TraceStop> {
+    types::take(OP, logits, types::FLOATS)?;
     let Some((_, rows)) = logits.shape().split_last() else {
-        return fail::<B, _>(wrong("logits", "has rank 0, expected 1 or more".to_owned()));
+        return fail(wrong("logits", "has rank 0, expected 1 or more".to_owned()));
     };
     let rows = Shape::from_slice(rows);
     if let Some(previous) = previous {
-        types::take::<B>(OP, previous, types::INDICES)?;
+        types::take(OP, previous, types::INDICES)?;
         let own = previous.shape();
         if own.split_last().is_none_or(|(_, own)| own != rows.as_slice()) {
             let (left, right) = (logits.shape().into(), own.into());
-            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+            return fail(bb_ir::Error::Shapes { op: OP, left, right });
         }
     }
     let at_least_0 = |x: f64| x.is_finite() && x >= 0.0;
     if !at_least_0(temperature) {
-        return fail::<B, _>(wrong("temperature", format!("is {temperature}, expected 0 or more")));
+        return fail(wrong("temperature", format!("is {temperature}, expected 0 or more")));
     }
     if top_k < 0 {
-        return fail::<B, _>(wrong("top_k", format!("is {top_k}, expected 0 or more")));
+        return fail(wrong("top_k", format!("is {top_k}, expected 0 or more")));
     }
     if !(0.0..=1.0).contains(&top_p) {
-        return fail::<B, _>(wrong("top_p", format!("is {top_p}, expected 0 to 1")));
+        return fail(wrong("top_p", format!("is {top_p}, expected 0 to 1")));
     }
     if !at_least_0(repetition_penalty) || repetition_penalty == 0.0 {
         let problem = format!("is {repetition_penalty}, expected more than 0");
-        return fail::<B, _>(wrong("repetition_penalty", problem));
+        return fail(wrong("repetition_penalty", problem));
     }
     for (part, penalty) in [("frequency_penalty", frequency_penalty), ("presence_penalty", presence_penalty)]
     {
         if !penalty.is_finite() {
-            return fail::<B, _>(wrong(part, format!("is {penalty}, expected a finite number")));
+            return fail(wrong(part, format!("is {penalty}, expected a finite number")));
         }
     }
     let numbers = vec![temperature, top_p, repetition_penalty, frequency_penalty, presence_penalty];

@@ -2,7 +2,9 @@
 
 use super::{bounds, less_zero};
 use crate::error::NodePart;
-use crate::ext::{DequantizeOptions, Extent, Ops, QuantizeLinearOptions, QuantizeOptions, fail, math, types};
+use crate::ext::{DequantizeOptions, Extent, QuantizeLinearOptions, QuantizeOptions, fail, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use DataType::{
     BF16, F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F16, I2, I4, I8, I16, I32, U2, U4, U8,
@@ -16,13 +18,13 @@ const QUANTIZED: &[DataType] = &[
 ];
 
 /// Reshapes a scale or zero point to the dimensions of `x`: along `axis`, or by blocks along it.
-pub fn along<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
+pub fn along(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
     axis: i64,
     block: i64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     if scale.rank() == 0 || (scale.rank() == 1 && scale.shape() == [1]) {
         return on.reshape(scale, &[]);
     }
@@ -45,15 +47,15 @@ pub fn along<B: Ops + ?Sized>(
 }
 
 /// Refuses a scale or zero point whose extents do not say which elements it is for.
-fn checked<B: Ops + ?Sized>(
-    on: &B,
+fn checked(
+    on: &Tracer,
     op: &'static str,
-    (name, scale): (&'static str, &B::Tensor),
-    x: &B::Tensor,
+    (name, scale): (&'static str, &TracedTensor),
+    x: &TracedTensor,
     (axis, block): (i64, i64),
-) -> Result<(), B::Error> {
+) -> Result<(), TraceStop> {
     let wrong = |part: &'static str, problem: String| {
-        fail::<B, _>(Error::Operator { op: op.to_owned(), part: NodePart::Other(part.into()), problem })
+        fail(Error::Operator { op: op.to_owned(), part: NodePart::Other(part.into()), problem })
     };
     if block < 0 {
         return wrong("block", format!("is {block}, expected 0 or more"));
@@ -85,20 +87,20 @@ fn checked<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::quantize`](crate::ext::Quant::quantize).
-pub fn quantize<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
+pub fn quantize(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    zero: Option<&TracedTensor>,
     to: DataType,
     QuantizeOptions { axis, block, precision, saturate }: QuantizeOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "quantize";
     if !QUANTIZED.contains(&to) {
-        return fail::<B, _>(bb_ir::Error::ElementType { op: OP, expected: QUANTIZED, got: to });
+        return fail(bb_ir::Error::ElementType { op: OP, expected: QUANTIZED, got: to });
     }
     if let Some(got) = zero.map(Tensor::dtype).filter(|&got| got != to) {
-        return fail::<B, _>(bb_ir::Error::DataType { expected: to, got });
+        return fail(bb_ir::Error::DataType { expected: to, got });
     }
     let [scale, zero] = placed(on, OP, x, [Some(scale), zero], (axis, block))?;
     let scale = scale.map_or_else(|| on.scalar_like(x, 1.0), Ok)?;
@@ -106,21 +108,21 @@ pub fn quantize<B: Ops + ?Sized>(
 }
 
 /// The body of [`Quant::dequantize`](crate::ext::Quant::dequantize).
-pub fn dequantize<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
+pub fn dequantize(
+    on: &Tracer,
+    x: &TracedTensor,
+    scale: &TracedTensor,
+    zero: Option<&TracedTensor>,
     to: DataType,
     DequantizeOptions { axis, block }: DequantizeOptions,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "dequantize";
-    types::take::<B>(OP, x, QUANTIZED)?;
+    types::take(OP, x, QUANTIZED)?;
     if !types::FLOATS.contains(&to) {
-        return fail::<B, _>(bb_ir::Error::ElementType { op: OP, expected: types::FLOATS, got: to });
+        return fail(bb_ir::Error::ElementType { op: OP, expected: types::FLOATS, got: to });
     }
     if let Some(zero) = zero {
-        types::alike::<B>(zero, x)?;
+        types::alike(zero, x)?;
     }
     let [scale, zero] = placed(on, OP, x, [Some(scale), zero], (axis, block))?;
     let scale = scale.map_or_else(|| on.scalar_like(x, 1.0), Ok)?;
@@ -128,49 +130,50 @@ pub fn dequantize<B: Ops + ?Sized>(
 }
 
 /// Reshapes a scale and a zero point to the dimensions of `x`.
-fn placed<B: Ops + ?Sized>(
-    on: &B,
+fn placed(
+    on: &Tracer,
     op: &'static str,
-    x: &B::Tensor,
-    given: [Option<&B::Tensor>; 2],
+    x: &TracedTensor,
+    given: [Option<&TracedTensor>; 2],
     layout: (i64, i64),
-) -> Result<[Option<B::Tensor>; 2], B::Error> {
-    let place = |name: &'static str, given: Option<&B::Tensor>| -> Result<Option<B::Tensor>, B::Error> {
-        let Some(given) = given else { return Ok(None) };
-        checked(on, op, (name, given), x, layout)?;
-        let dtype = given.dtype();
-        // Backends may lack storage types, and move their values as numbers that hold them.
-        let held = match dtype {
-            _ if dtype.is_compute() || layout.1 == 0 => dtype,
-            _ if bounds(dtype).is_some() => I32,
-            _ => DataType::F32,
+) -> Result<[Option<TracedTensor>; 2], TraceStop> {
+    let place =
+        |name: &'static str, given: Option<&TracedTensor>| -> Result<Option<TracedTensor>, TraceStop> {
+            let Some(given) = given else { return Ok(None) };
+            checked(on, op, (name, given), x, layout)?;
+            let dtype = given.dtype();
+            // Backends may lack storage types, and move their values as numbers that hold them.
+            let held = match dtype {
+                _ if dtype.is_compute() || layout.1 == 0 => dtype,
+                _ if bounds(dtype).is_some() => I32,
+                _ => DataType::F32,
+            };
+            let placed = along(on, x, &math::to(on, given, held)?, layout.0, layout.1)?;
+            math::narrowed(on, placed, dtype).map(Some)
         };
-        let placed = along(on, x, &math::to(on, given, held)?, layout.0, layout.1)?;
-        math::narrowed(on, placed, dtype).map(Some)
-    };
     let [scale, zero] = given;
     Ok([place("scale", scale)?, place("zero", zero)?])
 }
 
 /// The body of [`Quant::scaled_matmul`](crate::ext::Quant::scaled_matmul).
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn scaled_matmul<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
-    a_scale: &B::Tensor,
-    b_scale: &B::Tensor,
-    a_zero: Option<&B::Tensor>,
-    b_zero: Option<&B::Tensor>,
-    bias: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
+pub fn scaled_matmul(
+    on: &Tracer,
+    a: &TracedTensor,
+    b: &TracedTensor,
+    a_scale: &TracedTensor,
+    b_scale: &TracedTensor,
+    a_zero: Option<&TracedTensor>,
+    b_zero: Option<&TracedTensor>,
+    bias: Option<&TracedTensor>,
+) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "scaled_matmul";
     for x in [a, b] {
-        types::take::<B>(OP, x, QUANTIZED)?;
+        types::take(OP, x, QUANTIZED)?;
     }
-    types::take::<B>(OP, a_scale, types::FLOATS)?;
+    types::take(OP, a_scale, types::FLOATS)?;
     for other in [Some(b_scale), bias].into_iter().flatten() {
-        types::alike::<B>(other, a_scale)?;
+        types::alike(other, a_scale)?;
     }
     let product = if bounds(a.dtype()).is_some() && bounds(b.dtype()).is_some() {
         on.matmul_integer(a, b, a_zero, b_zero)?

@@ -1,7 +1,8 @@
 //! The functions that recurrent cells apply, by names and by numbers.
 
 use crate::Error;
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 
 /// An element-wise function that a recurrent cell applies at the end of a gate.
 ///
@@ -154,7 +155,7 @@ impl Activation {
     }
 
     /// Applies the function.
-    pub fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub fn apply(self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let constant = |value| on.scalar_like(x, value);
         match self {
             Activation::Affine { alpha, beta } => on.add(&on.mul(x, &constant(alpha)?)?, &constant(beta)?),

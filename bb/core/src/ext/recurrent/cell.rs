@@ -2,7 +2,8 @@
 
 use super::activation::Activation;
 use crate::Tensor;
-use crate::ext::Ops;
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,40 +44,37 @@ impl Kind {
 
 /// The state that a step passes to the next, each `[n, h]`.
 #[derive(Debug, Clone)]
-pub struct State<T> {
+pub struct State {
     /// The hidden state.
-    pub hidden: T,
+    pub hidden: TracedTensor,
     /// The cell state; only an LSTM has one.
-    pub cell: Option<T>,
+    pub cell: Option<TracedTensor>,
 }
 
 /// Multiplies a state, `[n, h]`, with the recurrence weights.
-pub(crate) type Project<'a, T, E> = &'a dyn Fn(&T) -> Result<T, E>;
+pub(crate) type Project<'a> = &'a dyn Fn(&TracedTensor) -> Result<TracedTensor, TraceStop>;
 
 /// A cell of one direction.
-pub struct Cell<'a, T, E> {
+pub struct Cell<'a> {
     pub(crate) kind: Kind,
     /// The number of elements of a state.
     pub(crate) hidden: usize,
     /// The product with the recurrence weights, `[h, gates * h]`, without the weights that are multiplied separately.
-    pub(crate) project: Project<'a, T, E>,
+    pub(crate) project: Project<'a>,
     /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
-    pub(crate) late_weights: Option<T>,
+    pub(crate) late_weights: Option<TracedTensor>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
-    pub(crate) late_bias: Option<T>,
+    pub(crate) late_bias: Option<TracedTensor>,
     /// The weights of the cell state in the input, output and forget gates, each `[h]`.
-    pub(crate) peepholes: Option<[T; 3]>,
+    pub(crate) peepholes: Option<[TracedTensor; 3]>,
     pub(crate) activations: &'a [Activation],
     /// The bound of the gates' sums.
     pub(crate) clip: Option<f64>,
 }
 
-impl<T: Tensor, E> Cell<'_, T, E> {
+impl Cell<'_> {
     /// Computes the next state from the step's projected input, `[n, gates * h]`.
-    pub(crate) fn step<B>(&self, on: &B, input: &T, state: &State<T>) -> Result<State<T>, E>
-    where
-        B: Ops<Tensor = T, Error = E> + ?Sized,
-    {
+    pub(crate) fn step(&self, on: &Tracer, input: &TracedTensor, state: &State) -> Result<State, TraceStop> {
         match self.kind {
             Kind::Rnn => {
                 let sum = on.add(input, &(self.project)(&state.hidden)?)?;
@@ -88,18 +86,12 @@ impl<T: Tensor, E> Cell<'_, T, E> {
     }
 
     /// Applies the activation at `index`.
-    fn plain<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
-    where
-        B: Ops<Tensor = T, Error = E> + ?Sized,
-    {
+    fn plain(&self, on: &Tracer, index: usize, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         self.activations.get(index).copied().unwrap_or(Activation::Tanh).apply(on, x)
     }
 
     /// Applies the activation at `index` to the sums of a gate, within the bound.
-    fn activate<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
-    where
-        B: Ops<Tensor = T, Error = E> + ?Sized,
-    {
+    fn activate(&self, on: &Tracer, index: usize, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self.clip {
             Some(most) => {
                 let (low, high) = (on.scalar_like(x, -most)?, on.scalar_like(x, most)?);
@@ -109,10 +101,13 @@ impl<T: Tensor, E> Cell<'_, T, E> {
         }
     }
 
-    fn gru<B>(&self, on: &B, input: &T, state: &State<T>, linear: bool) -> Result<State<T>, E>
-    where
-        B: Ops<Tensor = T, Error = E> + ?Sized,
-    {
+    fn gru(
+        &self,
+        on: &Tracer,
+        input: &TracedTensor,
+        state: &State,
+        linear: bool,
+    ) -> Result<State, TraceStop> {
         let (h, old) = (self.hidden, &state.hidden);
         let [early, late] = parts(on, input, [2 * h, h])?;
         let recurrent = (self.project)(old)?;
@@ -136,10 +131,13 @@ impl<T: Tensor, E> Cell<'_, T, E> {
         Ok(State { hidden, cell: None })
     }
 
-    fn lstm<B>(&self, on: &B, input: &T, state: &State<T>, coupled: bool) -> Result<State<T>, E>
-    where
-        B: Ops<Tensor = T, Error = E> + ?Sized,
-    {
+    fn lstm(
+        &self,
+        on: &Tracer,
+        input: &TracedTensor,
+        state: &State,
+        coupled: bool,
+    ) -> Result<State, TraceStop> {
         let h = self.hidden;
         let old = state.cell.as_ref().unwrap_or(&state.hidden);
         let sums = on.add(input, &(self.project)(&state.hidden)?)?;
@@ -151,9 +149,10 @@ impl<T: Tensor, E> Cell<'_, T, E> {
             }
             Some([pi, _, pf]) => {
                 let [i, o, f, candidate] = parts(on, &sums, [h, h, h, h])?;
-                let seeing = |gate: &T, weights: &T| -> Result<T, E> {
-                    self.activate(on, 0, &on.add(gate, &on.mul(weights, old)?)?)
-                };
+                let seeing =
+                    |gate: &TracedTensor, weights: &TracedTensor| -> Result<TracedTensor, TraceStop> {
+                        self.activate(on, 0, &on.add(gate, &on.mul(weights, old)?)?)
+                    };
                 (seeing(&i, pi)?, seeing(&f, pf)?, candidate, o)
             }
         };
@@ -172,14 +171,14 @@ impl<T: Tensor, E> Cell<'_, T, E> {
 }
 
 /// Cuts the last dimension into a fixed number of parts.
-pub fn parts<B: Ops + ?Sized, const N: usize>(
-    on: &B,
-    x: &B::Tensor,
+pub fn parts<const N: usize>(
+    on: &Tracer,
+    x: &TracedTensor,
     sizes: [usize; N],
-) -> Result<[B::Tensor; N], B::Error> {
+) -> Result<[TracedTensor; N], TraceStop> {
     let parts = on.split(x, x.rank() as i64 - 1, &sizes)?;
     let got = parts.len();
     parts.try_into().or_else(|_| {
-        crate::ext::fail::<B, _>(bb_ir::Error::Arity { op: "split", expected: "a part for each size", got })
+        crate::ext::fail(bb_ir::Error::Arity { op: "split", expected: "a part for each size", got })
     })
 }

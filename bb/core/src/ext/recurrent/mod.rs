@@ -4,7 +4,9 @@
 mod activation;
 mod cell;
 
-use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math, types};
+use crate::ext::{Extent, GruOptions, LstmOptions, RnnOptions, math, types};
+use crate::prelude::*;
+use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 pub use activation::Activation;
 pub use activation::Parameters;
@@ -14,20 +16,20 @@ pub use cell::{Cell, Kind, State, parts};
 pub const MOST_STEPS: usize = 1 << 16;
 
 /// The results of the steps of one direction.
-pub struct Run<T> {
+pub struct Run {
     /// The hidden states of all steps, `[s, n, h]`.
-    pub outputs: T,
+    pub outputs: TracedTensor,
     /// The state after the last step.
-    pub last: State<T>,
+    pub last: State,
 }
 
 /// The inputs of a cell, step by step.
 #[derive(Debug, Clone, Copy)]
-pub struct Steps<'a, T> {
+pub struct Steps<'a> {
     /// The projected inputs of all steps, `[s, n, gates * h]`.
-    pub x: &'a T,
+    pub x: &'a TracedTensor,
     /// The number of steps of each sequence, `[n]`; all steps if there is none.
-    pub lengths: Option<&'a T>,
+    pub lengths: Option<&'a TracedTensor>,
     /// Whether the last step comes first.
     pub backwards: bool,
 }
@@ -37,16 +39,16 @@ pub struct Steps<'a, T> {
 /// # Errors
 ///
 /// [`Error::Operator`] if there are more than [`MOST_STEPS`] steps; the backend's own errors.
-pub(crate) fn unroll<B: Ops + ?Sized>(
-    on: &B,
+pub(crate) fn unroll(
+    on: &Tracer,
     op: &'static str,
-    cell: &Cell<'_, B::Tensor, B::Error>,
-    steps: Steps<'_, B::Tensor>,
-    start: State<B::Tensor>,
-) -> Result<Run<B::Tensor>, B::Error> {
+    cell: &Cell<'_>,
+    steps: Steps<'_>,
+    start: State,
+) -> Result<Run, TraceStop> {
     let of_x = on.extents(steps.x);
     let [count, batch, gates] = of_x.as_slice() else {
-        return crate::ext::fail::<B, _>(wrong(op, "x", format!("has rank {}, expected 3", steps.x.rank())));
+        return crate::ext::fail(wrong(op, "x", format!("has rank {}, expected 3", steps.x.rank())));
     };
     // The steps are unrolled, so that their number is the plan's.
     let count = usize::try_from(count.number()).unwrap_or(0);
@@ -59,7 +61,7 @@ pub(crate) fn unroll<B: Ops + ?Sized>(
     }
     if count > MOST_STEPS {
         let problem = format!("has {count} steps, more than {MOST_STEPS}");
-        return crate::ext::fail::<B, _>(wrong(op, "x", problem));
+        return crate::ext::fail(wrong(op, "x", problem));
     }
     let flat = on.reshape_to(steps.x, &[rows.clone(), gates.clone()])?;
     let by_step = vec![batch.clone(); count];
@@ -90,12 +92,12 @@ pub(crate) fn unroll<B: Ops + ?Sized>(
 }
 
 /// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
-fn mask<B: Ops + ?Sized>(
-    on: &B,
-    steps: &Steps<'_, B::Tensor>,
+fn mask(
+    on: &Tracer,
+    steps: &Steps<'_>,
     count: usize,
     rows: &Extent,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Option<TracedTensor>, TraceStop> {
     let Some(lengths) = steps.lengths else { return Ok(None) };
     let numbers = crate::ext::math::to(on, &crate::ext::counted(on, &[count, 1], 1)?, lengths.dtype())?;
     let within = on.less(&numbers, lengths)?;
@@ -107,45 +109,45 @@ fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
 }
 
 /// The operands of a row, and the extents that they have in common.
-struct RowOperands<'a, B: Ops + ?Sized> {
-    on: &'a B,
+struct RowOperands<'a> {
+    on: &'a Tracer,
     op: &'static str,
-    steps: Steps<'a, B::Tensor>,
-    weights: &'a B::Tensor,
+    steps: Steps<'a>,
+    weights: &'a TracedTensor,
     /// The scale and the zero point of weights that are integers.
-    quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
-    start: State<B::Tensor>,
+    quantized: Option<(&'a TracedTensor, Option<&'a TracedTensor>)>,
+    start: State,
     /// The weights of the cell state in the gates, one gate behind another.
-    peepholes: Option<&'a B::Tensor>,
+    peepholes: Option<&'a TracedTensor>,
     batch: Extent,
     hidden: usize,
 }
 
-impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
+impl<'a> RowOperands<'a> {
     /// Holds the operands against each other.
     #[expect(clippy::too_many_arguments, reason = "the operands of the rows")]
     fn new(
-        on: &'a B,
+        on: &'a Tracer,
         op: &'static str,
         gates: usize,
-        steps: Steps<'a, B::Tensor>,
-        weights: &'a B::Tensor,
-        quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
-        start: State<B::Tensor>,
-        peepholes: Option<&'a B::Tensor>,
-    ) -> Result<RowOperands<'a, B>, B::Error> {
+        steps: Steps<'a>,
+        weights: &'a TracedTensor,
+        quantized: Option<(&'a TracedTensor, Option<&'a TracedTensor>)>,
+        start: State,
+        peepholes: Option<&'a TracedTensor>,
+    ) -> Result<RowOperands<'a>, TraceStop> {
         let dtype = steps.x.dtype();
         let floats = quantized.is_none().then_some(weights);
         for x in [steps.x, &start.hidden].into_iter().chain(&start.cell).chain(floats).chain(peepholes) {
-            types::take::<B>(op, x, types::FLOATS)?;
+            types::take(op, x, types::FLOATS)?;
             if x.dtype() != dtype {
                 let error = bb_ir::Error::DataType { expected: dtype, got: x.dtype() };
-                return crate::ext::fail::<B, _>(error);
+                return crate::ext::fail(error);
             }
         }
         let hidden = weights.shape().first().copied().unwrap_or(0);
         let batch = on.extent(steps.x, 1);
-        let fits = |x: &B::Tensor, expected: &[Extent]| {
+        let fits = |x: &TracedTensor, expected: &[Extent]| {
             let got = on.extents(x);
             got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| a.equals(b))
         };
@@ -168,14 +170,14 @@ impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
         match problem {
             None => Ok(RowOperands { on, op, steps, weights, quantized, start, peepholes, batch, hidden }),
             Some((part, expected)) => {
-                let list = |x: &B::Tensor| on.extents(x).iter().map(Extent::present).collect::<Vec<_>>();
+                let list = |x: &TracedTensor| on.extents(x).iter().map(Extent::present).collect::<Vec<_>>();
                 let problem = format!(
                     "has other extents than {expected}: x has {:?}, weights {:?}, the state {:?}",
                     list(steps.x),
                     list(weights),
                     list(&start.hidden)
                 );
-                crate::ext::fail::<B, _>(wrong(op, part, problem))
+                crate::ext::fail(wrong(op, part, problem))
             }
         }
     }
@@ -184,10 +186,10 @@ impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
     fn run(
         self,
         kind: Kind,
-        bias: Option<&B::Tensor>,
+        bias: Option<&TracedTensor>,
         (functions, parameters): (&[i64], &[f64]),
         clip: Option<f64>,
-    ) -> Result<Vec<B::Tensor>, B::Error> {
+    ) -> Result<Vec<TracedTensor>, TraceStop> {
         let (on, weights, hidden) = (self.on, self.weights, self.hidden);
         let dtype = self.steps.x.dtype();
         let outputs = [on.extent(self.steps.x, 0), self.batch.clone(), Extent::from(hidden)];
@@ -200,7 +202,7 @@ impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
         }
         if math::is_half(dtype) {
             // The states stay in `f32` from step to step, and each result is rounded once.
-            let wide = |x: &B::Tensor| math::accumulated(on, x);
+            let wide = |x: &TracedTensor| math::accumulated(on, x);
             let x = wide(self.steps.x)?;
             let weights = if self.quantized.is_none() { wide(weights)? } else { weights.clone() };
             let start = State {
@@ -238,14 +240,14 @@ impl<'a, B: Ops + ?Sized> RowOperands<'a, B> {
 }
 
 /// The body of [`Nn::rnn`](crate::ext::Nn::rnn).
-pub fn rnn<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    weights: &B::Tensor,
-    hidden: &B::Tensor,
-    lengths: Option<&B::Tensor>,
+pub fn rnn(
+    on: &Tracer,
+    x: &TracedTensor,
+    weights: &TracedTensor,
+    hidden: &TracedTensor,
+    lengths: Option<&TracedTensor>,
     RnnOptions { backwards, functions, parameters, clip }: RnnOptions<'_>,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let start = State { hidden: hidden.clone(), cell: None };
     let operands =
         RowOperands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start, None)?;
@@ -253,25 +255,21 @@ pub fn rnn<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::gru`](crate::ext::Nn::gru).
-pub fn gru<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    weights: &B::Tensor,
-    hidden: &B::Tensor,
-    bias: Option<&B::Tensor>,
-    lengths: Option<&B::Tensor>,
+pub fn gru(
+    on: &Tracer,
+    x: &TracedTensor,
+    weights: &TracedTensor,
+    hidden: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    lengths: Option<&TracedTensor>,
     GruOptions { linear, backwards, functions, parameters, clip }: GruOptions<'_>,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let start = State { hidden: hidden.clone(), cell: None };
     let operands =
         RowOperands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start, None)?;
     if let Some(bias) = bias {
         if !linear {
-            return crate::ext::fail::<B, _>(wrong(
-                "gru",
-                "bias",
-                "is given, but `linear` is not".to_owned(),
-            ));
+            return crate::ext::fail(wrong("gru", "bias", "is given, but `linear` is not".to_owned()));
         }
         if bias.shape() != [operands.hidden] || bias.dtype() != x.dtype() {
             let problem = format!(
@@ -281,7 +279,7 @@ pub fn gru<B: Ops + ?Sized>(
                 x.dtype(),
                 operands.hidden
             );
-            return crate::ext::fail::<B, _>(wrong("gru", "bias", problem));
+            return crate::ext::fail(wrong("gru", "bias", problem));
         }
     }
     operands.run(Kind::Gru { linear_before_reset: linear }, bias, (functions, parameters), clip)
@@ -289,21 +287,21 @@ pub fn gru<B: Ops + ?Sized>(
 
 /// The body of [`Nn::lstm`](crate::ext::Nn::lstm).
 #[expect(clippy::too_many_arguments, reason = "the operands of the row")]
-pub fn lstm<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    weights: &B::Tensor,
-    hidden: &B::Tensor,
-    cell: &B::Tensor,
-    scale: Option<&B::Tensor>,
-    zero: Option<&B::Tensor>,
-    lengths: Option<&B::Tensor>,
-    peepholes: Option<&B::Tensor>,
+pub fn lstm(
+    on: &Tracer,
+    x: &TracedTensor,
+    weights: &TracedTensor,
+    hidden: &TracedTensor,
+    cell: &TracedTensor,
+    scale: Option<&TracedTensor>,
+    zero: Option<&TracedTensor>,
+    lengths: Option<&TracedTensor>,
+    peepholes: Option<&TracedTensor>,
     LstmOptions { coupled, backwards, functions, parameters, clip }: LstmOptions<'_>,
-) -> Result<Vec<B::Tensor>, B::Error> {
+) -> Result<Vec<TracedTensor>, TraceStop> {
     let start = State { hidden: hidden.clone(), cell: Some(cell.clone()) };
     if scale.is_none() && zero.is_some() {
-        return crate::ext::fail::<B, _>(wrong("lstm", "zero", "is given, but `scale` is not".to_owned()));
+        return crate::ext::fail(wrong("lstm", "zero", "is given, but `scale` is not".to_owned()));
     }
     let quantized = scale.map(|scale| (scale, zero));
     let steps = Steps { x, lengths, backwards };

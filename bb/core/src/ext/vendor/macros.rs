@@ -170,10 +170,6 @@ macro_rules! __vendor_rows {
             $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
             $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
         )* }
-        $crate::__vendor_on! { [] [$crate::__private::ErasedBackend<'_>] $trait $enum $(
-            $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
-            $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
-        )* }
         $crate::__vendor_on! { [] [$crate::__private::Tracer] $trait $enum $(
             $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
             $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
@@ -235,14 +231,7 @@ macro_rules! __vendor_on {
 #[macro_export]
 macro_rules! __vendor_made_of {
     (body $function:path, [$op:path, $trait:path] $($row:tt)*) => {
-        {
-            // It is declared once, so that one that does not fit its row is one error.
-            $crate::__vendor_function!($function, [$op, $trait] $($row)*);
-            $crate::__private::MadeOf::Body {
-                traced: |on, inputs, params| function(on, inputs, params),
-                erased: |on, inputs, params| function(on, inputs, params),
-            }
-        }
+        $crate::__private::MadeOf::Body($crate::__vendor_traced!($function, [$op, $trait] [$($row)*]))
     };
     (types $function:path, $($row:tt)*) => {
         $crate::__private::MadeOf::Kernel($function)
@@ -261,14 +250,14 @@ macro_rules! __vendor_patterns {
     };
 }
 
-/// A pattern on the tracer.
+/// A body or a pattern on the tracer.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_traced {
     ($function:path, [$op:path, $trait:path] [$($row:tt)*]) => {
-        |on, inputs, params| {
+        {
             $crate::__vendor_function!($function, [$op, $trait] $($row)*);
-            function(on, inputs, params)
+            function
         }
     };
 }
@@ -283,11 +272,11 @@ macro_rules! __vendor_function {
         // A function that does not fit its row is reported where the row names it.
         $crate::__private::at! { [$function]
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
-        fn function<B: $crate::ext::Ops + $trait + ?::core::marker::Sized>(
-            on: &B,
-            inputs: &[::core::option::Option<&B::Tensor>],
+        fn function(
+            on: &$crate::__private::Tracer,
+            inputs: &[::core::option::Option<&$crate::__private::TracedTensor>],
             params: &[$crate::ir::op::Param<'_>],
-        ) -> ::core::result::Result<$crate::Outputs<B::Tensor>, B::Error> {
+        ) -> ::core::result::Result<$crate::Outputs<$crate::__private::TracedTensor>, $crate::__private::TraceStop> {
             $crate::__call_method! {
                 [$op, $function, on, inputs, params]
                 ( $($input: $kind),* ; $($param: $pkind),* ) $(with $struct { $($option: $okind),+ })? -> $output

@@ -7,7 +7,7 @@
 
 mod macros;
 
-use super::{ErasedBackend, ErasedError, ErasedTensor, Extents, OpSet};
+use super::{Extents, OpSet};
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Outputs};
 use bb_ir::DataType;
@@ -32,14 +32,6 @@ pub type TypesOf = fn(&[Option<VendorType>], &[Param<'_>]) -> Result<Vec<VendorT
 #[doc(hidden)]
 pub type TracedBody =
     fn(&Tracer, &[Option<&TracedTensor>], &[Param<'_>]) -> Result<Outputs<TracedTensor>, TraceStop>;
-
-/// A body that runs on any backend.
-#[doc(hidden)]
-pub type ErasedBody = fn(
-    &ErasedBackend<'_>,
-    &[Option<&ErasedTensor>],
-    &[Param<'_>],
-) -> Result<Outputs<ErasedTensor>, ErasedError>;
 
 /// An operand of steps that an operation may replace.
 #[derive(Debug, Clone)]
@@ -68,12 +60,7 @@ pub struct VendorPattern {
 #[derive(Debug, Clone, Copy)]
 pub enum MadeOf {
     /// A body of other operations.
-    Body {
-        /// For plans.
-        traced: TracedBody,
-        /// For single calls.
-        erased: ErasedBody,
-    },
+    Body(TracedBody),
     /// Nothing but a backend's kernel; the types of its results are known.
     Kernel(TypesOf),
 }
@@ -100,7 +87,7 @@ impl VendorOperation {
 
     /// Returns whether the operation has a body, so that it runs on every backend.
     pub fn has_body(&self) -> bool {
-        matches!(self.made_of, MadeOf::Body { .. })
+        matches!(self.made_of, MadeOf::Body(_))
     }
 
     /// Returns the definition of the operation.
@@ -266,19 +253,19 @@ pub(crate) fn no_body(spec: &'static OpSpec) -> Error {
     Error::NoBody { domain: spec.family.name(), name: spec.name, method: spec.method }
 }
 
-/// Runs the body on a backend that has no kernel.
+/// Traces the body.
 ///
 /// # Errors
 ///
 /// [`Error::NoBody`]; the errors of the body.
-pub(super) fn erased_body(
-    on: &ErasedBackend<'_>,
+pub(super) fn call_body(
+    on: &Tracer,
     op: &'static OpSpec,
-    inputs: &[Option<&ErasedTensor>],
+    inputs: &[Option<&TracedTensor>],
     params: &[Param<'_>],
-) -> Result<Outputs<ErasedTensor>, ErasedError> {
+) -> Result<Outputs<TracedTensor>, TraceStop> {
     match required(op)?.made_of {
-        MadeOf::Body { erased, .. } => erased(on, inputs, params),
+        MadeOf::Body(body) => body(on, inputs, params),
         MadeOf::Kernel(_) => Err(no_body(op).into()),
     }
 }

@@ -129,7 +129,8 @@ fn the_body_is_the_definition() {
         let matrix = matrix(&cpu, DataType::F32, extents, bits, 1);
         let x = array(&cpu, &[2, extents[1]], &drawn(2 * extents[1], 1));
         let Matrix { b, scales, zeros, options, .. } = &matrix;
-        let y = bb::ext::quant::matmul_n_bits(&cpu, &x, b, scales, zeros.as_ref(), None, *options);
+        let y =
+            bb::ext::Extended::declining(&cpu).matmul_n_bits(&x, b, scales, zeros.as_ref(), None, *options);
         check(&cpu, &y.unwrap(), &x, &matrix, &format!("{extents:?}"));
     }
 }

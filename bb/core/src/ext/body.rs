@@ -1,0 +1,277 @@
+//! Runs bodies of operations on a backend whose type is erased.
+//!
+//! A body is a function over the [`Tracer`]. It is traced for the element types, the extents and the parameters of a call. The
+//! trace is kept, so that the next call like it only runs the steps.
+
+use super::erased::Kernels;
+use super::{ErasedBackend, ErasedError, ErasedTensor, OpSet, host};
+use crate::trace::{
+    InputIndex, LiveStep, Operation, Table, TableIndex, Trace, TraceStop, TraceValue, TracedTensor, Tracer,
+    ValueSource, Varies, held,
+};
+use crate::{Backend, Error, Outputs, RunOptions, Tensor};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// The operands of a call.
+type Operands<'a> = &'a [Option<&'a ErasedTensor>];
+
+/// A call whose body is to run.
+struct Call<'a> {
+    op: &'static OpSpec,
+    /// The operations that the backend has kernels for. The body calls them.
+    natives: Vec<(Family, OpSet)>,
+    /// The element types of the backend, which bodies choose types by.
+    types: DataTypes,
+    operands: Operands<'a>,
+    params: &'a [Param<'a>],
+}
+
+/// A traced body.
+struct Body {
+    op: &'static OpSpec,
+    natives: Vec<(Family, OpSet)>,
+    types: DataTypes,
+    operands: SmallVec<[Option<(DataType, Shape)>; 4]>,
+    params: Box<[Param<'static>]>,
+    recorded: Trace,
+    /// The steps to run.
+    steps: Vec<LiveStep>,
+}
+
+/// Runs the body of an operation. Operations inside the body that the backend declares native are its own.
+///
+/// # Errors
+///
+/// The body's own errors, and the backend's.
+pub(crate) fn run(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    operands: Operands<'_>,
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let call = Call { op, natives: on.natives(), types: on.types(), operands, params };
+    let hash = call.hash();
+    if let Some(body) = kept().find(hash, &call) {
+        return body.run(on, operands);
+    }
+    let nothing: SmallVec<[Option<TensorData>; 4]> = operands.iter().map(|_| None).collect();
+    match Body::trace(&call, &nothing) {
+        Ok(body) => {
+            let body = Arc::new(body);
+            kept().keep(hash, body.clone());
+            body.run(on, operands)
+        }
+        // The body of a vendor's operation may read its operands. The trace then holds for these elements only.
+        Err(TraceStop::Needs(_)) => {
+            let read = |x: &Option<&ErasedTensor>| x.map(|x| on.to_host(x)).transpose();
+            let known = operands.iter().map(read).collect::<Result<SmallVec<[_; 4]>, _>>()?;
+            Body::trace(&call, &known).map_err(Error::from)?.run(on, operands)
+        }
+        Err(TraceStop::Error(error)) => Err(error.into()),
+    }
+}
+
+impl Call<'_> {
+    /// Returns a number for finding the body.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.op.family, self.op.index, self.types, &self.natives).hash(&mut hasher);
+        for x in self.operands {
+            x.map(|x| (x.dtype(), x.shape())).hash(&mut hasher);
+        }
+        self.params.iter().for_each(|param| hash_param(param, &mut hasher));
+        hasher.finish()
+    }
+}
+
+/// Hashes the value of a parameter, except for a tensor's elements, which may be many.
+fn hash_param(param: &Param<'_>, hasher: &mut impl Hasher) {
+    match param {
+        Param::Int(v) => v.hash(hasher),
+        Param::OptInt(v) => v.hash(hasher),
+        Param::Float(v) => v.to_bits().hash(hasher),
+        Param::OptFloat(v) => v.map(f64::to_bits).hash(hasher),
+        Param::Bool(v) => v.hash(hasher),
+        Param::Ints(v) => v.hash(hasher),
+        Param::Floats(v) => v.iter().for_each(|v| v.to_bits().hash(hasher)),
+        Param::Extents(v) => v.hash(hasher),
+        Param::Type(v) => v.hash(hasher),
+        Param::OptType(v) => v.hash(hasher),
+        Param::Text(v) => v.hash(hasher),
+        other => other.kind().hash(hasher),
+    }
+}
+
+impl Body {
+    /// Traces the body of a call. `known` has the elements of the operands that the body may read.
+    fn trace(call: &Call<'_>, known: &[Option<TensorData>]) -> Result<Body, TraceStop> {
+        let on = Tracer::new(call.natives.clone(), usize::MAX).with_types(call.types);
+        let input = |(at, (x, known)): (usize, (&Option<&ErasedTensor>, &Option<TensorData>))| {
+            let at = InputIndex::at(at);
+            x.map(|x| on.input(at, "", x.dtype(), x.shape(), &Varies::Nothing, known.clone()))
+        };
+        let traced: SmallVec<[Option<TracedTensor>; 4]> =
+            call.operands.iter().zip(known).enumerate().map(input).collect();
+        let traced: SmallVec<[Option<&TracedTensor>; 4]> = traced.iter().map(Option::as_ref).collect();
+        let results = super::call_body(&on, call.op, &traced, call.params)?;
+        let recorded = on.finish(results.iter().map(TracedTensor::read).collect());
+        let steps = recorded.live_steps()?;
+        Ok(Body {
+            op: call.op,
+            natives: call.natives.clone(),
+            types: call.types,
+            operands: call
+                .operands
+                .iter()
+                .map(|x| x.map(|x| (x.dtype(), Shape::from_slice(x.shape()))))
+                .collect(),
+            params: call.params.iter().map(|param| param.clone().into_owned()).collect(),
+            recorded,
+            steps,
+        })
+    }
+
+    /// Returns whether the body is that of a call.
+    fn serves(&self, call: &Call<'_>) -> bool {
+        let same = |(own, x): (&Option<(DataType, Shape)>, &Option<&ErasedTensor>)| match (own, x) {
+            (Some((dtype, shape)), Some(x)) => *dtype == x.dtype() && shape.as_slice() == x.shape(),
+            (own, x) => own.is_none() && x.is_none(),
+        };
+        (self.op.family, self.op.index, self.types) == (call.op.family, call.op.index, call.types)
+            && self.operands.len() == call.operands.len()
+            && self.operands.iter().zip(call.operands).all(same)
+            && self.params.len() == call.params.len()
+            && self.params.iter().zip(call.params).all(|(own, param)| own.is_same(param))
+            && self.natives == call.natives
+    }
+
+    /// Returns the bytes of the constants.
+    fn bytes(&self) -> usize {
+        self.recorded.constants.entries().map(TensorData::byte_len).sum()
+    }
+
+    /// Runs the steps.
+    fn run(&self, on: &dyn Kernels, operands: Operands<'_>) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let mut values: Table<TraceValue, Option<ErasedTensor>> = Table::default();
+        for info in self.recorded.values.entries() {
+            values.push(match info.source {
+                ValueSource::Input(at) => operands.get(at.position()).copied().flatten().cloned(),
+                ValueSource::Constant(at) => Some(on.constant(self.recorded.constants.get(at)?)?),
+                ValueSource::Weight(_) | ValueSource::Step => None,
+            });
+        }
+        for LiveStep { id, frees } in &self.steps {
+            RunOptions::check_current()?;
+            let step = self.recorded.steps.get(*id)?;
+            let results = {
+                let mut operands: SmallVec<[Option<&ErasedTensor>; 4]> = SmallVec::new();
+                for value in &step.inputs {
+                    operands.push(value.map(|value| held(values.get(value)?.as_ref(), value)).transpose()?);
+                }
+                on.operation(step.operation, &operands, &step.params)?
+            };
+            for (&value, result) in step.outputs.iter().zip(results) {
+                values.set(value, Some(result))?;
+            }
+            for &value in frees {
+                values.set(value, None)?;
+            }
+        }
+        let result = |&value: &TraceValue| held(values.get(value)?.clone(), value);
+        Ok(self.recorded.outputs.iter().map(result).collect::<Result<_, Error>>()?)
+    }
+}
+
+impl dyn Kernels + '_ {
+    /// Copies a tensor to the backend.
+    fn constant(&self, x: &TensorData) -> Result<ErasedTensor, ErasedError> {
+        Backend::constant(&ErasedBackend(self), x)
+    }
+
+    /// Calls an operation: the backend's own, or the body.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own.
+    pub(crate) fn operation(
+        &self,
+        operation: Operation,
+        operands: Operands<'_>,
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match operation {
+            Operation::Row(op) => self.row(op, operands, params),
+            Operation::Host(kernel) => host::run(&ErasedBackend(self), kernel, operands, params),
+        }
+    }
+
+    /// Calls the operation of a row: the backend's own, or the body.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own.
+    pub(crate) fn row(
+        &self,
+        op: &'static OpSpec,
+        operands: Operands<'_>,
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        if op.family == Family::Primitive
+            && let Some(primitive) = Primitive::from_index(op.index)
+        {
+            return self.primitive(primitive, operands, params);
+        }
+        match self.native(op, operands, params) {
+            Some(results) => results,
+            None => run(self, op, operands, params),
+        }
+    }
+}
+
+/// The most bodies that are kept. If there are more, all are forgotten.
+const MOST: usize = 1 << 10;
+
+/// The most bytes of the constants of all bodies that are kept.
+const MOST_BYTES: usize = 1 << 26;
+
+/// The bodies that were traced.
+#[derive(Default)]
+struct Kept(RwLock<Bodies>);
+
+#[derive(Default)]
+struct Bodies {
+    by_hash: HashMap<u64, Vec<Arc<Body>>>,
+    count: usize,
+    bytes: usize,
+}
+
+fn kept() -> &'static Kept {
+    static KEPT: OnceLock<Kept> = OnceLock::new();
+    KEPT.get_or_init(Kept::default)
+}
+
+impl Kept {
+    fn find(&self, hash: u64, call: &Call<'_>) -> Option<Arc<Body>> {
+        let bodies = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        bodies.by_hash.get(&hash)?.iter().find(|body| body.serves(call)).cloned()
+    }
+
+    fn keep(&self, hash: u64, body: Arc<Body>) {
+        let bytes = body.bytes();
+        if bytes > MOST_BYTES {
+            return;
+        }
+        let mut bodies = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if bodies.count >= MOST || bodies.bytes.saturating_add(bytes) > MOST_BYTES {
+            *bodies = Bodies::default();
+        }
+        bodies.count += 1;
+        bodies.bytes += bytes;
+        bodies.by_hash.entry(hash).or_default().push(body);
+    }
+}
