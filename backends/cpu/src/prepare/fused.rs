@@ -58,7 +58,12 @@ mod tests {
         let all: Vec<Array> = (0..3).map(|at| operands.required("fused", at).unwrap().clone()).collect();
         let host = |x: &Array| cpu.to_host(x).unwrap();
         let want = host(
-            &bb::ext::Extended::declining(cpu).fused(&all.iter().collect::<Vec<_>>(), &PROGRAM).unwrap(),
+            &bb::ext::Scalar::fused(
+                &bb::ext::Extended::declining(cpu),
+                &all.iter().collect::<Vec<_>>(),
+                &PROGRAM,
+            )
+            .unwrap(),
         );
         let params = [Param::Ints((&PROGRAM).into())];
         let varying = |x: &Array| {

@@ -187,10 +187,7 @@ fn llm_computes_what_numpy_does() {
     let text = include_str!("../../../families/llm.json");
     assert_none(&replay(text, |method| {
         let op = *LlmOp::ALL.iter().find(|op| op.spec().method == method).unwrap();
-        Operation {
-            spec: op.spec(),
-            trace: Box::new(move |on, xs, ps| bb::ext::Extended::declining(on).call(op, xs, ps)),
-        }
+        Operation { spec: op.spec(), trace: Box::new(move |on, xs, ps| bb::ext::llm::call(on, op, xs, ps)) }
     }));
 }
 
@@ -199,10 +196,7 @@ fn image_computes_what_numpy_does() {
     let text = include_str!("../../../families/image.json");
     assert_none(&replay(text, |method| {
         let op = *ImageOp::ALL.iter().find(|op| op.spec().method == method).unwrap();
-        Operation {
-            spec: op.spec(),
-            trace: Box::new(move |on, xs, ps| bb::ext::Extended::declining(on).call(op, xs, ps)),
-        }
+        Operation { spec: op.spec(), trace: Box::new(move |on, xs, ps| bb::ext::image::call(on, op, xs, ps)) }
     }));
 }
 
@@ -211,9 +205,6 @@ fn quant_computes_what_numpy_does() {
     let text = include_str!("../../../families/quant.json");
     assert_none(&replay(text, |method| {
         let op = *QuantOp::ALL.iter().find(|op| op.spec().method == method).unwrap();
-        Operation {
-            spec: op.spec(),
-            trace: Box::new(move |on, xs, ps| bb::ext::Extended::declining(on).call(op, xs, ps)),
-        }
+        Operation { spec: op.spec(), trace: Box::new(move |on, xs, ps| bb::ext::quant::call(on, op, xs, ps)) }
     }));
 }

@@ -320,7 +320,9 @@ fn assert_same_bits(cpu: &Cpu, case: &Fused<'_>, dtype: DataType, what: &str) {
         None => cpu.conv(&x, &w, Some(&bias), options).unwrap(),
     };
     let all: Vec<&Array> = std::iter::once(&first).chain(&xs).collect();
-    let want = cpu.to_host(&bb::ext::Extended::declining(cpu).fused(&all, case.program).unwrap()).unwrap();
+    let want = cpu
+        .to_host(&bb::ext::Scalar::fused(&bb::ext::Extended::declining(cpu), &all, case.program).unwrap())
+        .unwrap();
     let with_program: Vec<Param<'static>> =
         std::iter::once(Param::Ints(case.program.to_vec().into())).chain(params.iter().cloned()).collect();
     let operands = operands().into_iter().chain(xs.iter().map(|x| Some(varying(x))));
@@ -391,8 +393,11 @@ fn a_program_may_convert_what_it_goes_over() {
         let (x, w) = (array(&cpu, &[1, 8, 100, 110], dtype), array(&cpu, &[40, 8, 1, 1], dtype));
         let a = array(&cpu, &[40, 1, 1], other);
         let y = cpu.conv(&x, &w, None, ConvOptions::default()).unwrap();
-        let want =
-            cpu.to_host(&bb::ext::Extended::declining(&cpu).fused(&[&y, &a], program).unwrap()).unwrap();
+        let want = cpu
+            .to_host(
+                &bb::ext::Scalar::fused(&bb::ext::Extended::declining(&cpu), &[&y, &a], program).unwrap(),
+            )
+            .unwrap();
         let params = [program, &[], &[], &[]].map(|list| Param::Ints(list.into()));
         let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
         let varying = |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|_| None), false);
