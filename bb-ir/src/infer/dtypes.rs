@@ -165,7 +165,10 @@ mod tests {
         let said = |op, types: &[DataType]| dtype(op, types, &[]).unwrap_err().to_string();
         let condition = "`where`: `condition` has elements of f32, expected bool";
         assert_eq!(said(P::Where, &[F32, F32, F32]), condition);
-        assert_eq!(said(P::Gather, &[F32, U8]), "`gather`: `indices` has elements of u8, expected i32 or i64");
+        assert_eq!(
+            said(P::Gather, &[F32, U8]),
+            "`gather`: `indices` has elements of u8, expected i32 or i64"
+        );
         assert_eq!(said(P::Pow, &[U8, F32]), "`pow` does not take element type u8");
     }
 

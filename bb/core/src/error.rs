@@ -33,7 +33,7 @@ pub use wrong_result::WrongResult;
 
 use phrases::{
     are, declared, declares, did_you_mean, linked_backends, linked_layers, nearest_of, no_backend,
-    of_backend, options, quoted, renamed, returned, taken, through,
+    of_backend, options, partner, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -780,10 +780,12 @@ pub enum Error {
     },
 
     /// The name of a backend has a parenthesis without its partner.
-    #[error("the parentheses in `{name}` do not match; options are written as in `chip(tile=64)`", name = shown(.name))]
+    #[error("{}; write the options or backends between `(` and `)`, as in `chip(tile=64)` and `first_of(gpu, cpu)`", partner(.name, *.at))]
     Parentheses {
         /// The requested name.
         name: String,
+        /// The position of the parenthesis, in characters from 1.
+        at: usize,
     },
 
     /// An option was given twice: twice in the name of a backend, or in the name and in the options.
