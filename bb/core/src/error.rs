@@ -2,6 +2,7 @@
 
 mod advice;
 mod backend_id;
+mod backend_origin;
 mod buffer;
 mod door;
 mod input;
@@ -18,6 +19,7 @@ mod wrong_result;
 
 pub use advice::Advice;
 pub use backend_id::BackendId;
+pub use backend_origin::BackendOrigin;
 pub use buffer::{BufferMismatch, BufferProblem};
 pub use door::DoorAdvice;
 pub use input::{InputMismatch, InputProblem};
@@ -694,9 +696,9 @@ pub enum Error {
         message: String,
     },
 
-    /// A backend that is linked into the program was named where it is not bound.
+    /// A backend of the program was named where it is not bound.
     #[error(
-        "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
+        "backend `{name}` is not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
          before `.ready()`",
         are(.bound), name = shown(.name)
     )]
@@ -917,11 +919,13 @@ pub enum Error {
         by: String,
     },
 
-    /// A backend is linked, but its constructor failed.
-    #[error("backend `{backend}` is linked, but not available")]
+    /// The program has a backend, but its constructor failed.
+    #[error("backend `{backend}` is {origin}, but not available")]
     Unavailable {
         /// The backend's name.
         backend: &'static str,
+        /// Where the program has it from.
+        origin: BackendOrigin,
         /// The cause.
         #[source]
         source: BoxError,

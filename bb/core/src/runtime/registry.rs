@@ -12,7 +12,7 @@ use super::{
 };
 use crate::layer::{Erased, InnerBackend};
 use crate::sync::RwLock;
-use crate::{BoxError, Error, OpenOption};
+use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::{Arc, LazyLock, PoisonError};
 
 /// The backends of a program. Each is opened on first use.
@@ -111,7 +111,8 @@ impl RegistryBuilder {
     pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
         let handle = BackendHandle::new(runtime);
         let (version, path) = (handle.runtime().version(), handle.runtime().path());
-        let of = Added { name: handle.name(), version, path, options: &[] };
+        let of =
+            Added { name: handle.name(), version, path, options: &[], origin: BackendOrigin::Registered };
         self.running.push((of.registration(), handle));
         self
     }
