@@ -434,7 +434,7 @@ pub enum Error {
         got: DataType,
     },
 
-    /// An operand that takes other element types than the rest, such as the condition of `where`, has another type.
+    /// An operand that takes other element types than the rest (the condition of `where`) has another type.
     #[error("`{op}`: `{operand}` has elements of {got}, expected {}", alternatives(.expected))]
     OperandType {
         /// The operation.

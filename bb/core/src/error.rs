@@ -979,6 +979,16 @@ pub enum Error {
     #[error("the function of `forward_to_execute!` calls `execute` of its own backend again and again")]
     EndlessExecute,
 
+    /// A native operation of a backend calls itself, through a body, another native operation or a running backend, without end.
+    #[error(
+        "the native `{op}` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).{op}(…)` runs the body of the \
+         operation"
+    )]
+    EndlessNative {
+        /// The operation.
+        op: &'static str,
+    },
+
     /// A backend does not have a service.
     #[error("backend `{backend}` does not offer the service `{service}`")]
     NoService {

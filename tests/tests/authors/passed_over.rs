@@ -8,7 +8,7 @@ use bb::{Backend, BackendHandle, CompileOptions, Error, FirstOf, Module, Outputs
 use bb_reference::Reference;
 use bb_tests::model::{model, node};
 
-/// Returns what the coverage of a model says of the nodes that the first backend does not run.
+/// Returns the lines about nodes that the first backend does not run.
 fn said(several: FirstOf, module: &Module) -> Vec<String> {
     let coverage = Coverage::of(module, handle(several).runtime());
     assert!(coverage.missing().0.is_empty());

@@ -150,7 +150,7 @@ impl Question {
     }
 }
 
-/// Returns whether a layer reported a fault: the layer `check` a wrong result, `fault` an injected error. Such an error does not say that
+/// Returns whether a layer reported a fault: the layer `check` a wrong result, `fault` an injected error. This error does not say that
 /// the backend lacks the operation, so the operation counts as supported, and a run fails with the layer's error.
 fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
