@@ -434,6 +434,19 @@ pub enum Error {
         got: DataType,
     },
 
+    /// An operand that takes other element types than the rest (the condition of `where`) has another type.
+    #[error("`{op}`: `{operand}` has elements of {got}, expected {}", alternatives(.expected))]
+    OperandType {
+        /// The operation.
+        op: &'static str,
+        /// The name of the operand.
+        operand: &'static str,
+        /// The element types that the operand may have.
+        expected: &'static [DataType],
+        /// The element type of the operand.
+        got: DataType,
+    },
+
     /// Two shapes do not fit each other.
     #[error("`{op}` cannot combine shapes {left:?} and {right:?}")]
     Shapes {
@@ -987,6 +1000,7 @@ impl Error {
         match self {
             Error::Unsupported { op, .. }
             | Error::ElementType { op, .. }
+            | Error::OperandType { op, .. }
             | Error::Shapes { op, .. }
             | Error::Dims { op, .. }
             | Error::Param { op, .. }

@@ -1,5 +1,9 @@
 //! Which backend or component runs each node of a model, and which values are transferred between them, before anything runs.
 
+mod passed_over;
+
+pub use passed_over::{PassedOver, WhyNot};
+
 use bb_core::cut::Part;
 use bb_core::error::{How, NodeInfo, name};
 use bb_ir::graph::{Graph, ValueId};
@@ -32,6 +36,8 @@ pub struct NodePlacement {
     /// Whether the backend is known to support all element types that the node needs. Some types are known only when
     /// inputs arrive. A component is responsible for its own types.
     pub checked: bool,
+    /// For a node of a [`FirstOf`](crate::FirstOf), the backends that precede its own in the list, and why each of them does not run it.
+    pub passed_over: Vec<PassedOver>,
 }
 
 /// The backend or component that produces or reads a value.

@@ -32,9 +32,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
                 let types = if types.is_all() { "all".to_owned() } else { types.to_string() };
                 (opsets, types, "available".to_owned())
             }
-            Err(error) => {
-                (Vec::new(), String::new(), format!("linked, not available: {}", render::chain(error)))
-            }
+            Err(error) => (Vec::new(), String::new(), format!("not available: {}", render::chain(error))),
         };
         let lacks = backend.backend.as_ref().is_ok_and(|on| !on.runtime().capabilities().types.is_all());
         let floats = lacks.then_some(bb::OpenOption::NarrowFloats);

@@ -235,6 +235,12 @@ impl bb::RegisteredLayer for Fault<Erased> {
         if !(0.0..=1.0).contains(&rate) {
             return Err(wrong("rate", "a number from 0 to 1", rate.to_string()).into());
         }
+        let at = Some(options.own("at")?).filter(|at| *at > 0);
+        if at.is_none() && rate == 0.0 {
+            let expected = "a number above 0, as in `fault(rate=0.1)`, or the number of an operation in `at`, as in `fault(at=3)`: \
+                            without both, `fault` disturbs no operation";
+            return Err(wrong("rate", expected, rate.to_string()).into());
+        }
         let (kind, op): (String, String) = (options.own("kind")?, options.own("op")?);
         if !op.is_empty() {
             bb::operation(&op)?;
@@ -242,7 +248,7 @@ impl bb::RegisteredLayer for Fault<Erased> {
         let options = FaultOptions {
             kind: kind.parse().map_err(|_| wrong("kind", KINDS, kind))?,
             rate,
-            at: Some(options.own("at")?).filter(|at| *at > 0),
+            at,
             seed: options.own("seed")?,
             op: Some(op).filter(|op| !op.is_empty()),
             delay: Duration::try_from_secs_f64(options.own("seconds")?)?,

@@ -6,8 +6,8 @@ use bb::Primitive;
 use bb::ext::OpSet;
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{
-    Backend, BackendHandle, DataTypes, Erased, Error, ErrorKind, InnerBackend, OpenOption, OpenOptions,
-    OptionDefault, Outputs, OwnOption, Registration, TensorData,
+    Backend, BackendHandle, BackendOrigin, DataTypes, Erased, Error, ErrorKind, InnerBackend, OpenOption,
+    OpenOptions, OptionDefault, Outputs, OwnOption, Registration, TensorData,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -151,7 +151,12 @@ impl InnerBackend for Replay {
 
 fn opened(options: &OpenOptions) -> Result<Replay, Error> {
     let path: PathBuf = options.own("from")?;
-    Replay::open(&path).map_err(|error| Error::Unavailable { backend: "replay", source: error.into() })
+    let origin = BackendOrigin::Linked;
+    Replay::open(&path).map_err(|error| Error::Unavailable {
+        backend: "replay",
+        origin,
+        source: error.into(),
+    })
 }
 
 inventory::submit! {

@@ -186,13 +186,30 @@ fn names_put_layers_on_backends() {
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
-    let error = bb::backend("fault(op=mat_mul)+cpu").unwrap_err();
+    let error = bb::backend("fault(rate=1, op=mat_mul)+cpu").unwrap_err();
     assert!(
         bb_core::error::causes(&error).contains("did you mean `matmul`?"),
         "{}",
         bb_core::error::causes(&error)
     );
-    assert_eq!(bb::backend("fault(kind=errors)+cpu").unwrap_err().kind(), bb::ErrorKind::Configuration);
+    let wrong = bb::backend("fault(kind=errors, at=1)+cpu").unwrap_err();
+    assert_eq!(wrong.kind(), bb::ErrorKind::Configuration);
+}
+
+#[test]
+fn a_fault_that_strikes_no_operation_is_refused() {
+    for name in ["fault+cpu", "fault(kind=panic)+cpu", "fault(rate=0, at=0)+cpu"] {
+        let error = bb::backend(name).unwrap_err();
+        assert_eq!(
+            bb_core::error::causes(&error),
+            "layer `fault` cannot be opened: the option `rate` is `0`; expected a number above 0, as in `fault(rate=0.1)`, or the \
+             number of an operation in `at`, as in `fault(at=3)`: without both, `fault` disturbs no operation"
+        );
+        assert_eq!(error.kind(), bb::ErrorKind::Configuration);
+    }
+    for name in ["fault(rate=0.1)+cpu", "fault(at=3)+cpu"] {
+        assert!(bb::backend(name).is_ok(), "{name}");
+    }
 }
 
 #[test]

@@ -75,6 +75,7 @@ impl Error {
             Error::Axis { .. }
             | Error::DataType { .. }
             | Error::ElementType { .. }
+            | Error::OperandType { .. }
             | Error::Shapes { .. }
             | Error::Dims { .. }
             | Error::Permutation { .. }

@@ -12,8 +12,8 @@ const WIDE: Types = Types::of(&[I32, I64, U32, U64]).and(FLOATS);
 const ORDERED: Types = Types::of(&[I8, U8, Bool]).and(WIDE);
 const BASES: Types = Types::of(&[I32, I64]).and(FLOATS);
 const EQUATABLE: Types = Types::of(&[Bool, DataType::String]).and(NUMBERS);
-const INDICES: Types = Types::of(&[I32, I64]);
-const TRUTH: Types = Types::of(&[Bool]);
+const INDICES: &[DataType] = &[I32, I64];
+const TRUTH: &[DataType] = &[Bool];
 const ALL: Types = Types::ALL;
 
 /// Returns the element types that operand `operand` of `op` may have.
@@ -30,8 +30,8 @@ const fn taken(op: Primitive, operand: usize) -> Types {
         (P::MatMul | P::ReduceSum | P::ReduceMean, _) => WIDE,
         (P::ReduceMax | P::ReduceMin, _) => ORDERED,
         (P::Equal, _) => EQUATABLE,
-        (P::Where, 0) => TRUTH,
-        (P::Gather, 1) => INDICES,
+        (P::Where, 0) => Types::of(TRUTH),
+        (P::Gather, 1) => Types::of(INDICES),
         (
             P::Reshape
             | P::Transpose
@@ -63,11 +63,34 @@ pub const fn accepts(op: Primitive, operand: usize, dtype: DataType) -> bool {
     taken(op, operand).has(dtype)
 }
 
+/// Checks the element type of operand number `operand` of `op`.
+///
+/// # Errors
+///
+/// [`Error::OperandType`] for the condition of `where` and the indices of `gather`; [`Error::Unsupported`] for any other operand.
+#[inline]
+pub fn check_operand(op: Primitive, operand: usize, dtype: DataType) -> Result<(), Error> {
+    if accepts(op, operand, dtype) { Ok(()) } else { Err(refused(op, operand, dtype)) }
+}
+
+/// The error for an element type that an operand may not have.
+#[cold]
+fn refused(op: Primitive, operand: usize, got: DataType) -> Error {
+    let spec = op.spec();
+    let expected = match (op, operand) {
+        (Primitive::Where, 0) => TRUTH,
+        (Primitive::Gather, 1) => INDICES,
+        _ => return Error::Unsupported { op: spec.method, dtype: got },
+    };
+    let operand = spec.inputs.get(operand).map_or("", |(name, _)| *name);
+    Error::OperandType { op: spec.method, operand, expected, got }
+}
+
 /// Returns the element type of the results of `op` on operands of the element types `inputs`.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] if an operand's type is not taken; [`Error::DataType`] if two that must
+/// The errors of [`check_operand`] if an operand's type is not taken; [`Error::DataType`] if two that must
 /// agree differ; [`Error::ParamKind`] if `params` do not fit the op's row.
 pub fn dtype(op: Primitive, inputs: &[DataType], params: &[Param<'_>]) -> Result<DataType, Error> {
     dtype_by(op, inputs.iter().copied(), params)
@@ -83,9 +106,7 @@ pub(super) fn dtype_by(
     use Primitive as P;
     let mut common: Option<DataType> = None;
     for (i, dtype) in inputs.enumerate() {
-        if !accepts(op, i, dtype) {
-            return Err(Error::Unsupported { op: op.spec().method, dtype });
-        }
+        check_operand(op, i, dtype)?;
         // Operands whose type may differ from the others.
         if matches!((op, i), (P::Where, 0) | (P::Pow | P::Gather, 1)) {
             continue;
@@ -107,6 +128,7 @@ pub(super) fn dtype_by(
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -135,6 +157,19 @@ mod tests {
             assert_eq!(got, want, "{op:?}");
         }
         assert_eq!(DataType::ALL.iter().filter(|&&t| accepts(P::Pow, 1, t)).count(), 12);
+    }
+
+    #[test]
+    fn the_condition_and_the_indices_are_named() {
+        use Primitive as P;
+        let said = |op, types: &[DataType]| dtype(op, types, &[]).unwrap_err().to_string();
+        let condition = "`where`: `condition` has elements of f32, expected bool";
+        assert_eq!(said(P::Where, &[F32, F32, F32]), condition);
+        assert_eq!(
+            said(P::Gather, &[F32, U8]),
+            "`gather`: `indices` has elements of u8, expected i32 or i64"
+        );
+        assert_eq!(said(P::Pow, &[U8, F32]), "`pow` does not take element type u8");
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod windows;
 
 pub use axes::{Reduction, reduce, squeeze, squeezes, unsqueeze};
 pub use broadcast::broadcast;
-pub use dtypes::{accepts, dtype};
+pub use dtypes::{accepts, check_operand, dtype};
 pub use einsum::{Equation, EquationError, Label};
 pub use extent::{Extent, Extents, current, product, quotient};
 pub use given::{with_dims, with_shapes};

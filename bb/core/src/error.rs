@@ -2,6 +2,7 @@
 
 mod advice;
 mod backend_id;
+mod backend_origin;
 mod buffer;
 mod door;
 mod input;
@@ -18,6 +19,7 @@ mod wrong_result;
 
 pub use advice::Advice;
 pub use backend_id::BackendId;
+pub use backend_origin::BackendOrigin;
 pub use buffer::{BufferMismatch, BufferProblem};
 pub use door::DoorAdvice;
 pub use input::{InputMismatch, InputProblem};
@@ -33,7 +35,7 @@ pub use wrong_result::WrongResult;
 
 use phrases::{
     are, declared, declares, did_you_mean, linked_backends, linked_layers, nearest_of, no_backend,
-    of_backend, options, quoted, renamed, returned, taken, through,
+    of_backend, options, partner, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -694,9 +696,9 @@ pub enum Error {
         message: String,
     },
 
-    /// A backend that is linked into the program was named where it is not bound.
+    /// A backend of the program was named where it is not bound.
     #[error(
-        "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
+        "backend `{name}` is not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
          before `.ready()`",
         are(.bound), name = shown(.name)
     )]
@@ -780,10 +782,12 @@ pub enum Error {
     },
 
     /// The name of a backend has a parenthesis without its partner.
-    #[error("the parentheses in `{name}` do not match; options are written as in `chip(tile=64)`", name = shown(.name))]
+    #[error("{}; write the options or backends between `(` and `)`, as in `chip(tile=64)` and `first_of(gpu, cpu)`", partner(.name, *.at))]
     Parentheses {
         /// The requested name.
         name: String,
+        /// The position of the parenthesis, in characters from 1.
+        at: usize,
     },
 
     /// An option was given twice: twice in the name of a backend, or in the name and in the options.
@@ -915,11 +919,13 @@ pub enum Error {
         by: String,
     },
 
-    /// A backend is linked, but its constructor failed.
-    #[error("backend `{backend}` is linked, but not available")]
+    /// The program has a backend, but its constructor failed.
+    #[error("backend `{backend}` is {origin}, but not available")]
     Unavailable {
         /// The backend's name.
         backend: &'static str,
+        /// Where the program has it from.
+        origin: BackendOrigin,
         /// The cause.
         #[source]
         source: BoxError,
@@ -972,6 +978,16 @@ pub enum Error {
     /// The function that a backend gives to `forward_to_execute!` calls `execute` of the same backend, without end.
     #[error("the function of `forward_to_execute!` calls `execute` of its own backend again and again")]
     EndlessExecute,
+
+    /// A native operation of a backend calls itself, through a body, another native operation or a running backend, without end.
+    #[error(
+        "the native `{op}` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).{op}(…)` runs the body of the \
+         operation"
+    )]
+    EndlessNative {
+        /// The operation.
+        op: &'static str,
+    },
 
     /// A backend does not have a service.
     #[error("backend `{backend}` does not offer the service `{service}`")]

@@ -55,9 +55,9 @@ pub use contract::{
     PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };
 pub use error::{
-    BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
-    WrongResult,
+    BackendId, BackendOrigin, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem,
+    Internal, NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault,
+    Uncovered, WrongResult,
 };
 
 pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, compile_layer};

@@ -91,7 +91,7 @@ impl Claims {
             _ if !found.checked && !has_all => Err(Declined::Unchecked),
             how => Ok(how),
         };
-        let nodes = looked(module, on.runtime()).into_iter().map(|(_, found)| judge(found)).collect();
+        let nodes = looked(module, on.runtime()).into_iter().map(|node| judge(node.looked)).collect();
         let mut claims = Claims { nodes, parts: Vec::new() };
         claims.cut(module);
         claims

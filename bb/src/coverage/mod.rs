@@ -2,6 +2,7 @@
 
 mod claims;
 mod matrix;
+mod passed_over;
 mod samples;
 
 use crate::NarrowError;
@@ -10,8 +11,12 @@ pub use bb_core::error::{
 };
 pub use claims::{ClaimOptions, ClaimedPart, Claims, Declined};
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
+pub use passed_over::PassedOverNodes;
 
-use crate::look::{Looked, Part, look};
+pub use crate::placement::{PassedOver, WhyNot};
+
+use crate::first_of::PlacedNode;
+use crate::look::{Part, look};
 use crate::{BackendHandle, BackendRuntime, FirstOf, Module};
 use bb_core::error::name;
 use bb_ir::graph::Graph;
@@ -31,6 +36,8 @@ pub struct NodeCoverage {
     pub opset: i64,
     /// The name of the backend that runs it. For a [`FirstOf`], this is the chosen one of its backends.
     pub backend: &'static str,
+    /// For a [`FirstOf`], the backends that precede it in the list, and why each of them does not run the node. Empty if it cannot run.
+    pub passed_over: Vec<PassedOver>,
     /// How the node runs.
     pub how: How,
     /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
@@ -66,16 +73,17 @@ impl Coverage {
             .zip(looked(module, on))
             .zip(used(graph))
             .filter(|(_, used)| *used)
-            .map(|((node, (backend, Looked { how, missing, checked, exceeding })), _)| NodeCoverage {
+            .map(|((node, PlacedNode { backend, looked, passed_over }), _)| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
                 opset: node.opset,
                 backend,
-                how,
-                missing,
-                checked,
-                exceeding,
+                passed_over,
+                how: looked.how,
+                missing: looked.missing,
+                checked: looked.checked,
+                exceeding: looked.exceeding,
             })
             .collect();
         Coverage { nodes }
@@ -119,14 +127,15 @@ impl std::fmt::Display for Coverage {
     }
 }
 
-/// Returns for each node the name of the backend that runs it, and the analysis of the node.
-fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<(&'static str, Looked)> {
+/// Returns each node on the backend that runs it.
+fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<PlacedNode> {
     let handle = BackendHandle::new(on.clone());
     let placed = FirstOf::of(&handle).map(|several| several.placed(module));
     placed.unwrap_or_else(|| {
         let graph = module.graph();
         let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-        look(module, &part, on).into_iter().map(|looked| (on.name(), looked)).collect()
+        let only = |looked| PlacedNode { backend: on.name(), looked, passed_over: Vec::new() };
+        look(module, &part, on).into_iter().map(only).collect()
     })
 }
 

@@ -173,7 +173,8 @@ impl DeploymentBuilder {
                 for at in &part.nodes {
                     if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
                         let node = NodeInfo::of(graph, node);
-                        *place = Some(NodePlacement { node, executor: Executor::Component, checked: true });
+                        let (executor, passed_over) = (Executor::Component, Vec::new());
+                        *place = Some(NodePlacement { node, executor, checked: true, passed_over });
                     }
                 }
                 continue;
@@ -199,7 +200,7 @@ impl DeploymentBuilder {
                 if let Some(place) = placed.get_mut(at) {
                     let executor = Executor::Backend { name: backend.name().to_owned(), how };
                     let (node, checked) = (NodeInfo::of(graph, node), looked.checked);
-                    *place = Some(NodePlacement { node, executor, checked });
+                    *place = Some(NodePlacement { node, executor, checked, passed_over: Vec::new() });
                 }
                 // The rule names a backend that is not bound, so it is not known which backend runs this node.
                 if open.contains(&at) {

@@ -15,7 +15,7 @@ pub use error::FirstOfError;
 pub use tensor::PlacedTensor;
 
 use crate::look::Looked;
-use crate::placement::{Executor, NodePlacement, Placement, Side};
+use crate::placement::{Executor, NodePlacement, PassedOver, Placement, Side};
 use crate::{BackendHandle, Capabilities, Error, Module, Runtime};
 use bb_core::error::NodeInfo;
 use bb_ir::graph::{Graph, Node};
@@ -71,6 +71,16 @@ struct Settings {
     pins: Vec<(String, usize)>,
     fallback: Fallback,
     by_order: bool,
+}
+
+/// A node on the backend that runs it.
+pub(crate) struct PlacedNode {
+    /// The name of the backend.
+    pub(crate) backend: &'static str,
+    /// The analysis of the node on this backend.
+    pub(crate) looked: Looked,
+    /// The preferred backends that do not run it.
+    pub(crate) passed_over: Vec<PassedOver>,
 }
 
 /// The reaction to a backend that fails in the middle of a graph.
@@ -178,29 +188,30 @@ impl FirstOf {
         let side = |at: usize| self.backend(at).map_or("", BackendHandle::name).to_owned();
         let mut placement = Placement::of_parts(graph, &parts, |part| Side::Backend(side(part.target)));
         for (at, (node, &backend)) in graph.nodes.iter().zip(&of).enumerate() {
-            let Some(looked) = candidates.looked.get(backend).and_then(|nodes| nodes.get(at)) else {
-                continue;
-            };
+            let Some(looked) = candidates.looked_at(backend, at) else { continue };
             let executor = Executor::Backend { name: side(backend), how: looked.how };
             placement.nodes.push(NodePlacement {
                 node: NodeInfo::of(graph, node),
                 executor,
                 checked: looked.checked,
+                passed_over: candidates.passed_over(self, graph, at, backend),
             });
         }
         placement
     }
 
-    /// Returns for each node of a graph the name of the backend that would run it, and the analysis of the node on that backend.
-    pub(crate) fn placed(&self, module: &Module) -> Vec<(&'static str, Looked)> {
-        let candidates = Candidates::of(module, self);
-        let of = candidates.place(module.graph(), &Barred::none(self.backends().len()));
+    /// Returns each node of a graph on the backend that would run it.
+    pub(crate) fn placed(&self, module: &Module) -> Vec<PlacedNode> {
+        let (graph, candidates) = (module.graph(), Candidates::of(module, self));
+        let of = candidates.place(graph, &Barred::none(self.backends().len()));
+        let nodes = of.iter().enumerate();
+        let passed: Vec<_> = nodes.map(|(at, &on)| candidates.passed_over(self, graph, at, on)).collect();
         let mut looked: Vec<_> = candidates.looked.into_iter().map(Vec::into_iter).collect();
-        let placed = of.into_iter().filter_map(|backend| {
+        let placed = of.into_iter().zip(passed).filter_map(|(at, passed_over)| {
             // The analysis of the node on each backend.
             let mut each: Vec<Looked> = looked.iter_mut().filter_map(Iterator::next).collect();
-            let name = self.backend(backend)?.name();
-            (backend < each.len()).then(|| (name, each.swap_remove(backend)))
+            let backend = self.backend(at)?.name();
+            (at < each.len()).then(|| PlacedNode { backend, looked: each.swap_remove(at), passed_over })
         });
         placed.collect()
     }

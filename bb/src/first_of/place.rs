@@ -6,6 +6,7 @@
 use super::FirstOf;
 use super::weigh::Weights;
 use crate::look::Looked;
+use crate::placement::{PassedOver, WhyNot};
 use crate::{Module, look};
 use bb_core::cut::{self, Part};
 use bb_ir::graph::{Graph, ValueId};
@@ -54,6 +55,39 @@ impl Candidates {
         let pinned = graph.nodes.iter().map(|node| on.pin_of(graph, node)).collect();
         let (weights, by_order) = (Weights::of(module, on, &looked), on.is_by_order());
         Candidates { weights, by_order, looked, pinned, producer, readers }
+    }
+
+    /// Lists the backends before `chosen`, which runs a node, and why each of them does not run the node. Empty if `chosen` cannot run it.
+    pub(super) fn passed_over(
+        &self,
+        on: &FirstOf,
+        graph: &Graph,
+        at: usize,
+        chosen: usize,
+    ) -> Vec<PassedOver> {
+        let is_constant = graph.nodes.get(at).is_none_or(cut::is_constant);
+        if is_constant || self.looked_at(chosen, at).is_none_or(|looked| !looked.missing.is_empty()) {
+            return Vec::new();
+        }
+        let earlier = on.backends().iter().enumerate().take(chosen);
+        earlier.map(|(backend, on)| PassedOver::new(on.name(), self.why_not(backend, at, chosen))).collect()
+    }
+
+    /// Returns why a node that runs on `chosen` does not run on `backend`.
+    fn why_not(&self, backend: usize, at: usize, chosen: usize) -> WhyNot {
+        let seconds = self.weights.node(backend, at);
+        match self.looked_at(backend, at) {
+            _ if self.is_pinned(at, chosen) => WhyNot::Pinned,
+            Some(looked) if !looked.missing.is_empty() => WhyNot::Refused(looked.missing.clone()),
+            Some(looked) if seconds.is_infinite() => WhyNot::Exceeds(looked.exceeding.clone()),
+            Some(looked) if seconds > self.weights.node(chosen, at) => WhyNot::Slower(looked.how),
+            _ => WhyNot::Transfers,
+        }
+    }
+
+    /// Returns the analysis of a node on a backend.
+    pub(super) fn looked_at(&self, backend: usize, at: usize) -> Option<&Looked> {
+        self.looked.get(backend).and_then(|nodes| nodes.get(at))
     }
 
     /// Returns whether a node is pinned to a backend.

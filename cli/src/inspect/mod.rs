@@ -5,7 +5,7 @@ mod model;
 
 use crate::error::Result;
 use crate::{args, graph, inputs, out, render, session, warnings};
-use bb::coverage::{Coverage, How};
+use bb::coverage::{Coverage, How, PassedOver};
 use bb::deployment::{Placement, Side};
 use bb::ext::OpSet;
 use bb::{BackendHandle, FirstOf, Module};
@@ -72,6 +72,9 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
         out::line(format_args!("{}\n", parts(&several.placement(&module))))?;
     }
     out::line(&coverage)?;
+    for nodes in coverage.passed_over() {
+        out::line(nodes)?;
+    }
     let missing = coverage.missing();
     if !missing.0.is_empty() {
         out::line(format_args!("\ncannot run on `{}`: {missing}", handle.name()))?;
@@ -189,6 +192,10 @@ fn placement_json(placement: &Placement) -> serde_json::Value {
     })
 }
 
+fn passed_over(passed: &PassedOver) -> serde_json::Value {
+    serde_json::json!({ "backend": passed.backend, "why": passed.why.name(), "reason": passed.to_string() })
+}
+
 fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
     let graph = module.graph();
     let ports = |values: &[ValueId]| -> Vec<serde_json::Value> {
@@ -205,6 +212,7 @@ fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
                 "node": n.node, "operator": n.op, "domain": n.domain, "opset": n.opset, "backend": n.backend,
                 "runs": n.how.to_string(),
                 "types_checked": n.checked,
+                "passed_over": n.passed_over.iter().map(passed_over).collect::<Vec<_>>(),
                 "missing": n.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })

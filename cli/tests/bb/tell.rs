@@ -58,7 +58,12 @@ fn a_model_runs_on_the_first_of_several_and_inspect_says_where() {
     for line in ["BACKEND", "PART", "READS FROM OTHERS", "whole-graph", "cpu"] {
         assert!(told.contains(line), "{told}");
     }
+    let reason = "a pin chooses it instead of `whole-graph`";
+    assert!(told.contains(&format!("`Exp_y` runs on `cpu`: {reason}\n")), "{told}");
     let json = bb(&["inspect", &path, "--json", "--backend", several]).json();
+    assert_eq!(json["nodes"][0]["passed_over"], serde_json::json!([]));
+    let passed = serde_json::json!([{ "backend": "whole-graph", "why": "pinned", "reason": reason }]);
+    assert_eq!(json["nodes"][1]["passed_over"], passed);
     let backends: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["backend"]).collect();
     assert_eq!(backends, ["whole-graph", "cpu"]);
     let parts: Vec<_> = json["placement"]["parts"].as_array().unwrap().iter().map(|p| &p["nodes"]).collect();

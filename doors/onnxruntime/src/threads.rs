@@ -94,7 +94,8 @@ impl ThreadFunctions {
             Err(source) => {
                 // The threads that were made have ended with the backend, and are waited for.
                 drop(threads(None));
-                let source = bb::Error::Unavailable { backend: "cpu", source: source.into() };
+                let (backend, origin) = ("cpu", bb::BackendOrigin::Linked);
+                let source = bb::Error::Unavailable { backend, origin, source: source.into() };
                 Err(CallError::Load(source))
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Phase, raise};
 use crate::load::Source;
-use bb::coverage::{Coverage, How, Matrix, RefusedBy};
+use bb::coverage::{Coverage, How, Matrix, PassedOver, RefusedBy};
 use bb::ir::proto::{GraphProto, ModelProto};
 use bb::onnx::OnnxValue;
 use bb::profile::{Profile, ProfileRow};
@@ -94,10 +94,14 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
         .iter()
         .map(|node| {
             let (runs, operations) = how(node.how);
+            let passed_over = |passed: &PassedOver| {
+                json!({ "backend": passed.backend, "why": passed.why.name(), "reason": passed.to_string() })
+            };
             json!({
                 "node": node.node, "operator": node.op, "domain": domain(&node.domain), "opset": node.opset,
                 "backend": node.backend, "runs": runs, "operations": operations, "types_checked": node.checked,
                 "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "passed_over": node.passed_over.iter().map(passed_over).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -509,7 +509,12 @@ def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
     name = named(returning(fails))
     session = bb.Session(add_model(), f"first_of({name}, cpu)")
     assert np.array_equal(session.run({"x": X})[0], X + X)
-    assert [node["backend"] for node in session.coverage()["nodes"]] == ["cpu"]
+    [node] = session.coverage()["nodes"]
+    assert node["backend"] == "cpu" and not node["missing"]
+    [passed] = node["passed_over"]
+    assert (passed["backend"], passed["why"]) == (name, "refused")
+    assert passed["reason"].startswith(f"`{name}` refuses `add` of f32: ")
+    assert "`Returning.add` raised an exception: NotImplementedError: not yet" in passed["reason"]
     [node] = bb.Session(add_model(), name).coverage()["nodes"]
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
 

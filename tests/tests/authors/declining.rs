@@ -14,6 +14,8 @@ type Error = <Reference as Backend>::Error;
 struct Declines {
     relu: AtomicUsize,
     scalar_like: AtomicUsize,
+    /// Whether `scalar_like` calls `relu`, whose body calls `scalar_like`.
+    endless: bool,
 }
 
 impl Declines {
@@ -50,6 +52,9 @@ impl Nn for Declines {
 impl Create for Declines {
     fn scalar_like(&self, x: &Tensor, value: f64) -> Result<Tensor, Error> {
         self.scalar_like.fetch_add(1, Ordering::Relaxed);
+        if self.endless {
+            return Extended::declining(self).relu(x);
+        }
         Extended::new(&Reference, &[]).scalar_like(x, value)
     }
 }
@@ -87,4 +92,22 @@ fn a_declining_kernel_runs_its_body_once_with_the_other_kernels() {
     declining.scalar_like(&x, 1.0).unwrap();
     let calls = [&on.relu, &on.scalar_like].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(calls, [1, 2], "the operation that is called runs its body");
+}
+
+/// Without a bound, the process would end with an overflow of the stack.
+#[test]
+fn kernels_that_call_each_other_without_end_are_an_error() {
+    let on = Declines { endless: true, ..Declines::default() };
+    let x = on.constant(&TensorData::new(&[3], &[-1f32, 0.0, 2.0]).unwrap()).unwrap();
+    let error = on.relu(&x).unwrap_err();
+    assert!(format!("{error:?}").contains(r#"EndlessNative { op: "relu" }"#), "{error:?}");
+    assert_eq!(
+        bb::Error::EndlessNative { op: "relu" }.to_string(),
+        "the native `relu` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).relu(…)` runs the body of the \
+         operation"
+    );
+    // The count ends with the calls.
+    let plain = Declines::default();
+    let x = plain.constant(&TensorData::new(&[1], &[-1f32]).unwrap()).unwrap();
+    assert!(plain.relu(&x).is_ok());
 }

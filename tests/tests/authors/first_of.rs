@@ -21,17 +21,17 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// The tensors of the reference backend.
-type Inner = <Reference as Backend>::Tensor;
+pub(crate) type Inner = <Reference as Backend>::Tensor;
 
 /// A test's replacement of the reference backend's operations; `None` leaves an operation to the reference backend.
-type Hook =
+pub(crate) type Hook =
     dyn Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>> + Send + Sync;
 
 /// The reference backend, except for operations that a test replaces.
 #[derive(bb::Backend)]
 #[bb(name = "hooked", new = Mine::plain)]
-struct Mine {
-    hook: Box<Hook>,
+pub(crate) struct Mine {
+    pub(crate) hook: Box<Hook>,
 }
 
 impl Mine {
@@ -40,7 +40,7 @@ impl Mine {
     }
 
     /// Starts the backend with a test's answers.
-    fn start(
+    pub(crate) fn start(
         name: &'static str,
         hook: impl Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>>
         + Send
@@ -88,12 +88,12 @@ pub(crate) fn causes(error: &Error) -> String {
     text
 }
 
-fn handle(backend: FirstOf) -> BackendHandle {
+pub(crate) fn handle(backend: FirstOf) -> BackendHandle {
     BackendHandle::start("several", backend)
 }
 
 /// Starts a backend without one operation, and returns the number of its calls of others.
-fn without(lacks: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
+pub(crate) fn without(lacks: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
     let calls = Arc::<AtomicUsize>::default();
     let counted = calls.clone();
     let first = Mine::start("first", move |op, inputs| {
@@ -109,12 +109,12 @@ fn without(lacks: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
     (first, calls)
 }
 
-fn cpu() -> BackendHandle {
+pub(crate) fn cpu() -> BackendHandle {
     BackendHandle::start("cpu", Cpu::default())
 }
 
 /// `exp(x · x) · x`, with extents at which a product costs more than a transfer.
-fn products() -> Module {
+pub(crate) fn products() -> Module {
     let nodes = vec![
         named("before", node("MatMul", &["x", "x"], &["a"])),
         named("middle", node("Exp", &["a"], &["b"])),
@@ -137,7 +137,7 @@ fn assert_products(got: &[f32]) {
     assert!(got.iter().all(|y| (y - expected).abs() < 1e-5), "{} instead of {expected}", got[0]);
 }
 
-fn names(placement: &Placement) -> Vec<&str> {
+pub(crate) fn names(placement: &Placement) -> Vec<&str> {
     fn name(executor: &Executor) -> &str {
         match executor {
             Executor::Backend { name, .. } => name,
@@ -219,14 +219,19 @@ fn what_does_not_compile_goes_elsewhere_unless_it_is_pinned() {
     assert!(pinned.compile(products(), &CompileOptions::default()).is_err());
 }
 
-#[test]
-fn small_neighbours_stay_together() {
+/// Four small operations, each on the result of the one before.
+pub(crate) fn chain() -> Module {
     let chain = ["Neg", "Exp", "Abs", "Sqrt"];
     let nodes = (0..chain.len()).map(|at| {
         let [from, to] = [at, at + 1].map(|at| format!("v{at}"));
         node(chain[at], &[&from], &[&to])
     });
-    let small = Module::from_bytes(model(&[("v0", &[4])], nodes.collect(), &[("v4", &[4])])).unwrap();
+    Module::from_bytes(model(&[("v0", &[4])], nodes.collect(), &[("v4", &[4])])).unwrap()
+}
+
+#[test]
+fn small_neighbours_stay_together() {
+    let small = chain();
     // Two transfers cost more than that the other backend is slower.
     let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap();
     assert_eq!(names(&both.placement(&small)), ["cpu"; 4]);

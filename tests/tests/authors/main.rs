@@ -17,6 +17,7 @@ mod names;
 mod opening;
 mod own_methods;
 mod own_options;
+mod passed_over;
 mod started;
 mod supported;
 mod vendor;

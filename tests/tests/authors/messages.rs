@@ -53,8 +53,8 @@ fn a_name_of_layers_says_what_stands_where() {
             "log+metrics",
             "`log+metrics`: `metrics` is a layer, and a backend stands last, as in `metrics+cpu`",
         ),
-        ("metrics+", "`metrics+`: a name is missing beside `+`"),
-        ("+reference", "`+reference`: a name is missing beside `+`"),
+        ("metrics+", "`metrics+`: a name is missing after `metrics+`"),
+        ("+reference", "`+reference`: the name of a layer is missing before `+`"),
     ] {
         assert_eq!(bb::backend(name).unwrap_err().to_string(), expected);
     }

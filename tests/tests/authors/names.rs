@@ -17,7 +17,34 @@ fn a_wrong_name_says_what_was_probably_meant() {
         ("first_of cpu, reference", "did you mean `first_of(cpu, reference)`?"),
         ("cpu tile=64", "did you mean `cpu(tile=64)`?"),
         ("cpu; reference", "did you mean `first_of(cpu, reference)`?"),
-        ("cpu(threads=2", "the parentheses in `cpu(threads=2` do not match"),
+        ("cpu(threads=2", "`)` is missing after `cpu(threads=2`: the `(` at character 4 is not closed"),
+        (
+            "first_of(cpu",
+            "`)` is missing after `first_of(cpu`: the `(` at character 9 is not closed; write the options or backends between `(` and `)`",
+        ),
+        ("first_of(cpu,", "`)` is missing after `first_of(cpu,`: the `(` at character 9 is not closed"),
+        (
+            "first_of(cpu, first_of(reference)",
+            "`)` is missing after `first_of(cpu, first_of(reference)`: the `(` at character 9 is not closed",
+        ),
+        (
+            "passing(reference",
+            "`)` is missing after `passing(reference`: the `(` at character 8 is not closed",
+        ),
+        ("passing(a+cpu", "`)` is missing after `passing(a+cpu`: the `(` at character 8 is not closed"),
+        ("first_of(cpu))", "`(` is missing in `first_of(cpu))`: the `)` at character 14 closes none"),
+        (")", "`(` is missing in `)`: the `)` at character 1 closes none"),
+        ("passing+", "`passing+`: a name is missing after `passing+`"),
+        ("passing++cpu", "`passing++cpu`: a name is missing after `passing+`"),
+        ("+cpu", "`+cpu`: the name of a layer is missing before `+`"),
+        (
+            "first_of()",
+            "`first_of` names no backends; write them in the parentheses, as in `first_of(gpu, cpu)`",
+        ),
+        (
+            "first_of(,)",
+            "`first_of` names no backends; write them in the parentheses, as in `first_of(gpu, cpu)`",
+        ),
         (
             "first_of(cpu, falback=lost)",
             "backend `first_of` has no option `falback`; did you mean `fallback`?; there are `fallback`, `place`",

@@ -252,7 +252,7 @@ fn devices_are_listed_by_name_or_with_an_error() {
 fn a_backend_whose_constructor_panics_is_unavailable() {
     let registry = Registry::builder().declared::<Panics>().declared::<Reference>().build();
     for _ in 0..2 {
-        let Err(Error::Unavailable { backend: "panics", source }) = registry.backend("panics") else {
+        let Err(Error::Unavailable { backend: "panics", source, .. }) = registry.backend("panics") else {
             panic!("it is available")
         };
         assert!(source.to_string().contains("no driver"), "{source}");
@@ -287,7 +287,7 @@ fn the_error_for_an_unbound_backend_says_how_to_bind_it() {
     let error = backends.named("cpu").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "backend `cpu` is linked, but not bound here, where `reference` is bound: write \
+        "backend `cpu` is not bound here, where `reference` is bound: write \
          `.backend(bb::backend(\"cpu\")?)` before `.ready()`"
     );
     let error = backends.named("gpu:1").unwrap_err();

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
-    Added, Backend, BackendHandle, BoxError, DataType, DataTypes, Declared, Device, Error, ErrorKind,
-    InnerBackend, OpenOption, OpenOptions, Registry, TensorData,
+    Added, Backend, BackendHandle, BackendOrigin, BoxError, DataType, DataTypes, Declared, Device, Error,
+    ErrorKind, InnerBackend, OpenOption, OpenOptions, Registry, TensorData,
 };
 use bb_cpu::Cpu;
 use bb_reference::Reference;
@@ -39,7 +39,7 @@ fn registry() -> Registry {
 }
 
 fn called(name: &'static str) -> Added {
-    Added { name, version: "3", path: "tests::Chip", options: &[] }
+    Added { name, version: "3", path: "tests::Chip", options: &[], origin: BackendOrigin::Registered }
 }
 
 /// Adds a chip and returns what its instances hold.
@@ -190,7 +190,8 @@ fn a_constructor_gets_the_options_and_its_failure_is_that_of_opening() {
         })
         .unwrap();
     let failed = registry.backend("chip").unwrap_err();
-    let Error::Unavailable { backend: "chip", source } = &failed else { panic!("{failed:?}") };
+    let Error::Unavailable { backend: "chip", source, .. } = &failed else { panic!("{failed:?}") };
+    assert_eq!(failed.to_string(), "backend `chip` is registered, but not available");
     assert_eq!(source.to_string(), "no threads");
     // Narrow types are widened as for a linked backend.
     let one = registry.backend("chip(threads=1)").unwrap();
@@ -208,6 +209,23 @@ fn a_constructor_gets_the_options_and_its_failure_is_that_of_opening() {
     registry.add(called("wide"), |_| Ok(Reference)).unwrap();
     let refused = registry.backend("wide(narrow_floats)").unwrap_err();
     assert!(matches!(refused, Error::OpenOption { option: OpenOption::NarrowFloats, .. }), "{refused:?}");
+}
+
+#[test]
+fn a_backend_of_a_library_that_fails_names_the_library() {
+    let registry = registry();
+    let of = Added { origin: BackendOrigin::Loaded("lib/libchip.so"), ..called("chip") };
+    let failed = || -> Result<Vec<Device>, BoxError> { Err("no driver".into()) };
+    registry
+        .add_with_devices(of, failed, |_| -> Result<Reference, BoxError> { Err("no chip".into()) })
+        .unwrap();
+    let expected = "backend `chip` is loaded from `lib/libchip.so`, but not available";
+    for name in ["chip", "metrics+chip"] {
+        assert_eq!(registry.backend(name).unwrap_err().to_string(), expected, "{name}");
+    }
+    let listed = registry.backends().unwrap();
+    let chip = listed.iter().find(|listed| listed.name == "chip").unwrap();
+    assert_eq!(chip.devices.as_ref().unwrap_err().to_string(), expected);
 }
 
 #[test]

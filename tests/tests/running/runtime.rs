@@ -230,7 +230,7 @@ fn an_unknown_name_lists_what_is_linked() {
 fn a_backend_whose_constructor_fails_is_linked_but_not_available() {
     let none = |_: &bb::OpenOptions| -> Result<Arc<dyn bb::BackendRuntime>, Error> {
         let source: BoxError = DeviceError::Lost.into();
-        Err(Error::Unavailable { backend: "gpu", source })
+        Err(Error::Unavailable { backend: "gpu", origin: bb::BackendOrigin::Linked, source })
     };
     let gpu = Registration { name: "gpu", path: "gpu::Gpu", open: none, ..Registration::of::<Device>() };
     let registry = Registry::builder().registration(gpu).declared::<Reference>().build();

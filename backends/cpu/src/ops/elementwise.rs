@@ -257,9 +257,7 @@ fn has_zero(x: &Array) -> bool {
 
 /// Chooses between `x` and `y`.
 pub(crate) fn select(pool: &Arc<Pool>, condition: &Array, x: &Array, y: &Array) -> Result<Array> {
-    if condition.dtype() != DataType::Bool {
-        return Err(unsupported("where", condition.dtype()));
-    }
+    infer::check_operand(bb::Primitive::Where, 0, condition.dtype())?;
     let dtype = x.dtype();
     if dtype != y.dtype() {
         return Err(Error::DataType { expected: dtype, got: y.dtype() }.into());

@@ -1,6 +1,6 @@
 //! Concatenating along an axis, and selecting along an axis by indices.
 
-use super::{copied, copy_to, dense, made, text, unsupported};
+use super::{copied, copy_to, dense, made, text};
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
 use crate::kernels::moves;
@@ -69,9 +69,7 @@ fn concat_strings(pool: &Arc<Pool>, xs: &[&Array], axis: usize, shape: Shape) ->
 
 /// Selects entries along an axis.
 pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64) -> Result<Array> {
-    if !infer::accepts(bb::Primitive::Gather, 1, indices.dtype()) {
-        return Err(unsupported("gather", indices.dtype()));
-    }
+    infer::check_operand(bb::Primitive::Gather, 1, indices.dtype())?;
     let joined = infer::gather(data.shape(), indices.shape(), axis)?;
     let axis = joined.axis.get();
     let extent = data.shape().get(axis).copied().unwrap_or(0);

@@ -34,7 +34,7 @@ pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
-pub(crate) use inside::{inside, is_inside};
+pub(crate) use inside::{inside, is_inside, nested};
 pub(crate) use own_thread::on_own_thread;
 pub use panics::catch;
 pub(crate) use panics::contained;

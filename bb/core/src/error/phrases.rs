@@ -87,6 +87,16 @@ pub(super) fn options(takes: &[OpenOption]) -> String {
     }
 }
 
+/// Says which partner a parenthesis of a name lacks; `at` is its position, in characters from 1.
+pub(super) fn partner(name: &str, at: usize) -> String {
+    let is_open = name.chars().nth(at.saturating_sub(1)) == Some('(');
+    let name = shown(name);
+    match is_open {
+        true => format!("`)` is missing after `{name}`: the `(` at character {at} is not closed"),
+        false => format!("`(` is missing in `{name}`: the `)` at character {at} closes none"),
+    }
+}
+
 /// Lists outputs that were returned instead of another one.
 pub(super) fn returned(made: &[String]) -> String {
     match made {

@@ -2,11 +2,22 @@
 
 use super::Ops;
 use super::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
-use crate::{Backend, BackendAttrs, Outputs};
+use crate::contract::nested;
+use crate::{Backend, BackendAttrs, Error, Outputs};
 use bb_ir::TensorData;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
+use std::cell::Cell;
 use std::collections::HashMap;
+
+thread_local! {
+    /// How many native operations and bodies the thread is in. Plans call native operations without counting.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The most native operations and bodies that may be inside each other: a native operation calls a body, which calls few others. More are
+/// a native operation that calls itself. The bound is small, because the stack of a thread must hold all of them.
+const MOST_DEEP: usize = 16;
 
 /// Calls an operation of a family by its row.
 type CallByRow<B> = fn(
@@ -201,20 +212,22 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
     ///
     /// # Errors
     ///
-    /// The operation's own errors.
+    /// [`Error::EndlessNative`]; the operation's own errors.
     pub fn call(
         &self,
         op: &'static OpSpec,
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
+        let endless = || Error::EndlessNative { op: op.method };
         if !self.declines
             && let Some(table) = native_in(self.tables, op)
         {
-            return table.call(self.on, op, inputs, params);
+            return nested(&DEPTH, MOST_DEEP, endless, || table.call(self.on, op, inputs, params));
         }
         let on = WithFamilies::new(self.on, self.tables);
-        crate::contract::inside(|| run_body(&on, op, inputs, params))
+        let body = || crate::contract::inside(|| run_body(&on, op, inputs, params));
+        nested(&DEPTH, MOST_DEEP, endless, body)
     }
 }
 

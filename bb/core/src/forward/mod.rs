@@ -5,7 +5,7 @@ mod signature;
 
 pub use signature::{Constructs, ForwardedCall, ForwardedGraph, Signature};
 
-use crate::contract::{Caller, plans_of};
+use crate::contract::{Caller, nested, plans_of};
 use crate::trace::one_node_graph;
 use crate::{Backend, BackendAttrs, DataType, Error, Outputs, Tensor};
 use bb_ir::op::{Param, Primitive};
@@ -118,21 +118,8 @@ pub fn once<B: Backend + ?Sized, R>(
     on: &B,
     run: impl FnOnce() -> Result<R, B::Error>,
 ) -> Result<R, B::Error> {
-    /// Counts down, also after a panic.
-    struct Leave(usize);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            DEPTH.set(self.0);
-        }
-    }
     let _of_this_backend = on;
-    let depth = DEPTH.get();
-    if depth >= MOST_DEEP {
-        return Err(Error::EndlessExecute.into());
-    }
-    let _leave = Leave(depth);
-    DEPTH.set(depth + 1);
-    run()
+    nested(&DEPTH, MOST_DEEP, || Error::EndlessExecute, run)
 }
 
 /// Writes the operations and `execute` for a backend that runs whole graphs.

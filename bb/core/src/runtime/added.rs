@@ -3,7 +3,7 @@
 use super::start::{Identity, start_as};
 use super::{BackendRuntime, Device, OpenOptions, Registration, bridge, open};
 use crate::layer::{Erased, InnerBackend};
-use crate::{BoxError, Error, OpenOption};
+use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::Arc;
 
 /// The properties of a backend that [`Registry::add`](super::Registry::add) requires before the backend is created.
@@ -17,13 +17,15 @@ pub struct Added {
     pub path: &'static str,
     /// The options that the backend accepts; others are refused.
     pub options: &'static [OpenOption],
+    /// Where the program has the backend from; errors say it.
+    pub origin: BackendOrigin,
 }
 
 impl Added {
     /// Returns the registration. Its functions never open a backend, because [`Registry::add`](super::Registry::add)
     /// gets the constructor separately.
     pub(super) fn registration(self) -> Registration {
-        let Added { name, version, path, options } = self;
+        let Added { name, version, path, options, .. } = self;
         Registration {
             name,
             version,
@@ -35,6 +37,16 @@ impl Added {
             listed: true,
             devices: || Ok(Vec::new()),
         }
+    }
+
+    /// Puts the origin of the backend into the error that the backend is not available.
+    fn with_origin<T>(self, made: Result<T, Error>) -> Result<T, Error> {
+        made.map_err(|error| match error {
+            Error::Unavailable { backend, source, .. } => {
+                Error::Unavailable { backend, origin: self.origin, source }
+            }
+            other => other,
+        })
     }
 }
 
@@ -74,7 +86,7 @@ impl Made {
         devices: impl Fn() -> Result<Vec<Device>, BoxError> + Send + Sync + 'static,
         make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
     ) -> Made {
-        Made::of(of, Some(Arc::new(move || open::checked_devices(of.name, &devices))), make)
+        Made::of(of, Some(Arc::new(move || of.with_origin(open::checked_devices(of.name, &devices)))), make)
     }
 
     fn of<B: InnerBackend>(
@@ -88,7 +100,7 @@ impl Made {
                 let list = listed.as_deref().map(|list| list as &dyn Fn() -> Result<Vec<Device>, Error>);
                 open::check_device(of.name, device, list)?;
             }
-            bridge::construct(of.name, || make(options))
+            of.with_origin(bridge::construct(of.name, || make(options)))
         });
         let other = make.clone();
         Made {

@@ -6,8 +6,8 @@
 //! that are requested.
 
 use super::{BackendRuntime, Question};
-use crate::RoundMode;
 use crate::error::Refusal;
+use crate::{Error, ErrorKind, RoundMode};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Limits, TensorData};
@@ -94,6 +94,9 @@ impl Question {
         }
         let Tried { operands, params, any_error } = tried(self)?;
         let refused = by.try_call(self.op, &operands, &params).err().and_then(|error| {
+            if is_fault_of_layer(by, &error) {
+                return None;
+            }
             let text = crate::error::causes(&error);
             let types = self.operands.iter().flatten().chain(&self.params);
             // Another error may be caused by the made-up elements, so it only counts if it names a type of
@@ -145,6 +148,20 @@ impl Question {
         }
         Some(Tried { operands, params, any_error: true })
     }
+}
+
+/// Returns whether a layer reported a fault: the layer `check` a wrong result, `fault` an injected error. This error does not say that
+/// the backend lacks the operation, so the operation counts as supported, and a run fails with the layer's error.
+fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let own = error.downcast_ref::<Error>().or_else(|| by.wrapped(error));
+        if matches!(own, Some(Error::Layer { kind: ErrorKind::Device, .. })) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// A call to try on a backend.

@@ -7,7 +7,7 @@ use super::status::Counters;
 use super::{BackendId, Value};
 use crate::contract::catch;
 use crate::ext::ErasedError;
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, BackendOrigin, Error, Outputs, Tensor};
 use std::collections::HashMap;
 
 /// Erases a tensor's type.
@@ -179,12 +179,12 @@ pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::E
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] if it fails or panics.
+/// [`Error::Unavailable`] of a linked backend if it fails or panics.
 pub(super) fn construct<R>(
     backend: &'static str,
     create: impl FnOnce() -> Result<R, crate::BoxError>,
 ) -> Result<R, Error> {
     let made = catch(create)
         .unwrap_or_else(|message| Err(Error::Panicked { backend, op: "create", message }.into()));
-    made.map_err(|source| Error::Unavailable { backend, source })
+    made.map_err(|source| Error::Unavailable { backend, origin: BackendOrigin::Linked, source })
 }

@@ -6,7 +6,9 @@ use super::{BackendId, BackendRuntime, OpenOptions, Registration, Registry, Runt
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{check, thread};
 use crate::trace::{TraceStop, TracedTensor, Tracer};
-use crate::{CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity, Port};
+use crate::{
+    BackendOrigin, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity, Port,
+};
 use shuttle::lazy_static::initialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -26,7 +28,7 @@ fn running(name: &'static str) -> Started {
 
 /// Returns the error of a constructor that failed.
 fn unavailable(backend: &'static str) -> Error {
-    Error::Unavailable { backend, source: "it failed".into() }
+    Error::Unavailable { backend, origin: BackendOrigin::Linked, source: "it failed".into() }
 }
 
 shuttle::lazy_static! {

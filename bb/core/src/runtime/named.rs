@@ -10,13 +10,11 @@ use std::num::NonZeroUsize;
 ///
 /// # Errors
 ///
-/// [`Error::Parentheses`] if one is not closed; [`Error::OptionForm`] if an option is not `NAME=VALUE`; [`Error::OptionValue`];
+/// The error of [`check_parentheses`]; [`Error::OptionForm`] if an option is not `NAME=VALUE`; [`Error::OptionValue`];
 /// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
 pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
-    if name.matches('(').count() != name.matches(')').count() {
-        return Err(Error::Parentheses { name: name.to_owned() });
-    }
+    check_parentheses(name)?;
     let (place, given) = parts(name);
     if let Some(given) = given {
         let mut seen: Vec<&str> = Vec::new();
@@ -37,6 +35,27 @@ pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str
         }
         _ => Ok((backend, all.with_device(device))),
     }
+}
+
+/// Checks that each parenthesis of a name has its partner.
+///
+/// # Errors
+///
+/// [`Error::Parentheses`].
+pub(super) fn check_parentheses(name: &str) -> Result<(), Error> {
+    let wrong = |at| Err(Error::Parentheses { name: name.to_owned(), at });
+    let mut open: Vec<usize> = Vec::new();
+    for (at, c) in (1..).zip(name.chars()) {
+        match c {
+            '(' => open.push(at),
+            ')' => match open.pop() {
+                Some(_) => {}
+                None => return wrong(at),
+            },
+            _ => {}
+        }
+    }
+    open.last().map_or(Ok(()), |&at| wrong(at))
 }
 
 /// Returns a name without the options in it, and the options.
@@ -207,8 +226,9 @@ mod tests {
 
     #[test]
     fn what_is_no_option_or_given_twice_is_refused() {
-        assert!(matches!(of("chip(tile=3"), Err(Error::Parentheses { .. })));
-        assert!(matches!(of("chip tile=3)"), Err(Error::Parentheses { .. })));
+        assert!(matches!(of("chip(tile=3"), Err(Error::Parentheses { at: 5, .. })));
+        assert!(matches!(of("chip tile=3)"), Err(Error::Parentheses { at: 12, .. })));
+        assert!(matches!(of("chip)tile=3("), Err(Error::Parentheses { at: 5, .. })));
         assert!(matches!(of("chip(tile)"), Err(Error::OptionForm { .. })));
         assert!(matches!(of("chip(=3)"), Err(Error::OptionForm { .. })));
         assert!(matches!(of("chip(threads=0)"), Err(Error::OptionValue { .. })));

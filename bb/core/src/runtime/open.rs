@@ -5,7 +5,7 @@
 
 use super::{Declared, bridge};
 use crate::error::OptionDefault;
-use crate::{BoxError, Error, OpenOption};
+use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use bb_ir::{DataType, DataTypes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -396,7 +396,7 @@ pub fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error>
         "`fn types` declares {declares}; every backend has at least f32, bool, and i32 or i64: \
          `DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool])`"
     );
-    Err(Error::Unavailable { backend, source: problem.into() })
+    Err(Error::Unavailable { backend, origin: BackendOrigin::Linked, source: problem.into() })
 }
 
 /// Checks that a backend accepts the options and has the device.

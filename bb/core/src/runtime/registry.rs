@@ -12,7 +12,7 @@ use super::{
 };
 use crate::layer::{Erased, InnerBackend};
 use crate::sync::RwLock;
-use crate::{BoxError, Error, OpenOption};
+use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::{Arc, LazyLock, PoisonError};
 
 /// The backends of a program. Each is opened on first use.
@@ -111,7 +111,8 @@ impl RegistryBuilder {
     pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
         let handle = BackendHandle::new(runtime);
         let (version, path) = (handle.runtime().version(), handle.runtime().path());
-        let of = Added { name: handle.name(), version, path, options: &[] };
+        let of =
+            Added { name: handle.name(), version, path, options: &[], origin: BackendOrigin::Registered };
         self.running.push((of.registration(), handle));
         self
     }
@@ -243,7 +244,8 @@ impl Registry {
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the linked
     /// names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`] if it does not
-    /// distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::UnknownOption`] and
+    /// distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::Parentheses`] and [`Error::Stack`] for a name with a
+    /// missing part; [`Error::UnknownOption`] and
     /// [`Error::OptionValue`] for options in the name; [`Error::Unavailable`] if the constructor fails (the next call
     /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
     /// opens.
@@ -263,6 +265,7 @@ impl Registry {
         if let Some(slot) = self.slot(name) {
             return slot.open(options);
         }
+        named::check_parentheses(name)?;
         if is_stack(name) {
             self.check_stack(name)?;
             let whole = name;
@@ -297,18 +300,13 @@ impl Registry {
                 let problem = format!("`{part}` is a layer, and a backend stands last, as in `{part}+cpu`");
                 Error::Stack { name: name.to_owned(), problem }
             }
-            false => match CombinedRegistration::meant_by(name) {
-                None if name.matches('(').count() != name.matches(')').count() => {
-                    Error::Parentheses { name: name.to_owned() }
-                }
-                meant => match meant.or_else(|| self.punctuated(name)) {
-                    Some(meant) => Error::UnknownBackend {
-                        name: name.to_owned(),
-                        nearest: Some(meant),
-                        linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
-                    },
-                    None => unknown(name, self.entries().map(|entry| entry.name)),
+            false => match CombinedRegistration::meant_by(name).or_else(|| self.punctuated(name)) {
+                Some(meant) => Error::UnknownBackend {
+                    name: name.to_owned(),
+                    nearest: Some(meant),
+                    linked: self.entries().map(|entry| entry.name.to_owned()).collect(),
                 },
+                None => unknown(name, self.entries().map(|entry| entry.name)),
             },
         }
     }
@@ -333,8 +331,12 @@ impl Registry {
     fn check_stack(&self, name: &str) -> Result<(), Error> {
         let parts = named::stack(name);
         let wrong = |problem| Err(Error::Stack { name: name.to_owned(), problem });
-        if parts.iter().any(|part| part.is_empty()) {
-            return wrong("a name is missing beside `+`".to_owned());
+        if let Some(at) = parts.iter().position(|part| part.is_empty()) {
+            let before = parts.get(..at).unwrap_or_default().join("+");
+            return wrong(match before.is_empty() {
+                true => "the name of a layer is missing before `+`".to_owned(),
+                false => format!("a name is missing after `{before}+`"),
+            });
         }
         let layers = super::stack::LayerRegistration::all();
         for part in parts.iter().rev().skip(1).map(|part| named::backend_of(part)) {

@@ -246,7 +246,7 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     }
     let options = open::checked(layer.name, layer.options, &given)?;
     bridge::construct(layer.name, || (layer.on)(inner, &options)).map_err(|error| match error {
-        Error::Unavailable { backend, source } => Error::LayerUnavailable { layer: backend, source },
+        Error::Unavailable { backend, source, .. } => Error::LayerUnavailable { layer: backend, source },
         other => other,
     })
 }

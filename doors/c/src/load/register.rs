@@ -4,7 +4,8 @@ use super::library::OwnedOption;
 use super::{BackendLibrary, LoadError};
 use bb_core::layer::interned;
 use bb_core::{
-    Added, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration, Registry,
+    Added, BackendOrigin, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration,
+    Registry,
 };
 use std::sync::{Mutex, PoisonError};
 
@@ -25,6 +26,7 @@ impl BackendLibrary {
             version: interned(self.0.version.clone()),
             path: interned(self.0.identity.clone()),
             options: kept_options(self.0.options.iter().flat_map(open_option).collect()),
+            origin: BackendOrigin::Loaded(interned(self.0.path.display().to_string())),
         };
         match self.add(of) {
             Err(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),

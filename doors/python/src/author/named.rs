@@ -5,7 +5,7 @@ use super::ending::attached;
 use super::instance::{Instance, declared};
 use super::params;
 use crate::failure::{Phase, raise};
-use bb::{Added, InnerBackend, OpenOptions, Primitive, Registry};
+use bb::{Added, BackendOrigin, InnerBackend, OpenOptions, Primitive, Registry};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ pub(crate) fn register(
         declared(&types)?;
     }
     let maker = Maker::new(author, base);
-    let of = Added { name: name.leak(), version: version.leak(), path: path.leak(), options: &[] };
+    let (name, version, path) = (name.leak(), version.leak(), path.leak());
+    let of = Added { name, version, path, options: &[], origin: BackendOrigin::Registered };
     let added = match maker.runs_graphs(py)? {
         true => add(of, maker, Graphs::new),
         false => add(of, maker, |on| Methods { on }),
