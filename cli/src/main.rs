@@ -10,6 +10,7 @@ fn main() -> std::process::ExitCode {
              variable `BB_BACKEND_PATH` names libraries of others"
         },
         left_out: "this program was built without it",
+        remove: None,
     }
     .give();
     bb_cli::main()

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::{BackendHandle, CompileOptions, Error, ErrorKind, Module, Primitive, Value};
+use bb::{BackendHandle, CompileOptions, Error, ErrorKind, Module, OpenOption, Primitive, Value};
 use bb_cpu::Cpu;
 use bb_layers::{Fault, FaultKind, FaultOptions, Limit, Limits, Log, Metrics};
 use bb_reference as _;
@@ -185,6 +185,12 @@ fn names_put_layers_on_backends() {
     );
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
+    // A layer holds no elements.
+    let floats = bb::backend("limit(narrow_floats)+cpu");
+    assert!(matches!(
+        floats,
+        Err(Error::OpenOption { backend: "limit", option: OpenOption::NarrowFloats, .. })
+    ));
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
     let error = bb::backend("fault(rate=1, op=mat_mul)+cpu").unwrap_err();
     assert!(

@@ -187,7 +187,7 @@ pub enum Error {
     },
 
     /// A requested value does not exist in the graph.
-    #[error("the graph has no value `{name}`; its outputs are {}{}", listed(.outputs), did_you_mean(.nearest), name = shown(.name))]
+    #[error("the graph has no value `{name}`; its outputs are {}, and its other values can be requested too{}", listed(.outputs), did_you_mean(.nearest), name = shown(.name))]
     UnknownValue {
         /// The requested name.
         name: String,
@@ -911,12 +911,14 @@ pub enum Error {
     },
 
     /// A backend that is added has the name of another one.
-    #[error("the name `{name}` is taken{}", taken(.by), name = shown(.name))]
+    #[error("the name `{name}` is taken{}", taken(.by, *.added), name = shown(.name))]
     NameTaken {
         /// The name.
         name: String,
         /// The path of the backend that has it, or what else has it.
         by: String,
+        /// Whether the program added that backend, so that it can be removed.
+        added: bool,
     },
 
     /// The program has a backend, but its constructor failed.

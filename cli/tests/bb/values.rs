@@ -217,7 +217,9 @@ fn intermediate_values_are_fetched_by_name() {
     let ended = bb(&["run", &path, "--input", &x, "--fetch", "midd"]);
     assert!(
         ended.code() == 1
-            && ended.err.contains("no value `midd`; its outputs are [\"y\"]; did you mean `mid`?"),
+            && ended.err.contains(
+                "no value `midd`; its outputs are [\"y\"], and its other values can be requested too; did you mean `mid`?"
+            ),
         "{}",
         ended.err
     );

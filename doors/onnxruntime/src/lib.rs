@@ -72,6 +72,7 @@ pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     let advice = bb_core::error::DoorAdvice {
         backend: "the variable `BB_BACKEND_PATH` names libraries of others",
         left_out: "this library was built without it",
+        remove: None,
     };
     advice.give();
     &raw const BASE

@@ -56,6 +56,7 @@ pub unsafe fn create<B: Declared>(
         let advice = bb_core::error::DoorAdvice {
             backend: "the library of the provider has no others",
             left_out: "the library of the provider was built without it",
+            remove: None,
         };
         advice.give();
         let factory = Factory::new::<B>(api);

@@ -22,6 +22,7 @@ from ._author import Backend, Conformance, conformance, primitives, register, un
 from ._bb import CancelToken, Graph, Node, backends, limits
 from ._binding import IOBinding
 from ._generate import Generation, Generator
+from ._hints import no_attribute
 from ._installed import PARTS as _PARTS
 from ._options import (
     ExecutionMode,
@@ -29,9 +30,8 @@ from ._options import (
     GraphOptimizationLevel,
     RunOptions,
     SessionOptions,
-    default_backend,
+    backend_name,
     get_available_providers,
-    meant,
 )
 from ._process import (
     ABSENT,
@@ -91,7 +91,7 @@ def __getattr__(name: str) -> Any:
         )
     if name in ABSENT:
         raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
-    raise AttributeError(f"module 'bb' has no attribute {name!r}{meant(name, __all__)}")
+    raise no_attribute(f"module 'bb' has no attribute {name!r}", name, __all__)
 
 
 def get_device() -> str:
@@ -117,7 +117,7 @@ def coverage(model: Any = None, *, backend: str | None = None, **options: Any) -
     if model is None:
         from . import _bb
 
-        return cast(dict[str, Any], json.loads(_bb.operators(default_backend() if backend is None else backend)))
+        return cast(dict[str, Any], json.loads(_bb.operators(backend_name(backend))))
     return (model if isinstance(model, Session) else Session(model, backend, **options)).coverage()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import difflib
+import functools
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from . import _bb
+from ._hints import hinted
 
 # Threads that still run sessions when the interpreter ends must not call methods.
 atexit.register(_bb.end)
@@ -51,13 +54,81 @@ class Backend:
 AnyBackend = TypeVar("AnyBackend", bound=type[Backend] | Backend)
 
 
-def _class(backend: type[Backend] | Backend) -> type[Backend]:
+#: The methods that are not primitives, with their arguments.
+_HOOKS = {"execute": ["graph", "inputs"], "from_host": ["array"], "to_host": ["tensor"], "describe": ["tensor"]}
+
+
+def is_backend(backend: Any) -> bool:
+    """Returns whether an object is a class that inherits from `Backend`, or an object of one."""
+    return issubclass(backend if isinstance(backend, type) else type(backend), Backend)
+
+
+def default_name(backend: type[Backend] | Backend) -> str:
+    """The name of a backend that is registered without one."""
     cls = backend if isinstance(backend, type) else type(backend)
-    if not issubclass(cls, Backend):
+    name: str | None = getattr(backend, "name", None)
+    return name or cls.__name__.lower()
+
+
+def _checked(backend: type[Backend] | Backend) -> type[Backend]:
+    """Returns the class of a backend.
+
+    Raises:
+        TypeError: it does not inherit from `Backend`, it has a method that cannot be called with the arguments that the method gets, or
+            it is a class whose constructor needs arguments.
+    """
+    cls = backend if isinstance(backend, type) else type(backend)
+    if not is_backend(backend):
         raise TypeError(f"a backend is a class that inherits from `bb.Backend`, got `{cls.__name__}`")
+    if isinstance(backend, type) and (signature := _refusing(backend, [])):
+        raise TypeError(
+            f"`{cls.__name__}{signature}` cannot be called without arguments; expected a class that can, or an object:"
+            f" `bb.register({cls.__name__}(…), name)`"
+        )
+    methods = dict(_HOOKS)
+    if getattr(backend, "execute", None) is None:
+        methods |= {name: arguments for name, arguments, _ in _bb.primitives()}
+    wrong = []
+    for name, arguments in methods.items():
+        method = _method(backend, name)
+        if callable(method) and (signature := _refusing(method, arguments)):
+            listed = ", ".join(arguments)
+            wrong.append(
+                f"`{cls.__name__}.{name}` takes `{signature}`, expected `({listed})`: write `def {name}(self, {listed})`"
+            )
+    if wrong:
+        raise TypeError("; ".join(wrong))
     return cls
 
 
+def _method(backend: type[Backend] | Backend, name: str) -> Any:
+    """Returns a method as an object of the class has it."""
+    if not isinstance(backend, type):
+        return getattr(backend, name, None)
+    found = inspect.getattr_static(backend, name, None)
+    bind = getattr(type(found), "__get__", None)
+    # There is no object yet, and a property cannot be read without one.
+    if bind is None or not (callable(found) or isinstance(found, (classmethod, functools.partialmethod))):
+        return found
+    return bind(found, object(), backend)
+
+
+def _refusing(function: Callable[..., Any], arguments: list[str]) -> str | None:
+    """Returns the signature of a function that cannot be called with these arguments by position, or has them in another order."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Functions that are written in C may have no signature.
+        return None
+    try:
+        bound = signature.bind(*arguments).arguments
+    except TypeError:
+        return str(signature)
+    elsewhere = any(name in arguments and name != given for name, given in bound.items() if isinstance(given, str))
+    return str(signature) if elsewhere else None
+
+
+@hinted
 def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
     """Gives a backend a name, under which sessions find it, also with layers on it and among others: `first_of(mine, cpu)`.
 
@@ -70,10 +141,11 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
     Raises:
         BackendError: another backend has the name; `unregister` removes one that was registered.
+        TypeError: it is not a backend, declares wrong types, or has a method with a wrong signature.
     """
-    cls = _class(backend)
+    cls = _checked(backend)
     if name is None:
-        name = getattr(backend, "name", None) or cls.__name__.lower()
+        name = default_name(backend)
     _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
     _warn_of_typos(cls)
     return backend
@@ -81,14 +153,14 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
 def _warn_of_typos(cls: type[Backend]) -> None:
     """Warns of public methods whose names are close to the names of methods that the class lacks."""
-    names = [*primitives(), "execute", "from_host", "to_host", "describe"]
+    names = [*primitives(), *_HOOKS]
     lacking = [name for name in names if getattr(cls, name, None) is getattr(Backend, name, None)]
     for name in dir(cls):
         if name.startswith("_") or name in names or hasattr(Backend, name) or not callable(getattr(cls, name)):
             continue
         if similar := difflib.get_close_matches(name, lacking, n=1, cutoff=0.8):
             text = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it; did you mean `{similar[0]}`?"
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, stacklevel=4)
 
 
 def unregister(name: str) -> bool:
@@ -120,6 +192,7 @@ class Conformance:
             (self.failed if outcome == "failed" else self.skipped)[name] = why
 
 
+@hinted
 def conformance(
     backend: type[Backend] | Backend | str,
     cases: str | os.PathLike[str] | None = None,
@@ -137,7 +210,7 @@ def conformance(
     """
     report = Conformance()
     if not isinstance(backend, str):
-        _class(backend)
+        _checked(backend)
     if cases is None:
         for name, why in _bb.conformance_tests(backend, Backend):
             report._add(name, "passed" if why is None else "failed", why or "")
@@ -166,4 +239,4 @@ def _run_cases(
 
 def primitives() -> dict[str, str]:
     """The methods that a backend writes, and how each is defined, as `def matmul(self, a, b)`."""
-    return dict(_bb.primitives())
+    return {name: definition for name, _, definition in _bb.primitives()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._hints import meant
 from ._options import RunOptions
 from ._process import Advised
 from ._value import OrtValue, dtype_of, memory_at, on_host
@@ -92,13 +93,13 @@ class IOBinding(Advised):
     def _bind(self, name: str, value: Any) -> None:
         known = [port.name for port in (*self._session.get_inputs(), *self._session.get_overridable_initializers())]
         if name not in known:
-            raise ValueError(f"the model has no input {name!r}; its inputs are {known}")
+            raise ValueError(f"the model has no input {name!r}; its inputs are {known}{meant(name, known)}")
         self._inputs[name] = value
 
     def _ask(self, name: str, into: np.ndarray[Any, Any] | None) -> None:
         known = [port.name for port in self._session.get_outputs()]
         if name not in known:
-            raise ValueError(f"the model has no output {name!r}; its outputs are {known}")
+            raise ValueError(f"the model has no output {name!r}; its outputs are {known}{meant(name, known)}")
         self._outputs[name] = into
 
     def _run(self, run_options: RunOptions | None) -> None:

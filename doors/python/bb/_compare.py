@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._author import is_backend
+
 if TYPE_CHECKING:
     from ._session import Session
 
@@ -17,7 +19,7 @@ def compare(
 
     expected: Any
     values: list[tuple[str | None, str | None, str]]
-    if isinstance(other, str):
+    if isinstance(other, str) or is_backend(other):
         model, folder, _, _, memory, dims, limits, flags = session._arguments
         other = Session(model, other, None, dims, sess_options=session._options, folder=folder, limits=limits, **flags)
     if per_node:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from . import _bb
-from ._options import default_backend, whole, with_options
+from ._options import backend_name, whole, with_options
 from .errors import MissingPackage
 
 
@@ -84,7 +84,7 @@ class Generator:
         native = getattr(_bb, "_Generator", None)
         if native is None:
             raise MissingPackage("this build of `bb` has no language models; build it with the feature `generate`")
-        name = with_options(default_backend() if backend is None else backend, backend_options or {})
+        name = with_options(backend_name(backend), backend_options or {})
         self._native = native(
             os.fspath(path),
             name,

@@ -6,11 +6,12 @@ import enum
 import operator
 import os
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import _bb
+from ._author import default_name, is_backend
+from ._hints import meant, no_attribute
 from ._process import Advised
 from ._value import OrtValue
 
@@ -23,7 +24,7 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     if not options:
         return name
     if not isinstance(options, Mapping):
-        raise TypeError(f"`backend_options` must be a dict, as in {{'tile': 64}}, got {options!r}")
+        raise TypeError(f"`backend_options` must be a dict, as in {{'threads': 1}}, got {options!r}")
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     for key, text in texts.items():
         if any(mark in key + text for mark in ",()"):
@@ -32,12 +33,6 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     if name.endswith(")"):
         return f"{name[:-1]},{given})"
     return f"{name}({given})"
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """The end of a message about a name that does not exist: the most similar one, if one is similar."""
-    near = get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def whole(name: str, value: Any) -> int | None:
@@ -53,6 +48,22 @@ def whole(name: str, value: Any) -> int | None:
 def default_backend() -> str:
     """The backend where a program names none: the one of the variable `BB_BACKEND`, or `cpu`."""
     return os.environ.get("BB_BACKEND") or "cpu"
+
+
+def backend_name(backend: Any) -> str:
+    """The name of a backend that a caller gave; the default one for `None`."""
+    if backend is None:
+        return default_backend()
+    if isinstance(backend, str):
+        return backend
+    if not is_backend(backend):
+        raise TypeError(f"`backend` must be the name of a backend, got `{type(backend).__name__}`; there are {_bb.backends()}")
+    name = default_name(backend)
+    if isinstance(backend, type):
+        got, call = f"the class `{backend.__name__}`", f"bb.register({backend.__name__})"
+    else:
+        got, call = f"an object of the class `{type(backend).__name__}`", f"bb.register(backend, {name!r})"
+    raise TypeError(f"`backend` must be the name of a backend, got {got}: pass {name!r} after `{call}`")
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -91,7 +102,7 @@ class _Known(Advised):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}{meant(name, self._known)}")
+            raise no_attribute(f"{type(self).__name__} has no option {name!r}", name, self._known)
         object.__setattr__(self, name, value)
 
 
@@ -307,9 +318,7 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
     if backend is not None:
         if providers:
             raise ValueError("`backend` and `providers` both name a backend")
-        if not isinstance(backend, str):
-            raise TypeError(f"`backend` must be `str`, got `{type(backend).__name__}`")
-        return backend
+        return backend_name(backend)
     linked = _bb.backends()
     if isinstance(providers, str):
         raise TypeError(f"`providers` must be a list, as in [{providers!r}], got `str`")

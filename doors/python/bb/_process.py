@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any, ClassVar
 
+from ._hints import no_attribute
+
 #: The version of ONNX Runtime whose interface this package follows.
 INTERFACE = "1.31.0"
 
@@ -64,8 +66,8 @@ class Advised:
     def __getattr__(self, name: str) -> Any:
         cls = type(self).__name__
         if name in self._absent:
-            raise AttributeError(f"bb has no `{cls}.{name}`: {self._absent[name]}")
-        raise AttributeError(f"{cls!r} object has no attribute {name!r}")
+            raise AttributeError(f"bb has no `{cls}.{name}`: {self._absent[name]}", name=name)
+        raise no_attribute(f"{cls!r} object has no attribute {name!r}", name, dir(self))
 
 
 def disable_telemetry_events() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _bb
+from ._hints import check_keywords, hinted
 from ._options import (
     RunOptions,
     SessionOptions,
@@ -16,7 +17,6 @@ from ._options import (
     check_disabled_optimizers,
     check_provider_options,
     default_backend,
-    meant,
     whole,
     with_options,
 )
@@ -61,9 +61,9 @@ class Session(_bb.Session, Advised):
 
     Args:
         path_or_bytes: a file, or a serialized model.
-        backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `chip(tile=64)`. By default
+        backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `cpu(threads=1)`. By default
             the one of the variable `BB_BACKEND`, or `cpu`.
-        backend_options: options of the backend by name, such as `{"tile": 64}` or `{"narrow_floats": True}`.
+        backend_options: options of the backend by name, such as `{"threads": 1}`.
         threads: the number of threads that compute; by default the number of processors.
         dims: extents for symbolic dimensions, which inputs then must have.
         folder: the folder with the external data of serialized bytes.
@@ -121,9 +121,7 @@ class Session(_bb.Session, Advised):
             backend, sess_options = None, backend
         if isinstance(threads, (list, tuple)):
             threads, providers = None, threads
-        for name in flags:
-            if name not in _FLAGS:
-                raise TypeError(f"Session() got an unexpected keyword argument {name!r}{meant(name, _ARGUMENTS)}")
+        check_keywords(Session.__init__, flags, _ARGUMENTS)
         check_provider_options(providers, provider_options)
         check_disabled_optimizers(disabled_optimizers)
         options = sess_options if sess_options is not None else SessionOptions()
@@ -257,12 +255,14 @@ class Session(_bb.Session, Advised):
         """What runs each node on the backend: `native`, `lowered`, `host`, or `unsupported`."""
         return cast(dict[str, Any], json.loads(self._coverage()))
 
+    @hinted
     def profile(self, feeds: Any, runs: int = 10, warmup: int = 1) -> dict[str, Any]:
         """Runs the model and measures each part of it; the figures are averages of the runs."""
         if runs < 1:
             raise ValueError(f"`runs` must be at least 1, got {runs}")
         return cast(dict[str, Any], json.loads(self._profile(feeds, runs, warmup)))
 
+    @hinted
     def compare(
         self,
         feeds: Any,

@@ -1,5 +1,6 @@
 //! Exceptions of errors: the class by the error's kind, the details as fields.
 
+use crate::author::PythonError;
 use crate::convert::Problem;
 use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
@@ -153,6 +154,8 @@ impl Details {
                 details.add(error, given);
             } else if let Some(error) = error.downcast_ref::<IrError>() {
                 details.add_ir(error);
+            } else if let Some(PythonError::Returned { expected, got, .. }) = error.downcast_ref() {
+                (details.expected, details.got) = (Some(expected.clone()), Some(got.clone()));
             }
         }
         details
@@ -189,6 +192,18 @@ impl Details {
             Error::MissingInput { name, .. } => self.input = Some(name.clone()),
             Error::UnknownInput { name, expected } => {
                 (self.input, self.expected) = (Some(name.clone()), Some(expected.join(", ")));
+            }
+            Error::UnknownValue { name, outputs, .. } => {
+                (self.got, self.expected) = (Some(name.clone()), Some(outputs.join(", ")));
+            }
+            Error::UnknownOption { option, takes, .. } => {
+                (self.got, self.expected) = (Some(option.clone()), Some(takes.join(", ")));
+            }
+            Error::OptionValue { expected, got, .. } => {
+                (self.got, self.expected) = (Some(got.clone()), Some((*expected).to_owned()));
+            }
+            Error::MissingOutput { name, made } => {
+                (self.got, self.expected) = (Some(made.join(", ")), Some(name.clone()));
             }
             Error::RepeatedInput { name } => self.input = Some(name.clone()),
             Error::Write { path, .. } => self.file = Some(path.display().to_string()),

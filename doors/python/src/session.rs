@@ -156,7 +156,7 @@ impl Session {
     ///
     /// `run(feeds)` returns all outputs. `run(names, feeds)` and `run(feeds, fetch=names)` return the named outputs; a name may also be an
     /// inner value.
-    #[pyo3(signature = (output_names=None, input_feed=None, run_options=None, *, feeds=None, fetch=None, timeout=None, cancel=None))]
+    #[pyo3(signature = (output_names=None, input_feed=None, run_options=None, *, feeds=None, fetch=None, timeout=None, cancel=None, **unknown))]
     #[expect(clippy::too_many_arguments, reason = "ONNX Runtime's order, and keywords")]
     fn run<'py>(
         &self,
@@ -168,7 +168,11 @@ impl Session {
         fetch: Option<Bound<'py, PyAny>>,
         timeout: Option<f64>,
         cancel: Option<Bound<'py, CancelToken>>,
+        unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyList>> {
+        if let Some(unknown) = unknown {
+            refuse_keywords(py, unknown)?;
+        }
         let twice = || PyTypeError::new_err("the inputs are given twice");
         let (names, feeds) = match (output_names, input_feed, feeds) {
             (names, Some(given), None) | (names, None, Some(given)) => (names, given),
@@ -459,6 +463,14 @@ impl Opened {
         let shapes = compiled.inputs.iter().zip(inputs).filter_map(shape).collect();
         raise(py, Phase::Run(&self.handle), error, Some(&RunInputs { module: &self.module, shapes }))
     }
+}
+
+/// Refuses keyword arguments that `run` does not have.
+#[cold]
+fn refuse_keywords(py: Python<'_>, unknown: &Bound<'_, PyDict>) -> PyResult<()> {
+    let run = py.get_type::<Session>().getattr(intern!(py, "run"))?;
+    let hints = py.import(intern!(py, "bb._hints"))?;
+    hints.call_method1(intern!(py, "check_keywords"), (run, unknown)).map(drop)
 }
 
 /// Makes the exception for feeds with a name that no input has.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -91,9 +93,13 @@ def test_a_backend_is_listed_and_opened_by_its_name():
 
 def test_a_name_is_taken_once(named):
     name = named(OnlyAdd)
-    for taken in (name, "cpu", "metrics", "first_of"):
-        with pytest.raises(bb.BackendError, match="is taken: choose another name"):
+    with pytest.raises(bb.BackendError) as raised:
+        bb.register(OnlyAdd, name)
+    assert str(raised.value) == f"the name `{name}` is taken: call `bb.unregister(name)` before, or choose another name"
+    for taken in ("cpu", "metrics", "first_of"):
+        with pytest.raises(bb.BackendError) as raised:
             bb.register(OnlyAdd, taken)
+        assert str(raised.value) == f"the name `{taken}` is taken: choose another name"
     for wrong in ("", "a b", "a+b", "a(b)", "a:1"):
         with pytest.raises(bb.BackendError, match="cannot be the name of a backend"):
             bb.register(OnlyAdd, wrong)
@@ -114,6 +120,100 @@ def test_an_object_is_a_backend_too(named):
             return (a + b) * self.factor
 
     assert np.array_equal(bb.Session(add_model(), named(Scaled(3))).run({"x": X})[0], 6 * X)
+    for call in (bb.register, bb.conformance):
+        with pytest.raises(TypeError) as raised:
+            call(Scaled)
+        assert str(raised.value) == (
+            "`Scaled(factor)` cannot be called without arguments; expected a class that can, or an object:"
+            " `bb.register(Scaled(…), name)`"
+        )
+
+
+def test_a_backend_is_opened_by_its_name():
+    for backend, text in [
+        (OnlyAdd, "got the class `OnlyAdd`: pass 'onlyadd' after `bb.register(OnlyAdd)`"),
+        (OnlyAdd(), "got an object of the class `OnlyAdd`: pass 'onlyadd' after `bb.register(backend, 'onlyadd')`"),
+        (3, f"got `int`; there are {bb.backends()}"),
+    ]:
+        with pytest.raises(TypeError) as raised:
+            bb.Session(add_model(), backend=backend)
+        assert str(raised.value) == f"`backend` must be the name of a backend, {text}"
+    for call in (
+        lambda: bb.coverage(backend=OnlyAdd),
+        lambda: bb.Session(add_model()).compare({"x": X}, OnlyAdd),
+    ):
+        with pytest.raises(TypeError, match=r"pass 'onlyadd' after `bb.register\(OnlyAdd\)`"):
+            call()
+
+
+class Signatures(bb.Backend):
+    """Methods that can be called with their arguments."""
+
+    exp = np.exp
+    neg = staticmethod(np.negative)
+    abs = staticmethod(lambda x: np.abs(x))
+    gather = functools.partialmethod(lambda self, mode, data, indices, axis: np.take(data, indices, axis, mode=mode), "clip")
+    concat = None
+
+    def add(self, *operands):
+        return np.add(*operands)
+
+    def mul(self, left, right, out=None):
+        return np.multiply(left, right, out)
+
+    @classmethod
+    def less(cls, a, b):
+        return np.less(a, b)
+
+    @np.errstate(all="ignore")
+    def sqrt(self, x):
+        return np.sqrt(x)
+
+    @property
+    def log(self):
+        return np.log
+
+    def helper(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (lambda self, x: x, "`Wrong.add` takes `(x)`, expected `(a, b)`: write `def add(self, a, b)`"),
+        (lambda self, x: x, "`Wrong.reduce_sum` takes `(x)`, expected `(x, axes, keepdims)`: write `def reduce_sum(self, x, axes, keepdims)`"),
+        (lambda self, x, *, perm: x, "`Wrong.transpose` takes `(x, *, perm)`, expected `(x, perm)`: write `def transpose(self, x, perm)`"),
+        (lambda self, x, y, condition: x, "`Wrong.where` takes `(x, y, condition)`, expected `(condition, x, y)`: write `def where(self, condition, x, y)`"),
+        (lambda x: x, "`Wrong.identity` takes `()`, expected `(x)`: write `def identity(self, x)`"),
+        (lambda self: None, "`Wrong.from_host` takes `()`, expected `(array)`: write `def from_host(self, array)`"),
+        (lambda self, graph: None, "`Wrong.execute` takes `(graph)`, expected `(graph, inputs)`: write `def execute(self, graph, inputs)`"),
+    ],
+)
+def test_a_method_with_a_wrong_signature_is_refused(method, text):
+    name = text.split("`")[1].removeprefix("Wrong.")
+    wrong = type("Wrong", (Signatures,), {name: method})
+    for backend in (wrong, wrong()):
+        for call in (lambda: bb.register(backend, "wrong-signature"), lambda: bb.conformance(backend)):
+            with pytest.raises(TypeError) as raised:
+                call()
+            assert str(raised.value) == text
+    assert "wrong-signature" not in bb.backends()
+
+
+def test_all_wrong_signatures_are_reported_and_others_are_taken(named):
+    assert np.array_equal(bb.Session(add_model(), named(Signatures)).run({"x": X})[0], X + X)
+    two = type("Two", (Signatures,), {"add": lambda self, x: x, "sub": lambda self: None})
+    with pytest.raises(TypeError, match=r"`Two.add` takes `\(x\)`.*; `Two.sub` takes `\(\)`"):
+        bb.register(two)
+    # `execute` gets all nodes, so that other methods are the author's own.
+    named(type("Whole", (Graphs,), {"add": lambda self, node: node}))
+
+
+def test_a_keyword_with_a_typo_names_the_one_that_is_meant():
+    with pytest.raises(TypeError, match=r"^register\(\) got an unexpected keyword argument 'nam'; did you mean 'name'\?$"):
+        bb.register(OnlyAdd, nam="adds")
+    with pytest.raises(TypeError, match=r"^conformance\(\) got an unexpected keyword argument 'exclud'; did you mean 'exclude'\?$"):
+        bb.conformance(OnlyAdd, exclud=["a"])
 
 
 def test_a_method_with_a_typo_gets_a_warning(named):
@@ -166,7 +266,7 @@ def test_what_is_no_backend_is_refused(named):
 
     for cls, cause, text in [
         (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
-        (Raises, OSError, "no such device"),
+        (Raises, OSError, "^backend `mine.*` is linked, but not available: `Raises\\(\\)` raised an exception: OSError: no such device$"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:
             bb.Session(add_model(), named(cls))
@@ -235,7 +335,10 @@ def test_what_is_not_the_result_is_refused(named, result, got):
     text = rf"`Returning.add` returned {got}, expected float32 of the shape \[2, 3\]"
     with pytest.raises(bb.RunError, match=text) as raised:
         session.run({"x": X})
-    assert raised.value.node == "doubled"
+    error = raised.value
+    # A result that violates the contract is a failure of the backend, in Python as in Rust.
+    assert (error.node, error.kind, error.expected) == ("doubled", "device", "float32 of the shape [2, 3]")
+    assert re.fullmatch(got, error.got)
 
 
 @pytest.mark.parametrize(
@@ -278,8 +381,9 @@ def test_split_returns_as_many_as_it_is_asked_for(named):
 
     a, b = splits(lambda x: (x[:, :1], x[:, 1:]))
     assert np.array_equal(a, X[:, :1]) and np.array_equal(b, X[:, 1:])
-    with pytest.raises(bb.RunError, match="returned 1, expected a list of 2 tensors"):
+    with pytest.raises(bb.RunError, match="returned 1, expected a list of 2 tensors") as raised:
         splits(lambda x: [x])
+    assert (raised.value.expected, raised.value.got) == ("a list of 2 tensors", "1")
     with pytest.raises(bb.RunError, match="returned `ndarray`, expected a list of 2 tensors"):
         splits(lambda x: x)
 
@@ -290,7 +394,9 @@ def test_what_a_method_gets_cannot_be_written(named):
         return a
 
     x = X.copy()
-    with pytest.raises(bb.RunError, match="read-only") as raised:
+    advice = "operands and returned arrays are read-only: copy first, as in `x = x.copy()`"
+    text = f"`Returning.add` wrote to a read-only array; {advice}: ValueError: output array is read-only"
+    with pytest.raises(bb.RunError, match=re.escape(text)) as raised:
         bb.Session(add_model(), named(returning(write))).run({"x": x})
     assert type(raised.value.__cause__) is ValueError and np.array_equal(x, X)
 

@@ -64,8 +64,10 @@ def test_fetch_gives_any_value_in_any_order(two):
 
 def test_fetch_names_the_value_that_is_meant(two):
     session = bb.Session(two)
-    with pytest.raises(bb.OutputError, match="did you mean `minus`"):
+    text = 'the graph has no value `mimus`; its outputs are ["y", "z"], and its other values can be requested too; did you mean `minus`?'
+    with pytest.raises(bb.OutputError) as raised:
         session.run({"x": X}, fetch=["mimus"])
+    assert str(raised.value) == text and (raised.value.got, raised.value.expected) == ("mimus", "y, z")
     with pytest.raises(TypeError, match="list of `str`, got `str`"):
         session.run("y", {"x": X})
     with pytest.raises(TypeError, match="must be `str`, got `int`"):
@@ -136,8 +138,13 @@ def test_options_of_the_backend_are_given_by_name(two):
     assert session.backend == "cpu"
     assert bb.Session(two, "cpu(threads=1)").run({"x": X})
     assert copy.copy(session) is session and pickle.loads(pickle.dumps(session)).run({"x": X})
-    with pytest.raises(bb.BackendError, match="has no option `treads`; did you mean `threads`"):
+    known = "there are `threads`, `memory`, `level`, and `narrow_floats` if it lacks a float type"
+    with pytest.raises(bb.BackendError) as raised:
         bb.Session(two, "cpu", backend_options={"treads": 1})
+    assert str(raised.value) == f"backend `cpu` has no option `treads`; did you mean `threads`?; {known}"
+    assert (raised.value.got, raised.value.expected) == ("treads", "threads, memory, level, narrow_floats")
+    with pytest.raises(bb.BackendError, match="has no option `narow_floats`; did you mean `narrow_floats`?"):
+        bb.Session(two, "cpu", backend_options={"narow_floats": True})
     with pytest.raises(bb.BackendError, match="does not take the option `narrow_floats`"):
         bb.Session(two, "cpu", backend_options={"narrow_floats": True})
     with pytest.raises(ValueError, match="comma"):
@@ -171,6 +178,29 @@ def test_threads_and_backends_are_chosen(two):
         bb.SessionOptions().intra_op_threads = 2
     with pytest.raises(bb.OutputError, match="the graph has no value `nothing`; its outputs are"):
         bb.Session(two).run(["nothing"], [X])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda session: session.get_input, "'Session' object has no attribute 'get_input'; did you mean 'get_inputs'?"),
+        (lambda session: session.strange, "'Session' object has no attribute 'strange'"),
+        (lambda session: bb.SessionOptions().intra_op_threads, "'SessionOptions' object has no attribute 'intra_op_threads'; did you mean 'intra_op_num_threads'?"),
+        (lambda session: bb.RunOptions().terminat, "'RunOptions' object has no attribute 'terminat'; did you mean 'terminate'?"),
+        (lambda session: session.io_binding().bind_inputs, "'IOBinding' object has no attribute 'bind_inputs'; did you mean 'bind_input'?"),
+        (lambda session: bb.Sesion, "module 'bb' has no attribute 'Sesion'; did you mean 'Session'?"),
+        (lambda session: session.run({"x": X}, timeot=1), "Session.run() got an unexpected keyword argument 'timeot'; did you mean 'timeout'?"),
+        (lambda session: session.run({"x": X}, strange=1), "Session.run() got an unexpected keyword argument 'strange'"),
+        (lambda session: session.profile({"x": X}, warmpu=1), "Session.profile() got an unexpected keyword argument 'warmpu'; did you mean 'warmup'?"),
+        (lambda session: session.compare({"x": X}, rtoll=1), "Session.compare() got an unexpected keyword argument 'rtoll'; did you mean 'rtol'?"),
+    ],
+)
+def test_a_name_with_a_typo_gets_the_one_that_is_meant(two, wrong, text):
+    with pytest.raises((AttributeError, TypeError)) as raised:
+        wrong(bb.Session(two))
+    assert str(raised.value) == text
+    # So that the interpreter does not print a suggestion of its own besides.
+    assert getattr(raised.value, "obj", None) is None
 
 
 def test_what_is_not_native_can_be_refused(two):

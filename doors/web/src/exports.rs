@@ -38,6 +38,7 @@ extern "C" fn bb_start() {
     let advice = bb_core::error::DoorAdvice {
         backend: "the module has no others",
         left_out: "the module was built without it",
+        remove: None,
     };
     advice.give();
     std::panic::set_hook(Box::new(|panic| {

@@ -96,7 +96,8 @@ fn a_name_gives_options_and_so_does_code() {
 
 #[test]
 fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
-    let known = "there are `memory`, `tile`, `offset`, `fast`, `scale`, `kernel`";
+    let floats = "`narrow_floats` if it lacks a float type";
+    let known = format!("there are `memory`, `tile`, `offset`, `fast`, `scale`, `kernel`, and {floats}");
     assert_eq!(
         refused("tiled(tiel=3)"),
         format!("backend `tiled` has no option `tiel`; did you mean `tile`?; {known}")
@@ -104,7 +105,7 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
     assert_eq!(refused("tiled(xyz=3)"), format!("backend `tiled` has no option `xyz`; {known}"));
     assert_eq!(
         refused("reference(tile=3)"),
-        "backend `reference` has no option `tile`; it has no options of its own"
+        format!("backend `reference` has no option `tile`; it has no options of its own, only {floats}")
     );
     assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected a whole number, at least 0");
     assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected `true` or `false`");

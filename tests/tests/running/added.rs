@@ -87,12 +87,17 @@ fn a_name_is_taken_once_and_cannot_be_read_as_another() {
     let registry = registry();
     add(&registry, "chip");
     let again = |name| registry.add(called(name), |_| Ok(Reference)).unwrap_err();
-    for (name, by) in [("cpu", Cpu::PATH), ("chip", "tests::Chip"), ("first_of", "a function of backends")] {
+    let other = "choose another name";
+    let remove = "remove that one before, or choose another name";
+    let holders = [
+        ("cpu", Cpu::PATH, other),
+        ("chip", "tests::Chip", remove),
+        ("first_of", "a function of backends", other),
+    ];
+    for (name, by, advice) in holders {
         let taken = again(name);
-        assert!(
-            matches!(&taken, Error::NameTaken { name: of, by: has } if of == name && has == by),
-            "{taken:?}"
-        );
+        assert_eq!(taken.to_string(), format!("the name `{name}` is taken by `{by}`: {advice}"));
+        assert!(matches!(&taken, Error::NameTaken { name: of, .. } if of == name), "{taken:?}");
         assert_eq!(taken.kind(), ErrorKind::Configuration);
     }
     for name in ["", "a b", "a+b", "a(b)", "a:1", "a=b", "a,b"] {

@@ -11,6 +11,8 @@ pub struct DoorAdvice {
     pub backend: &'static str,
     /// How to get operators and decoders that this build lacks, as in "this library was built without them".
     pub left_out: &'static str,
+    /// How to remove a backend that the program added, as in "call `bb.unregister(name)` before"; `None` if it cannot.
+    pub remove: Option<&'static str>,
 }
 
 static ADVICE: OnceLock<DoorAdvice> = OnceLock::new();

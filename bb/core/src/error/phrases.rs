@@ -71,11 +71,18 @@ pub(super) fn declares(backend: &Option<&'static str>) -> String {
     backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
 }
 
-/// Lists the declared options.
+/// Lists the options that there are. `narrow_floats` is the last, unless it cannot be given.
 pub(super) fn declared(takes: &[String]) -> String {
-    match takes {
-        [] => "it has no options of its own".to_owned(),
-        _ => format!("there are {}", quoted(takes)),
+    let floats = OpenOption::NarrowFloats.name();
+    let (own, if_lacking) = match takes {
+        [own @ .., last] if last == floats => (own, Some(format!("`{floats}` if it lacks a float type"))),
+        own => (own, None),
+    };
+    match (own, if_lacking) {
+        ([], None) => "it has no options of its own".to_owned(),
+        ([], Some(floats)) => format!("it has no options of its own, only {floats}"),
+        (_, None) => format!("there are {}", quoted(own)),
+        (_, Some(floats)) => format!("there are {}, and {floats}", quoted(own)),
     }
 }
 
@@ -134,10 +141,14 @@ pub(super) fn of_backend(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }
 }
 
-/// Names the backend that has a name, and how to free it.
-pub(super) fn taken(by: &str) -> String {
-    match DoorAdvice::given() {
-        Some(_) => ": choose another name".to_owned(),
-        None => format!(" by `{}`: remove that one before, or choose another name", shown(by)),
+/// Names the backend that has a name, and how to free the name if the program added the backend.
+pub(super) fn taken(by: &str, added: bool) -> String {
+    match (DoorAdvice::given(), added) {
+        (Some(DoorAdvice { remove: Some(remove), .. }), true) => {
+            format!(": {remove}, or choose another name")
+        }
+        (Some(_), _) => ": choose another name".to_owned(),
+        (None, true) => format!(" by `{}`: remove that one before, or choose another name", shown(by)),
+        (None, false) => format!(" by `{}`: choose another name", shown(by)),
     }
 }

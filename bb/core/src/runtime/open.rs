@@ -328,24 +328,32 @@ pub(super) fn taken(
     takes: &'static [OpenOption],
     options: &OpenOptions,
 ) -> Result<(), Error> {
-    // Whether a backend lacks element types is known only after construction, so `NarrowFloats` is not checked here.
-    let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
-    if let Some(option) = options.given().filter(of_backend).find(|option| !takes.contains(option)) {
+    // Whether a backend lacks element types is known only after construction, so this option is not refused here.
+    known_only(backend, takes, Some(OpenOption::NarrowFloats), options)
+}
+
+/// Refuses options that are neither declared nor the option of the runtime.
+fn known_only(
+    backend: &'static str,
+    takes: &'static [OpenOption],
+    of_runtime: Option<OpenOption>,
+    options: &OpenOptions,
+) -> Result<(), Error> {
+    let all = || takes.iter().copied().chain(of_runtime);
+    if let Some(option) = options.given().find(|option| !all().any(|known| known == *option)) {
         return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
     }
     let declared = |name: &str| takes.iter().filter_map(|option| option.own()).find(|own| own.name == name);
     for (name, value) in &options.own {
         let Some(own) = declared(name) else {
-            let floats = OpenOption::NarrowFloats.name();
-            if takes.iter().any(|option| option.name() == name) || name == floats {
+            if all().any(|option| option.name() == name) {
                 return Err(Error::CommonOption { option: name.clone() });
             }
-            let names = || takes.iter().map(|option| option.name());
             return Err(Error::UnknownOption {
                 backend: Some(backend),
                 option: name.clone(),
-                nearest: bb_ir::nearest(name, names().chain([floats])).map(str::to_owned),
-                takes: names().map(str::to_owned).collect(),
+                nearest: bb_ir::nearest(name, all().map(OpenOption::name)).map(str::to_owned),
+                takes: all().map(|option| option.name().to_owned()).collect(),
             });
         };
         if own.default.normal(value).is_none() {
@@ -377,7 +385,7 @@ pub(super) fn checked(
     takes: &'static [OpenOption],
     options: &OpenOptions,
 ) -> Result<OpenOptions, Error> {
-    taken(layer, takes, options)?;
+    known_only(layer, takes, None, options)?;
     Ok(complete(takes, options))
 }
 

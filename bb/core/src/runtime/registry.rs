@@ -195,17 +195,18 @@ impl Registry {
         if !named::is_plain(name) {
             return Err(Error::BackendName { name: name.to_owned() });
         }
-        let taken = |by: &str| Err(Error::NameTaken { name: name.to_owned(), by: by.to_owned() });
+        let taken =
+            |by: &str, added| Err(Error::NameTaken { name: name.to_owned(), by: by.to_owned(), added });
         if LayerRegistration::all().iter().any(|layer| layer.name == name) {
-            return taken("a layer");
+            return taken("a layer", false);
         }
         if CombinedRegistration::all().iter().any(|combined| combined.name == name) {
-            return taken("a function of backends");
+            return taken("a function of backends", false);
         }
         // One lock covers the check and the insertion, so that if two threads add the same name, the second fails.
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.slots.iter().chain(&*added).find(|known| known.registration.name == name) {
-            return taken(known.registration.path);
+            return taken(known.registration.path, added.iter().any(|slot| slot.registration.name == name));
         }
         let at = added.partition_point(|known| known.registration.name < name);
         added.insert(at, slot);

@@ -19,6 +19,7 @@ fn speak() {
     let advice = bb_core::error::DoorAdvice {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
         left_out: "this library was built without it",
+        remove: None,
     };
     advice.give();
 }

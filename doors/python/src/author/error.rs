@@ -18,6 +18,16 @@ pub(crate) enum PythonError {
         source: PyErr,
     },
 
+    /// The method raised NumPy's exception for writing to an array that cannot be written.
+    #[error(
+        "`{method}` wrote to a read-only array; operands and returned arrays are read-only: copy first, as in `x = x.copy()`"
+    )]
+    ReadOnly {
+        method: String,
+        #[source]
+        source: PyErr,
+    },
+
     /// The method returned something else than the primitive gives.
     #[error("`{method}` returned {got}, expected {expected}")]
     Returned { method: String, expected: String, got: String },

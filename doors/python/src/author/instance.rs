@@ -11,7 +11,7 @@ use bb::{DataType, DataTypes, NarrowError, Outputs, Primitive, Shape, Tensor, Te
 use bb_ir::infer;
 use bb_ir::op::{Arity, OpSpec, Param};
 use numpy::{PyArrayDescr, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -341,7 +341,11 @@ impl Instance {
             // Ctrl-C, and what else no program catches, ends the run.
             interrupt::end(py, &source);
         }
-        PythonError::Raised { method: self.path(method), source }
+        let method = self.path(method);
+        match is_about_writing(py, &source) {
+            true => PythonError::ReadOnly { method, source },
+            false => PythonError::Raised { method, source },
+        }
     }
 
     #[cold]
@@ -360,6 +364,15 @@ impl Instance {
         let (expected, got) = (written(dtype, shape), shown(object, kind));
         PythonError::Returned { method: self.path(method), expected, got }
     }
+}
+
+/// Returns true for NumPy's exceptions about writing to an array that cannot be written.
+fn is_about_writing(py: Python<'_>, raised: &PyErr) -> bool {
+    if !raised.is_instance_of::<PyValueError>(py) {
+        return false;
+    }
+    let text = raised.value(py).str().map(|text| text.to_string()).unwrap_or_default();
+    ["array is read-only", "destination is read-only"].iter().any(|end| text.ends_with(end))
 }
 
 /// Makes the arguments of a method: the operands, a list of them if the method takes any number, and the parameters.

@@ -17,5 +17,6 @@ mod tensor;
 
 pub(crate) use conformance::{case_folders, conformance_case, conformance_tests};
 pub(crate) use ending::end;
+pub(crate) use error::PythonError;
 pub(crate) use graph::{Graph, Node};
 pub(crate) use named::{primitives, register, unregister};

@@ -2,10 +2,11 @@
 
 use super::backends::{Graphs, Methods};
 use super::ending::attached;
+use super::error::PythonError;
 use super::instance::{Instance, declared};
 use super::params;
 use crate::failure::{Phase, raise};
-use bb::{Added, BackendOrigin, InnerBackend, OpenOptions, Primitive, Registry};
+use bb::{Added, BackendOrigin, BoxError, InnerBackend, OpenOptions, Primitive, Registry};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::sync::Arc;
@@ -22,15 +23,32 @@ impl Maker {
         Maker { author: author.clone().unbind(), base: base.clone().unbind() }
     }
 
-    /// Makes an object of the class, unless it is one.
+    /// Makes an object of the class, unless it is one, and collects its methods.
     ///
     /// # Errors
     ///
     /// Exceptions that the constructor raises; the errors of [`Instance::new`].
     pub(super) fn instance(&self, py: Python<'_>) -> PyResult<Arc<Instance>> {
+        self.collected(&self.object(py)?)
+    }
+
+    /// Does the same when the backend is opened. The error for an exception of the constructor names the class.
+    fn opened(&self, py: Python<'_>) -> Result<Arc<Instance>, BoxError> {
+        let raised = |source| {
+            let class = self.author.bind(py).getattr("__name__");
+            let class = class.map_or_else(|_| "?".to_owned(), |name| name.to_string());
+            PythonError::Raised { method: format!("{class}()"), source }
+        };
+        Ok(self.collected(&self.object(py).map_err(raised)?)?)
+    }
+
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let author = self.author.bind(py);
-        let object = if author.is_instance_of::<PyType>() { author.call0()? } else { author.clone() };
-        Ok(Arc::new(Instance::new(&object, self.base.bind(py))?))
+        if author.is_instance_of::<PyType>() { author.call0() } else { Ok(author.clone()) }
+    }
+
+    fn collected(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<Instance>> {
+        Ok(Arc::new(Instance::new(object, self.base.bind(object.py()))?))
     }
 
     /// Returns whether the author runs whole graphs, without making an object.
@@ -66,7 +84,7 @@ pub(crate) fn register(
 
 fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B) -> Result<(), bb::Error> {
     let make = move |_: &OpenOptions| {
-        let made = attached(|py| maker.instance(py));
+        let made = attached(|py| maker.opened(py));
         let made = made.ok_or("the interpreter ended")?;
         Ok(backend(made?))
     };
@@ -80,9 +98,9 @@ pub(crate) fn unregister(py: Python<'_>, name: &str) -> bool {
     py.detach(|| Registry::global().remove(name))
 }
 
-/// Lists the primitives: the method as an author defines it.
+/// Lists the primitives: the method, its arguments, and how an author defines it.
 #[pyfunction]
-pub(crate) fn primitives() -> Vec<(&'static str, String)> {
-    let row = |op: &Primitive| (op.spec().method, params::signature(op.spec()));
+pub(crate) fn primitives() -> Vec<(&'static str, Vec<&'static str>, String)> {
+    let row = |op: &Primitive| (op.spec().method, params::names(op.spec()), params::signature(op.spec()));
     Primitive::ALL.iter().map(row).collect()
 }

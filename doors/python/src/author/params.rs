@@ -42,9 +42,13 @@ fn element_type(py: Python<'_>, dtype: DataType) -> Result<Bound<'_, PyAny>, Pro
     found.ok_or_else(|| Problem::no_type(dtype))
 }
 
+/// Lists the arguments of the method of a primitive: the operands and the parameters.
+pub(super) fn names(spec: &OpSpec) -> Vec<&'static str> {
+    let operands = spec.inputs.iter().map(|(name, _)| *name);
+    operands.chain(spec.params.iter().map(|param| param.name)).collect()
+}
+
 /// Writes how an author defines the method of a primitive, as `def reduce_sum(self, x, axes, keepdims)`.
 pub(super) fn signature(spec: &OpSpec) -> String {
-    let operands = spec.inputs.iter().map(|(name, _)| *name);
-    let names: Vec<&str> = operands.chain(spec.params.iter().map(|param| param.name)).collect();
-    format!("def {}(self, {})", spec.method, names.join(", "))
+    format!("def {}(self, {})", spec.method, names(spec).join(", "))
 }
