@@ -45,9 +45,19 @@ pub mod status {
         KINDS.iter().find(|row| row.0 == kind).map_or(8, |row| row.1)
     }
 
-    /// Returns the kind with a number; a number that is none counts as a failure of the backend.
+    /// Returns the kind with a number. A number that the interface does not define counts as a failure of the backend.
     pub fn kind(number: i32) -> ErrorKind {
         KINDS.iter().find(|row| row.1 == number).map_or(ErrorKind::Device, |row| row.0)
+    }
+
+    /// Adds the number to the message of a function that failed, if the interface does not define the number.
+    pub(crate) fn explained(number: i32, message: String) -> String {
+        if number == PANICKED || KINDS.iter().any(|row| row.1 == number) {
+            return message;
+        }
+        format!(
+            "{message}; it returned the status {number}, which `bb.h` does not define: it counts as BB_DEVICE"
+        )
     }
 }
 

@@ -137,7 +137,7 @@ pub enum LoadedError {
         /// The operation.
         op: &'static str,
         /// The item with an unexpected value.
-        what: &'static str,
+        what: String,
         /// The expected value.
         expected: String,
         /// The value that the library returned.

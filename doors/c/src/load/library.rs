@@ -251,7 +251,7 @@ pub(super) fn called(
     if status == status::OK {
         return Ok(());
     }
-    let (kind, message) = (status::kind(status), text.message());
+    let (kind, message) = (status::kind(status), status::explained(status, text.message()));
     Err(LoadError::Failed { path: path.to_owned(), function, kind, message })
 }
 
@@ -277,11 +277,15 @@ impl Said {
 
     /// Returns the text that a function wrote, cut to the size of the buffer.
     pub(super) fn message(&self) -> String {
-        let text = self.bytes.get(..self.failure.length).unwrap_or(&self.bytes);
-        match String::from_utf8_lossy(text).trim_end_matches('\0') {
-            "" => "it does not say why".to_owned(),
-            text => text.to_owned(),
-        }
+        message_of(self.bytes.get(..self.failure.length).unwrap_or(&self.bytes))
+    }
+}
+
+/// Returns the text of an error, or says that there is none.
+pub(super) fn message_of(text: &[u8]) -> String {
+    match String::from_utf8_lossy(text).trim_end_matches('\0') {
+        "" => "it does not say why".to_owned(),
+        text => text.to_owned(),
     }
 }
 
