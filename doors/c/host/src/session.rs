@@ -102,7 +102,10 @@ impl Known {
 fn obey_the_environment() -> Result<(), Failed> {
     static OBEYED: OnceLock<Result<(), Failed>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
-        Some(list) => bb_c::load_path(&list).map(drop).map_err(failed_to_load),
+        Some(list) => {
+            let failed = |error| failed_to_load(error).about("the variable", bb_c::PATH_VARIABLE);
+            bb_c::load_path(&list).map(drop).map_err(failed)
+        }
         None => Ok(()),
     };
     OBEYED.get_or_init(obey).clone()

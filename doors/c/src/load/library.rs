@@ -90,7 +90,7 @@ impl BackendLibrary {
         file::check(&path)?;
         let open = |source| LoadError::Open { path: path.clone(), source };
         // SAFETY: the initialisers of the library run, which is what the caller asked for.
-        let library = unsafe { libloading::Library::new(&path) }.map_err(open)?;
+        let library = unsafe { file::load(&path) }.map_err(open)?;
         // SAFETY: only the address is taken here; the type is that of no more than its first field.
         let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }
             .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
@@ -434,8 +434,11 @@ impl Reading<'_> {
     ///
     /// Those of [`Items::slice`], here and below.
     unsafe fn text(&self, what: &'static str, text: Text) -> Result<String, LoadError> {
-        if text.count > LONGEST || (text.items.is_null() && text.count > 0) {
+        if text.count > LONGEST {
             return self.mismatch(what, "a text of at most 4096 bytes", format!("{} bytes", text.count));
+        }
+        if text.items.is_null() && text.count > 0 {
+            return self.mismatch(what, &format!("a pointer to {} bytes", text.count), "null");
         }
         // SAFETY: what the caller promises.
         let bytes = unsafe { text.slice() };

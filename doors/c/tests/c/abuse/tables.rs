@@ -142,7 +142,7 @@ fn descriptions_are_compared() {
         (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
         (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
         (no_utf8, "another name than expected: expected UTF-8"),
-        (null_name, "another name than expected: expected a text of at most 4096 bytes, got 5 bytes"),
+        (null_name, "another name than expected: expected a pointer to 5 bytes, got null"),
         (long_version, "another version than expected: expected a text of at most 4096 bytes"),
         (odd_types, "another set of element types than expected"),
         (odd_option, "`bool`, `i64`, `u64`, `f64` or `str`, got `u128` of the option `tile`"),
