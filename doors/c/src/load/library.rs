@@ -184,7 +184,7 @@ impl BackendLibrary {
         &self.0.path
     }
 
-    /// Opens the backend.
+    /// Opens the backend. Options of its own that are not given have their defaults.
     ///
     /// # Errors
     ///
@@ -202,9 +202,14 @@ impl BackendLibrary {
                 takes: self.0.options.iter().map(|option| option.name.clone()).collect(),
             });
         }
-        let pairs =
-            texts.iter().map(|(name, value)| Named { name: Text::new(name), value: Text::new(value) });
-        let pairs: Vec<Named> = pairs.collect();
+        let unset = self.0.options.iter().filter(|option| {
+            let own = !["device", "threads", "memory"].contains(&option.kind.as_str());
+            own && !texts.iter().any(|(name, _)| *name == option.name)
+        });
+        let defaults = unset.map(|option| (&option.name, &option.initial));
+        let pairs = texts.iter().map(|(name, value)| (name, value)).chain(defaults);
+        let pairs: Vec<Named> =
+            pairs.map(|(name, value)| Named { name: Text::new(name), value: Text::new(value) }).collect();
         let mut raw: *mut Raw = std::ptr::null_mut();
         let open = self.0.table.open;
         called(&self.0.path, "open", |error| {
