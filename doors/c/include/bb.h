@@ -591,7 +591,7 @@ struct bb_option {
     bb_text name;
 
     /*
-     * For the options `device`, `threads` and `memory`, which are those of bb: the name again. For another option its type: `bool`,
+     * The name again for `device`, `threads` and `memory`, which bb defines. For another option its type: `bool`,
      * `i64`, `u64`, `f64` or `str`.
      */
     bb_text kind;
@@ -611,7 +611,7 @@ struct bb_description {
     /* The name under which users open the backend: letters, digits, `-` and `_`. */
     bb_text name;
 
-    /* The version of the backend, as a text such as `1.0.0`. */
+    /* The version of the backend, as a text like `1.0.0`. */
     bb_text version;
 
     /* An identifier that distinguishes backends of one name, such as the path of a type. */
@@ -692,7 +692,7 @@ struct bb_library {
 
     /*
      * Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-     * that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes such graphs.
+     * that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
      */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
 

@@ -11,7 +11,7 @@ c_structs! {
     OptionSpec = "bb_option" {
         /// The name: letters, digits and `_`.
         name: Text = "bb_text name";
-        /// For the options `device`, `threads` and `memory`, which are those of bb: the name again. For another option its type: `bool`,
+        /// The name again for `device`, `threads` and `memory`, which bb defines. For another option its type: `bool`,
         /// `i64`, `u64`, `f64` or `str`.
         kind: Text = "bb_text kind";
         /// The default of an option with a type, as a text of this type. `open` gets it if the user sets none.
@@ -26,7 +26,7 @@ c_structs! {
         size: usize = "size_t size";
         /// The name under which users open the backend: letters, digits, `-` and `_`.
         name: Text = "bb_text name";
-        /// The version of the backend, as a text such as `1.0.0`.
+        /// The version of the backend, as a text like `1.0.0`.
         version: Text = "bb_text version";
         /// An identifier that distinguishes backends of one name, such as the path of a type.
         path: Text = "bb_text path";
@@ -85,7 +85,7 @@ c_structs! {
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
         /// Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-        /// that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes such graphs.
+        /// that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";
         /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. `results`
