@@ -179,7 +179,7 @@ macro_rules! for_each_primitive {
 
         /// Takes every `steps[i]`-th element from `starts[i]` to before `ends[i]` along `axes[i]`.
         ///
-        /// Shapes: empty `axes` mean the first `starts.len()` dimensions, empty `steps` mean 1. Negative
+        /// Shapes: empty `axes` mean the first dimensions, one for each start, and empty `steps` mean 1. Negative
         /// starts and ends count from the end; both are clamped to the extent. A negative step goes
         /// backwards. Types: all, including storage types.
         ///

@@ -34,8 +34,8 @@ pub use trace_fault::TraceFault;
 pub use wrong_result::WrongResult;
 
 use phrases::{
-    are, declared, declares, did_you_mean, linked_backends, linked_layers, nearest_of, no_backend,
-    of_backend, options, partner, quoted, renamed, returned, taken, through,
+    are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
+    no_backend, of_backend, options, partner, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -249,7 +249,7 @@ pub enum Error {
     },
 
     /// A sequence, an optional or a map came where only tensors go.
-    #[error("`{name}` is {got}, expected a tensor; `run_items` takes and gives others too", name = shown(.name))]
+    #[error("`{name}` is {got}, expected a tensor{}", for_other_values(), name = shown(.name))]
     NotTensor {
         /// The input or output.
         name: String,

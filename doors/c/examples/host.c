@@ -39,9 +39,13 @@ int main(int argc, char **argv) {
             fprintf(stderr, "input %.*s is not of f32\n", (int)port.name.count, port.name.items);
             return 1;
         }
+        if (port.rank == BB_UNKNOWN_RANK) {
+            fprintf(stderr, "the model does not fix the number of extents of input %.*s\n", (int)port.name.count, port.name.items);
+            return 1;
+        }
         /* An extent that is not fixed is 1. */
         size_t *shape = calloc(port.rank + 1, sizeof *shape), elements = 1;
-        for (size_t d = 0; d < port.rank; d++) elements *= shape[d] = port.shape[d] == SIZE_MAX ? 1 : port.shape[d];
+        for (size_t d = 0; d < port.rank; d++) elements *= shape[d] = port.shape[d] == BB_UNKNOWN_EXTENT ? 1 : port.shape[d];
         float *ones = calloc(elements + 1, sizeof *ones);
         for (size_t e = 0; e < elements; e++) ones[e] = 1;
         inputs[i] = (bb_input){port.name, {BB_F32, port.rank, shape, (uint8_t *)ones, elements * sizeof *ones}};

@@ -2,7 +2,7 @@
  * A whole backend in C: the thirty primitives as plain loops, for the numbers that C has, and truth values.
  *
  *     cc -std=c11 -O2 -shared -fPIC -I doors/c/include doors/c/examples/plain.c -o libplain.so -lm
- *     BB_BACKEND_PATH=$PWD/libplain.so bb run model.onnx --random --backend plain
+ *     BB_BACKEND_PATH=$PWD/libplain.so cargo run --release -p bb-cli --features loaded -- run MODEL.onnx --random 1 --backend plain
  *
  * The host has checked types and shapes by ONNX's rules before it calls, and says which type and shape each result has. So a function
  * makes its result, and fills it. What is left to refuse are elements: an index out of range, an integer divided by zero.

@@ -1,8 +1,16 @@
 /*
- * bb.h: backends of bb in C, and bb in programs in C.
+ * bb.h: backends of bb in C, and bb in programs in C. The page bb/docs/c.md explains both, and doors/c/examples has a backend and a program.
  *
  * A backend is a library that exports one constant, `bb_backend_library`. A program that runs models calls the functions at the end, and
  * links the library `bb_host`.
+ *
+ * Status     A function that may fail returns `BB_OK` or another status. If it fails, it writes the reason to its `bb_error`, if it has
+ *            one, and the other results are not valid.
+ * Texts      A `bb_text` is UTF-8 with a number of bytes, and no zero ends it: print it with `%.*s`. A zero ends each `const char *`.
+ * Arguments  Lists, texts, tensors and structures are lent for the call. A function that needs them later copies them. A list without
+ *            items may be null.
+ * Units      Lengths, sizes and capacities are numbers of bytes. Extents, and counts of lists, are numbers of elements.
+ * Threads    Functions may be called from any thread, and from several at once.
  *
  * The types in this file are written from those of Rust. Structures that may grow begin with their size, and grow only at their end.
  *
@@ -25,7 +33,17 @@ extern "C" {
 /* The primitives of this header, by a hash of their rows. */
 #define BB_PRIMITIVES 0x889c66fa6802afa7ull
 
-/* What functions return. */
+/* What functions return.
+ *
+ * BB_INVALID_MODEL  The model is damaged, or contradicts itself.
+ * BB_WRONG_INPUT    An argument, an input or an element does not fit.
+ * BB_CONFIGURATION  A file, a backend, a device or an option does not exist, or does not fit the others.
+ * BB_UNSUPPORTED    The backend cannot do this; another one may.
+ * BB_LIMIT          A limit was exceeded, or there is no memory.
+ * BB_CANCELLED      The run was cancelled, or its time is over.
+ * BB_DEVICE         The backend or its device failed. A number that is not in this list means the same.
+ * BB_INTERNAL       A mistake in bb.
+ * BB_PANICKED       The code panicked, and the panic was stopped. */
 enum {
     BB_OK = 0,
     BB_INVALID_MODEL = 1,
@@ -103,7 +121,7 @@ typedef struct bb_option bb_option;
 typedef struct bb_description bb_description;
 typedef struct bb_library bb_library;
 
-/* Lists, which are lent for a call. A text is UTF-8, and no zero ends it. */
+/* Lists. Those of arguments are lent for the call. A `bb_text` is UTF-8, its count is in bytes, and no zero ends it. */
 typedef struct bb_text {
     const char *items;
     size_t count;
@@ -137,9 +155,12 @@ typedef struct bb_parameters {
     size_t count;
 } bb_parameters;
 
-/* Receives a device. */
+/* A function of the host that receives a device. Call it with the `context` that came with it. */
 typedef void (*bb_device)(void *context, bb_text name, bb_text description);
-/* Receives the end of a run: BB_OK and the results, or why it failed. */
+/*
+ * A function of the host that receives the end of a run: `BB_OK` and the results, which belong to the host from then on, or another status
+ * and the reason. Call it once, with the `context` that came with it.
+ */
 typedef void (*bb_done)(void *context, int32_t status, bb_text text, const bb_result *results, size_t count);
 
 /* Two texts: an option and its value. */
@@ -153,7 +174,8 @@ struct bb_named {
 
 /*
  * A tensor in host memory: row-major, little-endian, without gaps; types of less than a byte are packed, the first element lowest.
- * Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide. Truth values are 0 or 1.
+ * Truth values are one byte, 0 or 1. Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide: string `i` has the
+ * bytes from offset `i` to before offset `i + 1`, and the first byte after the offsets has the offset 0.
  */
 struct bb_data {
     /* ONNX's number of the element type. */
@@ -177,7 +199,10 @@ struct bb_data {
  * backend need not work it out; a backend that writes something else there has failed. Elsewhere the backend writes all fields.
  */
 struct bb_result {
-    /* The result, which belongs to the host until it calls `release`. */
+    /*
+     * The result, null before the call. The host releases each tensor that is here after the call, once. So a function that fails leaves
+     * null here: if it has freed a tensor itself, it sets this to null again.
+     */
     bb_tensor *tensor;
 
     /* ONNX's number of the element type. */
@@ -190,24 +215,27 @@ struct bb_result {
     const size_t *shape;
 };
 
-/* A place for the text of an error. A function that returns another status than `BB_OK` writes why. */
+/*
+ * A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. If it
+ * returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least 1024 bytes.
+ */
 struct bb_error {
     /* The size of this structure. */
     size_t size;
 
-    /* The memory for the text, which the host owns. */
+    /* The memory for the text, which belongs to the caller. */
     char *text;
 
     /* The number of bytes that `text` holds. */
     size_t capacity;
 
-    /* The number of bytes written, of UTF-8, without a zero. */
+    /* The number of bytes that the function wrote: UTF-8, without a zero. */
     size_t length;
 };
 
 /*
- * A parameter of a native operation. All parameters of the method in the documentation of `ext` come, in its order: for `softmax`
- * one `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
+ * A parameter of a native operation. All parameters of the method in the folder bb/src/ext come, in its order: for `softmax` one
+ * `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
  */
 struct bb_parameter {
     /* One of `BB_PARAMETER_NOTHING` and so on. `NOTHING` is an optional parameter that is not given. */
@@ -251,9 +279,10 @@ struct bb_memory {
 };
 
 /*
- * The primitives. Each computes what is said of it, as ONNX does, of operands and parameters that the host has checked: types and
- * shapes fit. It makes the results, whose types and shapes are in `results`, and puts them there; there are `count`. Operands are
- * lent for the call.
+ * The primitives. Each computes its documented result, as ONNX does. The host has checked the operands and parameters: types and
+ * shapes fit. The function makes `count` tensors, of the types and shapes that `results` states, and puts them there. Axes may be
+ * negative, and then count from the end. Operands are lent for the call: the host may release one after it, so a result that uses
+ * memory of an operand must keep this memory. A function for a primitive that the backend lacks returns `BB_UNSUPPORTED`.
  */
 struct bb_primitives {
     /* The size of this structure. */
@@ -378,7 +407,7 @@ struct bb_primitives {
     /*
      * Averages over `axes`, or over every axis when `axes` is empty.
      *
-     * Shapes: as `reduce_sum` (see reduce_sum). An integer mean is truncated. An empty mean is NaN
+     * Shapes: as `reduce_sum`. An integer mean is truncated. An empty mean is NaN
      * for floats and an error for integers.
      *
      * Source: ONNX `ReduceMean`, opset 18.
@@ -389,7 +418,7 @@ struct bb_primitives {
      * Takes the maximum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
      * NaN.
      *
-     * Shapes: as `reduce_sum` (see reduce_sum). An empty maximum is the least value of the type
+     * Shapes: as `reduce_sum`. An empty maximum is the least value of the type
      * (minus infinity, false).
      *
      * Source: ONNX `ReduceMax`, opset 20.
@@ -400,7 +429,7 @@ struct bb_primitives {
      * Takes the minimum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
      * NaN.
      *
-     * Shapes: as `reduce_sum` (see reduce_sum). An empty minimum is the greatest value of the type
+     * Shapes: as `reduce_sum`. An empty minimum is the greatest value of the type
      * (infinity, true).
      *
      * Source: ONNX `ReduceMin`, opset 20.
@@ -440,7 +469,7 @@ struct bb_primitives {
     /*
      * Takes every `steps[i]`-th element from `starts[i]` to before `ends[i]` along `axes[i]`.
      *
-     * Shapes: empty `axes` mean the first `starts.len()` dimensions, empty `steps` mean 1. Negative
+     * Shapes: empty `axes` mean the first dimensions, one for each start, and empty `steps` mean 1. Negative
      * starts and ends count from the end; both are clamped to the extent. A negative step goes
      * backwards. Types: all, including storage types.
      *
@@ -558,16 +587,16 @@ struct bb_primitives {
 
 /* An option that a backend takes. */
 struct bb_option {
-    /* The name. */
+    /* The name: letters, digits and `_`. */
     bb_text name;
 
     /*
-     * `device`, `threads`, `memory`, which are options of bb of the same name, or the type of an option of the backend's own: `bool`,
-     * `i64`, `u64`, `f64`, `str`.
+     * The name again for `device`, `threads` and `memory`, which bb defines. For another option its type: `bool`,
+     * `i64`, `u64`, `f64` or `str`.
      */
     bb_text kind;
 
-    /* The value if none is given; for an option of the backend's own. */
+    /* The default of an option with a type, as a text of this type. `open` gets it if the user sets none. */
     bb_text initial;
 
     /* The purpose, in one line. */
@@ -579,22 +608,25 @@ struct bb_description {
     /* The size of this structure. The host writes how much it knows, the backend how much it has written. */
     size_t size;
 
-    /* The name under which users open the backend. */
+    /* The name under which users open the backend: letters, digits, `-` and `_`. */
     bb_text name;
 
-    /* The version. */
+    /* The version of the backend, as a text like `1.0.0`. */
     bb_text version;
 
     /* An identifier that distinguishes backends of one name, such as the path of a type. */
     bb_text path;
 
-    /* The element types: bit `n` is ONNX's type `n`. 0 if they are known once the backend is open: then the library has `types`. */
+    /*
+     * The element types: bit `n` is ONNX's type `n`, so that `BB_F32` is `1 << BB_F32`. `BB_F32`, `BB_BOOL`, and `BB_I32` or `BB_I64` must
+     * be among them. 0 if they are known once the backend is open: then the library has `types`.
+     */
     uint64_t types;
 
-    /* A number that changes when results may change. Plans that were saved for another are made again. */
+    /* A number that changes when results may change. Plans that were saved with another number are made again. */
     uint64_t fingerprint;
 
-    /* The options. */
+    /* The options that `open` takes. */
     bb_options options;
 
     /* The native operations by the names of their methods, e.g. `softmax`, for `native`. */
@@ -624,25 +656,32 @@ struct bb_library {
     /* The primitives. A backend that runs whole graphs may have only `constant`. */
     const bb_primitives *primitives;
 
-    /* Describes the backend. */
+    /*
+     * Describes the backend. `description->size` is the number of bytes that the host has for it: write at most this number, and set
+     * `size` to the number that was written. The other fields are zero or empty before.
+     */
     int32_t (*describe)(bb_description *description, bb_error *error);
 
-    /* Opens a backend. */
+    /*
+     * Opens a backend with options that `describe` lists, as names and values. `threads` and `memory` are decimal numbers, `memory` in
+     * bytes; one that the user does not set is not in the list. May be called several times: each call opens another backend.
+     */
     int32_t (*open)(bb_named_list options, bb_backend **backend, bb_error *error);
 
-    /* Closes a backend, whose tensors and programs were released before. */
+    /* Closes a backend. The host has released its tensors and programs, and no call uses it any more. */
     void (*close)(bb_backend *backend);
 
     /*
      * Copies a tensor to `bytes`, in the form of `bb_data`, and writes to `length` how many bytes it has. If `capacity` is less,
-     * nothing is copied.
+     * copies nothing and returns `BB_OK`, too. The host calls first with a capacity of 0 to get the length of strings; `bytes` may then be
+     * null.
      */
     int32_t (*to_host)(bb_backend *backend, const bb_tensor *x, uint8_t *bytes, size_t capacity, size_t *length, bb_error *error);
 
-    /* Releases a tensor. */
+    /* Releases a tensor. The host calls this once for each tensor that it got in a `bb_result`. */
     void (*release)(bb_backend *backend, bb_tensor *x);
 
-    /* Optional: the element types of an open backend, as in `bb_description`. */
+    /* Optional: returns the element types of an open backend, as in `bb_description`. */
     uint64_t (*types)(bb_backend *backend);
 
     /* Optional: calls `device` with each device. */
@@ -651,32 +690,41 @@ struct bb_library {
     /* Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does. */
     uint8_t (*whole_graphs)(bb_backend *backend);
 
-    /* Optional, and then `run` and `release_program` too: compiles a whole graph of primitives, in the form of an ONNX file. */
+    /*
+     * Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
+     * that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
+     */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
 
-    /* Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. */
+    /*
+     * Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. `results`
+     * has `count` empty places: write all fields of each.
+     */
     int32_t (*run)(bb_backend *backend, void *program, bb_tensors inputs, bb_result *results, size_t count, bb_error *error);
 
     /* Optional: releases a graph. */
     void (*release_program)(bb_backend *backend, void *program);
 
-    /* Optional: begins to run a graph, and returns. Later `done` is called once, from any thread, with the results. The inputs stay until then. */
+    /*
+     * Optional: begins to run a graph, and returns. Later call `done` once, from any thread, with `context` and the results; the inputs
+     * and the program stay until then. If this returns another status than `BB_OK`, do not call `done`.
+     */
     int32_t (*start)(bb_backend *backend, void *program, bb_tensors inputs, bb_done done, void *context, bb_error *error);
 
     /*
-     * Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is how many results fit, and
-     * then how many there are.
+     * Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is the number of places for
+     * results, and is set to the number of results. Write all fields of each.
      */
     int32_t (*native)(bb_backend *backend, bb_text name, bb_tensors inputs, bb_parameters parameters, bb_result *results, size_t *count, bb_error *error);
 
-    /* Optional: says how much memory the backend uses. */
+    /* Optional: writes how much memory the backend uses. `memory->size` is set; do not write beyond it. */
     void (*memory)(bb_backend *backend, bb_memory *memory);
 
-    /* Optional: waits until the device has done all that was submitted. */
+    /* Optional: waits until the device has done all submitted work. */
     int32_t (*synchronize)(bb_backend *backend, bb_error *error);
 };
 
-/* What a library of a backend defines. */
+/* The constant that the library of a backend defines. */
 #if defined(_WIN32)
 #define BB_EXPORT __declspec(dllexport)
 #else
@@ -685,28 +733,39 @@ struct bb_library {
 extern BB_EXPORT const bb_library bb_backend_library;
 
 /*
- * Programs that run models. All functions may be called from any thread, and one session from several at once. Where one may fail, it
- * returns a status, and writes why to `error`, which may be null.
+ * Programs that run models.
+ *
+ * A program opens a session, queries its inputs, runs it, reads the outputs of the run, and then frees the run and closes the session. A run
+ * stays valid after its session is closed. `error` may be null. Functions that free or close accept null.
  */
 typedef struct bb_session bb_session;
 typedef struct bb_run bb_run;
 typedef struct bb_cancel bb_cancel;
 
-/* An input or output of a session. An extent that is not fixed is SIZE_MAX. The texts and extents live as long as the session. */
+/* A rank, or an extent, that is known only when the model runs. */
+#define BB_UNKNOWN_RANK SIZE_MAX
+#define BB_UNKNOWN_EXTENT SIZE_MAX
+
+/* An input or output of a session. The texts and extents live as long as the session. */
 typedef struct bb_port {
     bb_text name;
+    /* The element type, such as `BB_F32`. 0 if it is not known, or if the port is no tensor; then the rank is unknown, too. */
     int32_t dtype;
+    /* The number of extents: 0 for a scalar, and `BB_UNKNOWN_RANK` if the model does not fix it. */
     size_t rank;
+    /* The extents, outermost first; `BB_UNKNOWN_EXTENT` for one that the model does not fix. Null if the rank is unknown. */
     const size_t *shape;
 } bb_port;
 
-/* An input of a run: a tensor in memory of the caller, which is read during the call. */
+/* An input of a run. The call copies the elements, so that the memory may change after it. They need not be aligned. */
 typedef struct bb_input {
+    /* The name of an input of the session. */
     bb_text name;
+    /* The tensor, with the extents that it has in this run. */
     bb_data data;
 } bb_input;
 
-/* What a model says of itself. The texts live as long as the session; a compiled model says nothing. */
+/* The metadata of a model. The texts live as long as the session. They are empty if the model has none, or is a compiled one. */
 typedef struct bb_model {
     /* The size of this structure, which the caller writes. */
     size_t size;
@@ -722,58 +781,80 @@ typedef struct bb_model {
     bb_named_list entries;
 } bb_model;
 
-/* What a run may be told. All zero but `size` is a run without options. */
+/* Options of a run. If all fields except `size` are zero, the run has no options. */
 typedef struct bb_run_options {
-    /* The size of this structure. */
+    /* The size of this structure, which the caller writes. */
     size_t size;
-    /* After so many milliseconds the run ends with BB_CANCELLED; 0 for as long as it takes. */
+    /* The run ends with `BB_CANCELLED` after this time, in milliseconds. 0 is no limit. */
     uint64_t timeout_ms;
-    /* What ends the run with BB_CANCELLED; may be null. */
+    /* Ends the run with `BB_CANCELLED`, once it is cancelled; may be null. */
     const bb_cancel *cancel;
-    /* The names of the values that the run gives, in this order: outputs, and values between nodes. None for all outputs. */
+    /*
+     * The names of the values that the run returns, in this order: outputs, and values between nodes. If there are none, the run returns
+     * all outputs. The session compiles the model again for a list of names that it has not seen.
+     */
     bb_texts values;
 } bb_run_options;
 
-/* Returns BB_VERSION of the library. */
+/* Returns `BB_VERSION` of the library. */
 uint32_t bb_version(void);
 
-/* Makes the backends of a library known by name, for all sessions of the process that are opened later. `path` ends with a zero. */
+/*
+ * Loads the library of a backend. All sessions of the process that are opened later find the backend by its name. Loading a library again
+ * changes nothing. The variable `BB_BACKEND_PATH` names libraries that the first session loads.
+ */
 int32_t bb_load_backend(const char *path, bb_error *error);
 
 /*
- * Opens a model file, or a model in memory, on the backend with this name (`cpu`, `first_of(mine, cpu)`, `metrics+mine`).
+ * Opens a model on a backend: a file, or bytes in memory, which are copied. A model in memory cannot have its data in other files. The
+ * backend is the name of one, such as `cpu`, or an expression: `first_of(mine, cpu)`, `metrics+mine`.
  *
- * The options are names and values, both of them texts. A name that nobody knows is BB_CONFIGURATION.
+ * `options` are names with values, all of them texts: `bb_named one = {{"threads", 7}, {"4", 1}};` and `(bb_named_list){&one, 1}`.
+ * `(bb_named_list){0}` is none. An unknown name is `BB_CONFIGURATION`. If nodes of the model do not run on the backend, the status is
+ * `BB_UNSUPPORTED`, and the error lists the nodes: give it some KiB.
  *
- *   device, threads, memory   which device, how many threads, how many bytes at most; of a backend that has such a choice
- *   narrow_floats             `true` lets a backend without a float type round its elements to one that it has
- *   limits.NAME               a limit on models from strangers, as in `limits.model_bytes` (bb/docs/limits.md)
- *   any other                 an option of the backend's own; `bb backends` lists them
+ *   device          the name of a device of the backend; the command `bb backends` lists them
+ *   threads         the number of threads
+ *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`
+ *   narrow_floats   `true` lets a backend without a float type round its elements to a type that it has
+ *   limits.NAME     a limit on models that you do not trust, such as `limits.model_bytes`; bb/docs/limits.md has all names
+ *   another name    an option that the backend defines; `bb backends` lists them
+ *
+ * A backend refuses options that it does not have. `cpu` has `threads` and `memory`, among others.
  */
 int32_t bb_session_open(const char *path, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
 int32_t bb_session_open_bytes(bb_text model, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
+/* Closes a session, which no call uses any more. */
 void bb_session_close(bb_session *session);
 
 size_t bb_session_input_count(const bb_session *session);
 size_t bb_session_output_count(const bb_session *session);
-/* Writes a port by its position; BB_WRONG_INPUT if there is none. */
+/* Writes the port at a position, from 0 on; `BB_WRONG_INPUT` if there is none. */
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes what the model says of itself. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
-/* Makes what ends runs: all that have it, once any thread calls `bb_cancel_runs`. It is freed when no run has it any more. */
+/* Makes a token that ends runs. One token may be in the options of several runs. */
 bb_cancel *bb_cancel_new(void);
+/* Cancels all runs with this token, from any thread, and for ever: runs that begin later end at once. */
 void bb_cancel_runs(const bb_cancel *cancel);
+/* Frees the token, after all runs with it have ended. */
 void bb_cancel_free(bb_cancel *cancel);
 
-/* Runs the model. The outputs are in the order of the session, and live until `bb_run_free`. */
+/*
+ * Runs the model, and returns once it has run. Inputs are in any order; an input that has a default value in the model may be left out. The
+ * outputs are in the order of the session, and live until `bb_run_free`.
+ *
+ * Inputs and outputs are tensors. A model with a sequence or a map as input or output is `BB_WRONG_INPUT`; other values of such a model can be
+ * named in `bb_run_options`.
+ */
 int32_t bb_session_run(const bb_session *session, const bb_input *inputs, size_t count, bb_run **run, bb_error *error);
-/* Runs the model with options, which may be null. The outputs are in the order of the options' names, if there are any. */
+/* Runs the model with options, which may be null. If the options name values, the outputs are in the order of the names. */
 int32_t bb_session_run_with(const bb_session *session, const bb_input *inputs, size_t count, const bb_run_options *options, bb_run **run, bb_error *error);
 size_t bb_run_output_count(const bb_run *run);
-/* Writes an output by its position; BB_WRONG_INPUT if there is none. */
+/* Writes the output at a position, from 0 on; `BB_WRONG_INPUT` if there is none. Its memory belongs to the run: do not free it. */
 int32_t bb_run_output(const bb_run *run, size_t position, bb_data *data);
 void bb_run_free(bb_run *run);
 

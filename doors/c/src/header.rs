@@ -23,7 +23,7 @@ fn constants() -> String {
     let mut statuses = vec![format!("BB_OK = {}", status::OK)];
     statuses.extend(status::KINDS.iter().map(|(_, number, name)| format!("{name} = {number}")));
     statuses.push(format!("BB_PANICKED = {}", status::PANICKED));
-    all += &enumeration("What functions return.", statuses);
+    all += &enumeration(STATUSES, statuses);
     let types = DataType::ALL.iter().map(|t| format!("BB_{} = {}", t.name().to_uppercase(), t.to_onnx()));
     all += &enumeration("Element types, by ONNX's numbers.", types.collect());
     use ParameterKind as K;
@@ -40,10 +40,18 @@ fn constants() -> String {
 
 const HEAD: &str = "\
 /*
- * bb.h: backends of bb in C, and bb in programs in C.
+ * bb.h: backends of bb in C, and bb in programs in C. The page bb/docs/c.md explains both, and doors/c/examples has a backend and a program.
  *
  * A backend is a library that exports one constant, `bb_backend_library`. A program that runs models calls the functions at the end, and
  * links the library `bb_host`.
+ *
+ * Status     A function that may fail returns `BB_OK` or another status. If it fails, it writes the reason to its `bb_error`, if it has
+ *            one, and the other results are not valid.
+ * Texts      A `bb_text` is UTF-8 with a number of bytes, and no zero ends it: print it with `%.*s`. A zero ends each `const char *`.
+ * Arguments  Lists, texts, tensors and structures are lent for the call. A function that needs them later copies them. A list without
+ *            items may be null.
+ * Units      Lengths, sizes and capacities are numbers of bytes. Extents, and counts of lists, are numbers of elements.
+ * Threads    Functions may be called from any thread, and from several at once.
  *
  * The types in this file are written from those of Rust. Structures that may grow begin with their size, and grow only at their end.
  *
@@ -62,30 +70,54 @@ extern \"C\" {
 
 ";
 
+const STATUSES: &str = "\
+What functions return.
+ *
+ * BB_INVALID_MODEL  The model is damaged, or contradicts itself.
+ * BB_WRONG_INPUT    An argument, an input or an element does not fit.
+ * BB_CONFIGURATION  A file, a backend, a device or an option does not exist, or does not fit the others.
+ * BB_UNSUPPORTED    The backend cannot do this; another one may.
+ * BB_LIMIT          A limit was exceeded, or there is no memory.
+ * BB_CANCELLED      The run was cancelled, or its time is over.
+ * BB_DEVICE         The backend or its device failed. A number that is not in this list means the same.
+ * BB_INTERNAL       A mistake in bb.
+ * BB_PANICKED       The code panicked, and the panic was stopped.";
+
 const HOST: &str = "\
 /*
- * Programs that run models. All functions may be called from any thread, and one session from several at once. Where one may fail, it
- * returns a status, and writes why to `error`, which may be null.
+ * Programs that run models.
+ *
+ * A program opens a session, queries its inputs, runs it, reads the outputs of the run, and then frees the run and closes the session. A run
+ * stays valid after its session is closed. `error` may be null. Functions that free or close accept null.
  */
 typedef struct bb_session bb_session;
 typedef struct bb_run bb_run;
 typedef struct bb_cancel bb_cancel;
 
-/* An input or output of a session. An extent that is not fixed is SIZE_MAX. The texts and extents live as long as the session. */
+/* A rank, or an extent, that is known only when the model runs. */
+#define BB_UNKNOWN_RANK SIZE_MAX
+#define BB_UNKNOWN_EXTENT SIZE_MAX
+
+/* An input or output of a session. The texts and extents live as long as the session. */
 typedef struct bb_port {
     bb_text name;
+    /* The element type, such as `BB_F32`. 0 if it is not known, or if the port is no tensor; then the rank is unknown, too. */
     int32_t dtype;
+    /* The number of extents: 0 for a scalar, and `BB_UNKNOWN_RANK` if the model does not fix it. */
     size_t rank;
+    /* The extents, outermost first; `BB_UNKNOWN_EXTENT` for one that the model does not fix. Null if the rank is unknown. */
     const size_t *shape;
 } bb_port;
 
-/* An input of a run: a tensor in memory of the caller, which is read during the call. */
+/* An input of a run. The call copies the elements, so that the memory may change after it. They need not be aligned. */
 typedef struct bb_input {
+    /* The name of an input of the session. */
     bb_text name;
+    /* The tensor, with the extents that it has in this run. */
     bb_data data;
 } bb_input;
 
-/* What a model says of itself. The texts live as long as the session; a compiled model says nothing. */
+/* The metadata of a model. The texts live as long as the session. They are empty if the model has none, or is a compiled one. */
 typedef struct bb_model {
     /* The size of this structure, which the caller writes. */
     size_t size;
@@ -101,58 +133,80 @@ typedef struct bb_model {
     bb_named_list entries;
 } bb_model;
 
-/* What a run may be told. All zero but `size` is a run without options. */
+/* Options of a run. If all fields except `size` are zero, the run has no options. */
 typedef struct bb_run_options {
-    /* The size of this structure. */
+    /* The size of this structure, which the caller writes. */
     size_t size;
-    /* After so many milliseconds the run ends with BB_CANCELLED; 0 for as long as it takes. */
+    /* The run ends with `BB_CANCELLED` after this time, in milliseconds. 0 is no limit. */
     uint64_t timeout_ms;
-    /* What ends the run with BB_CANCELLED; may be null. */
+    /* Ends the run with `BB_CANCELLED`, once it is cancelled; may be null. */
     const bb_cancel *cancel;
-    /* The names of the values that the run gives, in this order: outputs, and values between nodes. None for all outputs. */
+    /*
+     * The names of the values that the run returns, in this order: outputs, and values between nodes. If there are none, the run returns
+     * all outputs. The session compiles the model again for a list of names that it has not seen.
+     */
     bb_texts values;
 } bb_run_options;
 
-/* Returns BB_VERSION of the library. */
+/* Returns `BB_VERSION` of the library. */
 uint32_t bb_version(void);
 
-/* Makes the backends of a library known by name, for all sessions of the process that are opened later. `path` ends with a zero. */
+/*
+ * Loads the library of a backend. All sessions of the process that are opened later find the backend by its name. Loading a library again
+ * changes nothing. The variable `BB_BACKEND_PATH` names libraries that the first session loads.
+ */
 int32_t bb_load_backend(const char *path, bb_error *error);
 
 /*
- * Opens a model file, or a model in memory, on the backend with this name (`cpu`, `first_of(mine, cpu)`, `metrics+mine`).
+ * Opens a model on a backend: a file, or bytes in memory, which are copied. A model in memory cannot have its data in other files. The
+ * backend is the name of one, such as `cpu`, or an expression: `first_of(mine, cpu)`, `metrics+mine`.
  *
- * The options are names and values, both of them texts. A name that nobody knows is BB_CONFIGURATION.
+ * `options` are names with values, all of them texts: `bb_named one = {{\"threads\", 7}, {\"4\", 1}};` and `(bb_named_list){&one, 1}`.
+ * `(bb_named_list){0}` is none. An unknown name is `BB_CONFIGURATION`. If nodes of the model do not run on the backend, the status is
+ * `BB_UNSUPPORTED`, and the error lists the nodes: give it some KiB.
  *
- *   device, threads, memory   which device, how many threads, how many bytes at most; of a backend that has such a choice
- *   narrow_floats             `true` lets a backend without a float type round its elements to one that it has
- *   limits.NAME               a limit on models from strangers, as in `limits.model_bytes` (bb/docs/limits.md)
- *   any other                 an option of the backend's own; `bb backends` lists them
+ *   device          the name of a device of the backend; the command `bb backends` lists them
+ *   threads         the number of threads
+ *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`
+ *   narrow_floats   `true` lets a backend without a float type round its elements to a type that it has
+ *   limits.NAME     a limit on models that you do not trust, such as `limits.model_bytes`; bb/docs/limits.md has all names
+ *   another name    an option that the backend defines; `bb backends` lists them
+ *
+ * A backend refuses options that it does not have. `cpu` has `threads` and `memory`, among others.
  */
 int32_t bb_session_open(const char *path, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
 int32_t bb_session_open_bytes(bb_text model, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
+/* Closes a session, which no call uses any more. */
 void bb_session_close(bb_session *session);
 
 size_t bb_session_input_count(const bb_session *session);
 size_t bb_session_output_count(const bb_session *session);
-/* Writes a port by its position; BB_WRONG_INPUT if there is none. */
+/* Writes the port at a position, from 0 on; `BB_WRONG_INPUT` if there is none. */
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes what the model says of itself. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
-/* Makes what ends runs: all that have it, once any thread calls `bb_cancel_runs`. It is freed when no run has it any more. */
+/* Makes a token that ends runs. One token may be in the options of several runs. */
 bb_cancel *bb_cancel_new(void);
+/* Cancels all runs with this token, from any thread, and for ever: runs that begin later end at once. */
 void bb_cancel_runs(const bb_cancel *cancel);
+/* Frees the token, after all runs with it have ended. */
 void bb_cancel_free(bb_cancel *cancel);
 
-/* Runs the model. The outputs are in the order of the session, and live until `bb_run_free`. */
+/*
+ * Runs the model, and returns once it has run. Inputs are in any order; an input that has a default value in the model may be left out. The
+ * outputs are in the order of the session, and live until `bb_run_free`.
+ *
+ * Inputs and outputs are tensors. A model with a sequence or a map as input or output is `BB_WRONG_INPUT`; other values of such a model can be
+ * named in `bb_run_options`.
+ */
 int32_t bb_session_run(const bb_session *session, const bb_input *inputs, size_t count, bb_run **run, bb_error *error);
-/* Runs the model with options, which may be null. The outputs are in the order of the options' names, if there are any. */
+/* Runs the model with options, which may be null. If the options name values, the outputs are in the order of the names. */
 int32_t bb_session_run_with(const bb_session *session, const bb_input *inputs, size_t count, const bb_run_options *options, bb_run **run, bb_error *error);
 size_t bb_run_output_count(const bb_run *run);
-/* Writes an output by its position; BB_WRONG_INPUT if there is none. */
+/* Writes the output at a position, from 0 on; `BB_WRONG_INPUT` if there is none. Its memory belongs to the run: do not free it. */
 int32_t bb_run_output(const bb_run *run, size_t position, bb_data *data);
 void bb_run_free(bb_run *run);
 
@@ -171,7 +225,7 @@ pub fn header() -> String {
     for layout in abi::layouts() {
         text += &format!("typedef struct {0} {0};\n", layout.name);
     }
-    text += "\n/* Lists, which are lent for a call. A text is UTF-8, and no zero ends it. */\n";
+    text += "\n/* Lists. Those of arguments are lent for the call. A `bb_text` is UTF-8, its count is in bytes, and no zero ends it. */\n";
     for (name, item) in [
         ("bb_text", "char"),
         ("bb_ints", "int64_t"),
@@ -184,14 +238,15 @@ pub fn header() -> String {
     ] {
         text += &list(name, item);
     }
-    text += "\n/* Receives a device. */\ntypedef void (*bb_device)(void *context, bb_text name, bb_text description);\n";
-    text += "/* Receives the end of a run: BB_OK and the results, or why it failed. */\n\
+    text += "\n/* A function of the host that receives a device. Call it with the `context` that came with it. */\ntypedef void (*bb_device)(void *context, bb_text name, bb_text description);\n";
+    text += "/*\n * A function of the host that receives the end of a run: `BB_OK` and the results, which belong to the host from then on, or another status\n\
+             \x20* and the reason. Call it once, with the `context` that came with it.\n */\n\
              typedef void (*bb_done)(void *context, int32_t status, bb_text text, const bb_result *results, size_t count);\n\n";
     for layout in abi::layouts() {
         text += &(layout.text)();
         text += "\n";
     }
-    text += "/* What a library of a backend defines. */\n#if defined(_WIN32)\n#define BB_EXPORT __declspec(dllexport)\n#else\n\
+    text += "/* The constant that the library of a backend defines. */\n#if defined(_WIN32)\n#define BB_EXPORT __declspec(dllexport)\n#else\n\
              #define BB_EXPORT __attribute__((visibility(\"default\")))\n#endif\nextern BB_EXPORT const bb_library bb_backend_library;\n\n";
     text += HOST;
     text

@@ -136,6 +136,14 @@ pub(super) fn nearest_of(name: &str, names: &[String]) -> String {
     did_you_mean(&nearest.map(str::to_owned))
 }
 
+/// Names the method for values other than tensors, which only programs in Rust choose.
+pub(super) fn for_other_values() -> &'static str {
+    match DoorAdvice::given() {
+        Some(_) => "",
+        None => "; `run_items` takes and gives others too",
+    }
+}
+
 /// Names the backend that an option belongs to, if it is known.
 pub(super) fn of_backend(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }

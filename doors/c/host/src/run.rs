@@ -3,11 +3,13 @@
 use crate::options::HostRunOptions;
 use crate::session::HostSession;
 use crate::{dropped, given, null};
-use bb::{ErasedExecutable, ErrorKind, RunOptions, TensorData, Value};
+use bb::ir::graph::ValueType;
+use bb::{ErasedExecutable, ErrorKind, Port, RunOptions, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
 use bb_c::export::open::text;
 use bb_c::export::tensors::host;
 use bb_c::failure::{Failed, guarded};
+use bb_ir::text::{sentence, shown};
 
 /// The outputs of a run, in memory of the host.
 #[derive(Debug)]
@@ -19,6 +21,22 @@ pub struct HostRun(Vec<TensorData>);
 pub struct Input {
     name: Text,
     data: Data,
+}
+
+/// Refuses sequences and maps, which `bb_data` does not hold.
+fn only_tensors(executable: &dyn ErasedExecutable) -> Result<(), Failed> {
+    let (inputs, outputs) = (executable.inputs(), executable.outputs());
+    let elsewhere = "run the model with bb's package for Python";
+    let others = format!("name other values in `bb_run_options.values`, or {elsewhere}");
+    for (what, ports, advice) in [("input", inputs, elsewhere), ("output", outputs, others.as_str())] {
+        let other = |port: &&Port| matches!(port.ty, ValueType::Sequence(_) | ValueType::Map(..));
+        if let Some(port) = ports.iter().find(other) {
+            let (name, ty) = (shown(&port.name), sentence(&port.ty));
+            let text = format!("{what} `{name}` is a {ty}, but the C interface has only tensors: {advice}");
+            return Err(Failed::new(ErrorKind::WrongInput, text));
+        }
+    }
+    Ok(())
 }
 
 fn run(
@@ -103,6 +121,7 @@ pub unsafe extern "C" fn bb_session_run_with(
         };
         let failed = |e| Failed::caused(session.backend.error_kind(&e), &e);
         let executable = session.compiled(&names).map_err(failed)?;
+        only_tensors(&*executable)?;
         *into = Box::into_raw(Box::new(run(session, inputs, &*executable, ends.as_ref())?));
         Ok(())
     };

@@ -65,11 +65,14 @@ impl HostSession {
     }
 }
 
-/// The name and the declared type of an input or an output.
+/// `BB_UNKNOWN_RANK` and `BB_UNKNOWN_EXTENT`.
+const UNKNOWN: usize = usize::MAX;
+
+/// The name and the declared type of an input or an output. `shape` is `None` if the rank is unknown.
 struct Known {
     name: String,
     dtype: i32,
-    shape: Vec<usize>,
+    shape: Option<Vec<usize>>,
 }
 
 /// `bb_port`.
@@ -86,13 +89,13 @@ impl Known {
     fn of(port: &bb::Port) -> Known {
         let extent = |dim: &Dim| match dim {
             Dim::Known(extent) => *extent,
-            _ => usize::MAX,
+            _ => UNKNOWN,
         };
         let (dtype, shape) = match &port.ty {
             ValueType::Tensor { dtype, shape } => {
-                (dtype.to_onnx(), shape.iter().flatten().map(extent).collect())
+                (dtype.to_onnx(), shape.as_ref().map(|dims| dims.iter().map(extent).collect()))
             }
-            _ => (0, Vec::new()),
+            _ => (0, None),
         };
         Known { name: port.name.clone(), dtype, shape }
     }
@@ -102,7 +105,10 @@ impl Known {
 fn obey_the_environment() -> Result<(), Failed> {
     static OBEYED: OnceLock<Result<(), Failed>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
-        Some(list) => bb_c::load_path(&list).map(drop).map_err(failed_to_load),
+        Some(list) => {
+            let failed = |error| failed_to_load(error).about("the variable", bb_c::PATH_VARIABLE);
+            bb_c::load_path(&list).map(drop).map_err(failed)
+        }
         None => Ok(()),
     };
     OBEYED.get_or_init(obey).clone()
@@ -226,7 +232,9 @@ pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) ->
 fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
     let (Some(known), Some(port)) = (known, port) else { return status::of(bb::ErrorKind::WrongInput) };
     let Known { name, dtype, shape } = known;
-    *port = Port { name: Text::new(name), dtype: *dtype, rank: shape.len(), shape: shape.as_ptr() };
+    let (rank, shape) =
+        shape.as_ref().map_or((UNKNOWN, std::ptr::null()), |shape| (shape.len(), shape.as_ptr()));
+    *port = Port { name: Text::new(name), dtype: *dtype, rank, shape };
     status::OK
 }
 

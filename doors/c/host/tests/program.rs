@@ -4,8 +4,8 @@
 use bb::TensorData;
 use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TypeProto,
-    ValueInfoProto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
 use bb_cpu as _;
 use prost::Message as _;
@@ -148,20 +148,69 @@ fn looping() -> ModelProto {
     }
 }
 
-#[test]
-fn options_do_what_the_header_says() {
+/// Builds a program of a file in this folder, runs it on a model, and returns its output.
+fn tested(name: &str, model: &ModelProto) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (program, model) = (folder.join("options"), folder.join("looping.onnx"));
-    std::fs::write(&model, looping().encode_to_vec()).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/options.c");
+    let (program, file) = (folder.join(name), folder.join(format!("{name}.onnx")));
+    std::fs::write(&file, model.encode_to_vec()).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
     let search = built().display().to_string();
     let rpath = format!("-Wl,-rpath,{search}");
     let (source, to) = (source.to_str().unwrap(), program.to_str().unwrap());
     cc(&["-D_DEFAULT_SOURCE", source, "-o", to, "-L", &search, "-lbb_host", "-lpthread", &rpath]);
-    let output = run(&program, &[model.to_str().unwrap()]);
+    let output = run(&program, &[file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn options_do_what_the_header_says() {
     let expected = "tests looping 7\nauthor=me\n1 outputs\n2 outputs, h is -1 -4\n";
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert_eq!(tested("options", &looping()), expected);
+}
+
+/// A model with a scalar `s`, and `u` of unknown rank: `list` is a sequence of `s`, `v` is `-u`, and `w` is `-s`.
+fn several_kinds() -> ModelProto {
+    let node = |op: &str, from: &str, to: &str| NodeProto {
+        op_type: Some(op.into()),
+        input: vec![from.to_owned()],
+        output: vec![to.to_owned()],
+        ..Default::default()
+    };
+    let tensor = |shape: Option<TensorShapeProto>| TypeProto {
+        value: Some(type_proto::Value::TensorType(type_proto::Tensor {
+            elem_type: Some(bb::DataType::F32.to_onnx()),
+            shape,
+        })),
+        ..Default::default()
+    };
+    let scalar = || tensor(Some(TensorShapeProto::default()));
+    let sequence = type_proto::Sequence { elem_type: Some(Box::new(scalar())) };
+    let sequence =
+        TypeProto { value: Some(type_proto::Value::SequenceType(Box::new(sequence))), ..Default::default() };
+    let port = |name: &str, ty: TypeProto| ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(ty),
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        name: Some("kinds".into()),
+        node: vec![node("SequenceConstruct", "s", "list"), node("Neg", "u", "v"), node("Neg", "s", "w")],
+        input: vec![port("s", scalar()), port("u", tensor(None))],
+        output: vec![port("list", sequence), port("v", tensor(None)), port("w", scalar())],
+        ..Default::default()
+    };
+    ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
+        graph: Some(graph),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn ports_of_unknown_rank_and_sequences_are_told_from_scalars() {
+    assert_eq!(tested("ports", &several_kinds()), "v has rank 1: -1 -2\nw has rank 0: -3\n");
 }
 
 /// Every function of the header's part for programs is in the library.

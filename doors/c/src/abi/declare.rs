@@ -1,10 +1,15 @@
 //! The macro that writes a structure for Rust and for C, and the text of a structure in C.
 
+/// Removes the brackets and the target of a link, because C has no links.
+fn unlinked(line: &str) -> String {
+    let line = line.trim().replace("[`", "`").replace("bb::", "");
+    let target = line.split_once("](Self::").and_then(|(text, rest)| Some((text, rest.split_once(')')?.1)));
+    target.map(|(text, rest)| format!("{text}{rest}")).unwrap_or(line)
+}
+
 /// Writes documentation as a comment.
 fn comment(indent: &str, lines: &[&str]) -> String {
-    let clean =
-        |line: &&str| line.trim().replace("[`", "`").replace("`](Self::", "` (see ").replace("bb::", "");
-    let lines: Vec<String> = lines.iter().map(clean).collect();
+    let lines: Vec<String> = lines.iter().map(|line| unlinked(line)).collect();
     if let [line] = &lines[..] {
         return format!("{indent}/* {line} */\n");
     }

@@ -9,12 +9,12 @@ use std::ffi::c_void;
 c_structs! {
     /// An option that a backend takes.
     OptionSpec = "bb_option" {
-        /// The name.
+        /// The name: letters, digits and `_`.
         name: Text = "bb_text name";
-        /// `device`, `threads`, `memory`, which are options of bb of the same name, or the type of an option of the backend's own: `bool`,
-        /// `i64`, `u64`, `f64`, `str`.
+        /// The name again for `device`, `threads` and `memory`, which bb defines. For another option its type: `bool`,
+        /// `i64`, `u64`, `f64` or `str`.
         kind: Text = "bb_text kind";
-        /// The value if none is given; for an option of the backend's own.
+        /// The default of an option with a type, as a text of this type. `open` gets it if the user sets none.
         initial: Text = "bb_text initial";
         /// The purpose, in one line.
         about: Text = "bb_text about";
@@ -24,17 +24,18 @@ c_structs! {
     Description = "bb_description" {
         /// The size of this structure. The host writes how much it knows, the backend how much it has written.
         size: usize = "size_t size";
-        /// The name under which users open the backend.
+        /// The name under which users open the backend: letters, digits, `-` and `_`.
         name: Text = "bb_text name";
-        /// The version.
+        /// The version of the backend, as a text like `1.0.0`.
         version: Text = "bb_text version";
         /// An identifier that distinguishes backends of one name, such as the path of a type.
         path: Text = "bb_text path";
-        /// The element types: bit `n` is ONNX's type `n`. 0 if they are known once the backend is open: then the library has `types`.
+        /// The element types: bit `n` is ONNX's type `n`, so that `BB_F32` is `1 << BB_F32`. `BB_F32`, `BB_BOOL`, and `BB_I32` or `BB_I64` must
+        /// be among them. 0 if they are known once the backend is open: then the library has `types`.
         types: u64 = "uint64_t types";
-        /// A number that changes when results may change. Plans that were saved for another are made again.
+        /// A number that changes when results may change. Plans that were saved with another number are made again.
         fingerprint: u64 = "uint64_t fingerprint";
-        /// The options.
+        /// The options that `open` takes.
         options: Items<OptionSpec> = "bb_options options";
         /// The native operations by the names of their methods, e.g. `softmax`, for `native`.
         natives: Items<Text> = "bb_texts natives";
@@ -55,23 +56,26 @@ c_structs! {
         fingerprint: u64 = "uint64_t fingerprint";
         /// The primitives. A backend that runs whole graphs may have only `constant`.
         primitives: *const Primitives = "const bb_primitives *primitives";
-        /// Describes the backend.
+        /// Describes the backend. `description->size` is the number of bytes that the host has for it: write at most this number, and set
+        /// `size` to the number that was written. The other fields are zero or empty before.
         describe: Option<unsafe extern "C" fn(*mut Description, *mut Failure) -> Status>
             = "int32_t (*describe)(bb_description *description, bb_error *error)";
-        /// Opens a backend.
+        /// Opens a backend with options that `describe` lists, as names and values. `threads` and `memory` are decimal numbers, `memory` in
+        /// bytes; one that the user does not set is not in the list. May be called several times: each call opens another backend.
         open: Option<unsafe extern "C" fn(Items<Named>, *mut *mut Raw, *mut Failure) -> Status>
             = "int32_t (*open)(bb_named_list options, bb_backend **backend, bb_error *error)";
-        /// Closes a backend, whose tensors and programs were released before.
+        /// Closes a backend. The host has released its tensors and programs, and no call uses it any more.
         close: Option<unsafe extern "C" fn(*mut Raw)>
             = "void (*close)(bb_backend *backend)";
         /// Copies a tensor to `bytes`, in the form of `bb_data`, and writes to `length` how many bytes it has. If `capacity` is less,
-        /// nothing is copied.
+        /// copies nothing and returns `BB_OK`, too. The host calls first with a capacity of 0 to get the length of strings; `bytes` may then be
+        /// null.
         to_host: Option<unsafe extern "C" fn(*mut Raw, *const RawTensor, *mut u8, usize, *mut usize, *mut Failure) -> Status>
             = "int32_t (*to_host)(bb_backend *backend, const bb_tensor *x, uint8_t *bytes, size_t capacity, size_t *length, bb_error *error)";
-        /// Releases a tensor.
+        /// Releases a tensor. The host calls this once for each tensor that it got in a `bb_result`.
         release: Option<unsafe extern "C" fn(*mut Raw, *mut RawTensor)>
             = "void (*release)(bb_backend *backend, bb_tensor *x)";
-        /// Optional: the element types of an open backend, as in `bb_description`.
+        /// Optional: returns the element types of an open backend, as in `bb_description`.
         types: Option<unsafe extern "C" fn(*mut Raw) -> u64>
             = "uint64_t (*types)(bb_backend *backend)";
         /// Optional: calls `device` with each device.
@@ -80,26 +84,29 @@ c_structs! {
         /// Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does.
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
-        /// Optional, and then `run` and `release_program` too: compiles a whole graph of primitives, in the form of an ONNX file.
+        /// Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
+        /// that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";
-        /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given.
+        /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. `results`
+        /// has `count` empty places: write all fields of each.
         run: Option<unsafe extern "C" fn(*mut Raw, *mut c_void, Items<*const RawTensor>, Results, usize, *mut Failure) -> Status>
             = "int32_t (*run)(bb_backend *backend, void *program, bb_tensors inputs, bb_result *results, size_t count, bb_error *error)";
         /// Optional: releases a graph.
         release_program: Option<unsafe extern "C" fn(*mut Raw, *mut c_void)>
             = "void (*release_program)(bb_backend *backend, void *program)";
-        /// Optional: begins to run a graph, and returns. Later `done` is called once, from any thread, with the results. The inputs stay until then.
+        /// Optional: begins to run a graph, and returns. Later call `done` once, from any thread, with `context` and the results; the inputs
+        /// and the program stay until then. If this returns another status than `BB_OK`, do not call `done`.
         start: Option<unsafe extern "C" fn(*mut Raw, *mut c_void, Items<*const RawTensor>, Done, *mut c_void, *mut Failure) -> Status>
             = "int32_t (*start)(bb_backend *backend, void *program, bb_tensors inputs, bb_done done, void *context, bb_error *error)";
-        /// Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is how many results fit, and
-        /// then how many there are.
+        /// Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is the number of places for
+        /// results, and is set to the number of results. Write all fields of each.
         native: Option<unsafe extern "C" fn(*mut Raw, Text, Items<*const RawTensor>, Items<Parameter>, *mut Slot, *mut usize, *mut Failure) -> Status>
             = "int32_t (*native)(bb_backend *backend, bb_text name, bb_tensors inputs, bb_parameters parameters, bb_result *results, size_t *count, bb_error *error)";
-        /// Optional: says how much memory the backend uses.
+        /// Optional: writes how much memory the backend uses. `memory->size` is set; do not write beyond it.
         memory: Option<unsafe extern "C" fn(*mut Raw, *mut MemoryUse)>
             = "void (*memory)(bb_backend *backend, bb_memory *memory)";
-        /// Optional: waits until the device has done all that was submitted.
+        /// Optional: waits until the device has done all submitted work.
         synchronize: Option<unsafe extern "C" fn(*mut Raw, *mut Failure) -> Status>
             = "int32_t (*synchronize)(bb_backend *backend, bb_error *error)";
     }

@@ -99,9 +99,10 @@ fn text() -> String {
     let mut fields: Vec<(&[&str], &str)> = vec![(&[" The size of this structure."], "size_t size")];
     fields.extend(DOCS.iter().zip(&functions).map(|(docs, function)| (*docs, function.as_str())));
     let about = [
-        " The primitives. Each computes what is said of it, as ONNX does, of operands and parameters that the host has checked: types and",
-        " shapes fit. It makes the results, whose types and shapes are in `results`, and puts them there; there are `count`. Operands are",
-        " lent for the call.",
+        " The primitives. Each computes its documented result, as ONNX does. The host has checked the operands and parameters: types and",
+        " shapes fit. The function makes `count` tensors, of the types and shapes that `results` states, and puts them there. Axes may be",
+        " negative, and then count from the end. Operands are lent for the call: the host may release one after it, so a result that uses",
+        " memory of an operand must keep this memory. A function for a primitive that the backend lacks returns `BB_UNSUPPORTED`.",
     ];
     super::declare::structure("bb_primitives", &about, &fields)
 }

@@ -45,9 +45,19 @@ pub mod status {
         KINDS.iter().find(|row| row.0 == kind).map_or(8, |row| row.1)
     }
 
-    /// Returns the kind with a number; a number that is none counts as a failure of the backend.
+    /// Returns the kind with a number. A number that the interface does not define counts as a failure of the backend.
     pub fn kind(number: i32) -> ErrorKind {
         KINDS.iter().find(|row| row.1 == number).map_or(ErrorKind::Device, |row| row.0)
+    }
+
+    /// Adds the number to the message of a function that failed, if the interface does not define the number.
+    pub(crate) fn explained(number: i32, message: String) -> String {
+        if number == PANICKED || KINDS.iter().any(|row| row.1 == number) {
+            return message;
+        }
+        format!(
+            "{message}; it returned the status {number}, which `bb.h` does not define: it counts as BB_DEVICE"
+        )
     }
 }
 
@@ -148,7 +158,8 @@ c_structs! {
     }
 
     /// A tensor in host memory: row-major, little-endian, without gaps; types of less than a byte are packed, the first element lowest.
-    /// Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide. Truth values are 0 or 1.
+    /// Truth values are one byte, 0 or 1. Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide: string `i` has the
+    /// bytes from offset `i` to before offset `i + 1`, and the first byte after the offsets has the offset 0.
     Data = "bb_data" {
         /// ONNX's number of the element type.
         dtype: i32 = "int32_t dtype";
@@ -165,7 +176,8 @@ c_structs! {
     /// A place for a result. Before a primitive is called, the host writes which type and shape the result has by ONNX's rules, so that a
     /// backend need not work it out; a backend that writes something else there has failed. Elsewhere the backend writes all fields.
     Slot = "bb_result" {
-        /// The result, which belongs to the host until it calls `release`.
+        /// The result, null before the call. The host releases each tensor that is here after the call, once. So a function that fails leaves
+        /// null here: if it has freed a tensor itself, it sets this to null again.
         tensor: *mut RawTensor = "bb_tensor *tensor";
         /// ONNX's number of the element type.
         dtype: i32 = "int32_t dtype";
@@ -175,20 +187,21 @@ c_structs! {
         shape: *const usize = "const size_t *shape";
     }
 
-    /// A place for the text of an error. A function that returns another status than `BB_OK` writes why.
+    /// A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. If it
+    /// returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least 1024 bytes.
     Failure = "bb_error" {
         /// The size of this structure.
         size: usize = "size_t size";
-        /// The memory for the text, which the host owns.
+        /// The memory for the text, which belongs to the caller.
         text: *mut c_char = "char *text";
         /// The number of bytes that `text` holds.
         capacity: usize = "size_t capacity";
-        /// The number of bytes written, of UTF-8, without a zero.
+        /// The number of bytes that the function wrote: UTF-8, without a zero.
         length: usize = "size_t length";
     }
 
-    /// A parameter of a native operation. All parameters of the method in the documentation of `bb::ext` come, in its order: for `softmax`
-    /// one `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
+    /// A parameter of a native operation. All parameters of the method in the folder bb/src/ext come, in its order: for `softmax` one
+    /// `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
     Parameter = "bb_parameter" {
         /// One of `BB_PARAMETER_NOTHING` and so on. `NOTHING` is an optional parameter that is not given.
         kind: i32 = "int32_t kind";

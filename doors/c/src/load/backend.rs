@@ -148,11 +148,12 @@ impl LoadedBackend {
                 shape: shape.as_ptr(),
             })
             .collect();
+        let pointers: SmallVec<[*const RawTensor; 4]> = inputs.iter().flatten().map(|x| x.raw()).collect();
         let mut said = Said::new();
         let (table, raw) = (&self.0.library.0.primitives, self.0.raw.as_ptr());
         let status = calls::call(table, raw, op, inputs, params, &mut slots, said.failure())?;
-        self.0.judge(method, status.unwrap_or(status::OK), || said.message())?;
-        let pointers: SmallVec<[*const RawTensor; 4]> = inputs.iter().flatten().map(|x| x.raw()).collect();
+        let message = || self.0.left(said.message(), &slots, &pointers);
+        self.0.judge(method, status.unwrap_or(status::OK), message)?;
         self.take(method, &slots, &pointers, Some(&expected))
     }
 
@@ -194,20 +195,21 @@ impl LoadedBackend {
     ) -> Result<SmallVec<[(DataType, Shape); 1]>, LoadedError> {
         let mut kinds = SmallVec::with_capacity(slots.len());
         for (at, slot) in slots.iter().enumerate() {
+            let result = || format!("result {at}");
             if slot.tensor.is_null() {
-                return Err(self.0.broken(op, "a result", "a tensor", "null"));
+                return Err(self.0.broken(op, result(), "a tensor", "null"));
             }
             let earlier = slots.iter().take(at).any(|other| std::ptr::eq(other.tensor, slot.tensor));
             if earlier || operands.contains(&slot.tensor.cast_const()) {
                 let got = "a tensor that is held already";
-                return Err(self.0.broken(op, "a result", "a tensor of its own", got));
+                return Err(self.0.broken(op, result(), "a tensor of its own", got));
             }
             let kind = match expected.and_then(|expected| expected.get(at)) {
                 Some((dtype, shape)) => {
-                    self.promised(op, slot, *dtype, shape)?;
+                    self.promised(op, at, slot, (*dtype, &shape[..]))?;
                     (*dtype, shape.clone())
                 }
-                None => self.0.read_result(op, slot)?,
+                None => self.0.read_result(op, at, slot)?,
             };
             kinds.push(kind);
         }
@@ -215,28 +217,34 @@ impl LoadedBackend {
     }
 
     /// Refuses a result whose type or shape differs from the inferred one.
+    ///
+    /// The rank is compared first: if it is wrong, the extents may be fewer than it says.
     fn promised(
         &self,
         op: &'static str,
+        at: usize,
         slot: &Slot,
-        dtype: DataType,
-        shape: &[usize],
+        (dtype, shape): (DataType, &[usize]),
     ) -> Result<(), LoadedError> {
         if slot.dtype != dtype.to_onnx() {
             let got = DataType::from_onnx(slot.dtype).map_or(slot.dtype.to_string(), |t| t.to_string());
-            return Err(self.0.broken(op, "the element type of a result", dtype, got));
+            return Err(self.0.broken(op, format_args!("the element type of result {at}"), dtype, got));
         }
-        if std::ptr::eq(slot.shape, shape.as_ptr()) && slot.rank == shape.len() {
+        if slot.rank != shape.len() {
+            let expected = format!("{} for the extents {shape:?}", shape.len());
+            return Err(self.0.broken(op, format_args!("the rank of result {at}"), expected, slot.rank));
+        }
+        if std::ptr::eq(slot.shape, shape.as_ptr()) {
             return Ok(());
         }
-        let (_, got) = self.0.read_result(op, slot)?;
+        let (_, got) = self.0.read_result(op, at, slot)?;
         match got[..] == *shape {
             true => Ok(()),
             false => Err(self.0.broken(
                 op,
-                "the shape of a result",
-                format!("{shape:?}"),
-                format!("{:?}", &got[..]),
+                format_args!("the shape of result {at}"),
+                format_args!("{shape:?}"),
+                format_args!("{:?}", &got[..]),
             )),
         }
     }
@@ -279,7 +287,7 @@ impl LoadedBackend {
             params.iter().zip(&data).map(|(p, data)| parameter(p, data.as_ref())).collect();
         let mut slots = [EMPTY; MOST];
         let mut count = MOST;
-        self.0.call(spec.method, |error| {
+        self.0.call_into(spec.method, &mut slots, &pointers, |slots, error| {
             // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
             unsafe {
                 native(
@@ -294,6 +302,7 @@ impl LoadedBackend {
             }
         })?;
         let Some(results) = slots.get(..count) else {
+            self.0.release_all(&slots, &pointers);
             return Err(self.0.broken(
                 spec.method,
                 "the number of results",

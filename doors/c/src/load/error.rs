@@ -18,7 +18,10 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// The system does not load the file.
-    #[error("cannot load the library `{}`", sentence(.path.display()))]
+    #[error(
+        "the system cannot load the library `{}`: compile it for this system, and link all libraries that it uses",
+        sentence(.path.display())
+    )]
     Open {
         /// The file.
         path: PathBuf,
@@ -60,7 +63,7 @@ pub enum LoadError {
         missing: Vec<String>,
     },
     /// The library has no option of this name.
-    #[error("the backend `{backend}` of the library `{}` has no option `{option}`; its options are: {}", sentence(.path.display()), sentence(.takes.join(", ")), backend = sentence(.backend), option = sentence(.option))]
+    #[error("the backend `{backend}` of the library `{}` has no option `{option}`; {}", sentence(.path.display()), options(.takes), backend = sentence(.backend), option = sentence(.option))]
     Option {
         /// The file.
         path: PathBuf,
@@ -92,6 +95,14 @@ pub enum LoadError {
         #[source]
         source: Box<Error>,
     },
+}
+
+/// Lists the options of a backend.
+fn options(takes: &[String]) -> String {
+    match takes {
+        [] => "it has none".to_owned(),
+        _ => format!("its options are: {}", sentence(takes.join(", "))),
+    }
 }
 
 impl LoadError {
@@ -137,7 +148,7 @@ pub enum LoadedError {
         /// The operation.
         op: &'static str,
         /// The item with an unexpected value.
-        what: &'static str,
+        what: String,
         /// The expected value.
         expected: String,
         /// The value that the library returned.

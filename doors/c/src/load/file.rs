@@ -1,4 +1,4 @@
-//! Checks of a file before the system's loader maps it.
+//! Loads the file of a library, after checks.
 //!
 //! The loader of Linux maps the segments that a file promises without comparing them with its length, and the program ends with a bus error
 //! at the first byte that is not there. Loaders of other systems check this themselves.
@@ -12,7 +12,10 @@ use std::path::Path;
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 
-/// Refuses a file that is shorter than its headers say. A file of another format is left to the loader.
+/// Processors, by Rust's names, with their numbers in ELF files.
+static PROCESSORS: [(&str, u64); 3] = [("aarch64", 183), ("riscv64", 243), ("x86_64", 62)];
+
+/// Refuses a file that is shorter than its headers say, or is for another processor. A file of another format is left to the loader.
 ///
 /// # Errors
 ///
@@ -30,6 +33,7 @@ pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     if !header.starts_with(b"\x7fELF\x02\x01") {
         return not_elf(path, &header);
     }
+    runs_here(path, &header)?;
     let needs = needed(&mut file, &header).map_err(read)?;
     match needs {
         Some(needs) if needs <= length.len() => Ok(()),
@@ -42,6 +46,42 @@ pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     }
 }
 
+/// Loads a library of the system, and resolves all functions that it calls: a call of a missing one later would end the program.
+///
+/// # Safety
+///
+/// The initialisers of the library run.
+pub(super) unsafe fn load(path: &Path) -> Result<libloading::Library, libloading::Error> {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+        // SAFETY: the caller allows that the initialisers run.
+        unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(libloading::Library::from)
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: the caller allows that the initialisers run.
+        unsafe { libloading::Library::new(path) }
+    }
+}
+
+/// Refuses a library for another processor. The loader of Linux only reports that the file does not exist.
+fn runs_here(path: &Path, header: &[u8]) -> Result<(), LoadError> {
+    let here = PROCESSORS.iter().find(|(name, _)| *name == std::env::consts::ARCH);
+    let (Some((here, expected)), Some(got)) = (here, number(header, 18, 2)) else { return Ok(()) };
+    if got == *expected {
+        return Ok(());
+    }
+    let name = PROCESSORS.iter().find(|(_, number)| *number == got);
+    let name = name.map_or_else(|| format!("number {got} of ELF"), |(name, _)| (*name).to_owned());
+    Err(LoadError::Mismatch {
+        path: path.to_owned(),
+        what: "processor",
+        expected: (*here).to_owned(),
+        got: format!("{name}: compile it for {here}"),
+    })
+}
+
 /// Refuses files that are not libraries of the system.
 fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     if !cfg!(target_os = "linux") {
@@ -52,7 +92,10 @@ fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
         path: path.to_owned(),
         what: "format",
         expected: "a library of ELF with 64 bits".to_owned(),
-        got: format!("a file that begins with [{}]", start.join(" ")),
+        got: format!(
+            "a file that begins with [{}]: compile it as a shared library for this system (`cc -shared -fPIC`)",
+            start.join(" ")
+        ),
     })
 }
 

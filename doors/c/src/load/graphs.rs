@@ -3,6 +3,7 @@
 use super::LoadedError;
 use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
 use super::instance::Instance;
+use super::library::message_of;
 use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
 use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
 use bb_ir::proto::{ModelProto, OperatorSetIdProto};
@@ -127,7 +128,7 @@ impl LoadedBackend {
         let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
         let mut slots: Slots = program.outputs.iter().map(|_| EMPTY).collect();
         let run = self.0.table().run;
-        self.0.call("run", |error| {
+        self.0.call_into("run", &mut slots, &pointers, |slots, error| {
             let (backend, count) = (self.0.raw.as_ptr(), slots.len());
             let (graph, places) = (program.raw.as_ptr(), slots.as_mut_ptr());
             // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
@@ -198,8 +199,8 @@ unsafe extern "C" fn done(
         let Some(Pending { completer, program, inputs, on }) = ended(context.addr() as u64) else { return };
         // SAFETY: the library lends the text and the results for the call.
         let (text, slots) = unsafe { (text.slice(), Items { items: results, count }.slice()) };
-        let message = || String::from_utf8_lossy(text.get(..1024).unwrap_or(text)).into_owned();
         let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
+        let message = || on.0.left(message_of(text.get(..1024).unwrap_or(text)), slots, &pointers);
         let expected = program.outputs.len();
         let result = match on.0.judge("run", status, message) {
             Ok(()) if slots.len() == expected => on.named(&program, slots, &pointers),

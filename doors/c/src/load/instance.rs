@@ -84,11 +84,11 @@ impl Instance {
     pub(super) fn broken(
         &self,
         op: &'static str,
-        what: &'static str,
+        what: impl std::fmt::Display,
         expected: impl std::fmt::Display,
         got: impl std::fmt::Display,
     ) -> LoadedError {
-        let (expected, got) = (expected.to_string(), got.to_string());
+        let (what, expected, got) = (what.to_string(), expected.to_string(), got.to_string());
         LoadedError::Broken { backend: self.name(), op, what, expected, got }
     }
 
@@ -101,6 +101,31 @@ impl Instance {
         let mut said = Said::new();
         let status = body(said.failure());
         self.judge(op, status, || said.message())
+    }
+
+    /// Calls a function that has places for results. If it fails, the tensors that it left there are released.
+    pub(super) fn call_into(
+        &self,
+        op: &'static str,
+        results: &mut [Slot],
+        operands: &[*const RawTensor],
+        body: impl FnOnce(&mut [Slot], *mut crate::abi::Failure) -> Status,
+    ) -> Result<(), LoadedError> {
+        let mut said = Said::new();
+        let status = body(&mut *results, said.failure());
+        self.judge(op, status, || self.left(said.message(), results, operands))
+    }
+
+    /// Releases the tensors that a failed call left in its results, and adds the first one to the message.
+    pub(super) fn left(&self, message: String, results: &[Slot], operands: &[*const RawTensor]) -> String {
+        let own = |slot: &Slot| !slot.tensor.is_null() && !operands.contains(&slot.tensor.cast_const());
+        match results.iter().position(own) {
+            Some(first) => {
+                self.release_all(results, operands);
+                format!("{message}; it left a tensor in result {first}, which was released")
+            }
+            None => message,
+        }
     }
 
     /// Turns a status and a text into a result.
@@ -116,8 +141,8 @@ impl Instance {
             status::OK => Ok(()),
             status::PANICKED => Err(LoadedError::Panicked { backend, op, message: message() }),
             other => {
-                let kind = status::kind(other);
-                Err(Error::Loaded { backend, op, kind, message: message() }.into())
+                let (kind, message) = (status::kind(other), status::explained(other, message()));
+                Err(Error::Loaded { backend, op, kind, message }.into())
             }
         }
     }
@@ -149,28 +174,37 @@ impl Instance {
         }
     }
 
-    /// Reads the type and the shape that a backend wrote for a result.
+    /// Reads the type and the shape that a backend wrote for the result at a position.
     pub(super) fn read_result(
         &self,
         op: &'static str,
+        at: usize,
         slot: &Slot,
     ) -> Result<(DataType, Shape), LoadedError> {
-        let unknown = || self.broken(op, "the element type of a result", "one of ONNX's", slot.dtype);
-        let dtype =
-            DataType::from_onnx(slot.dtype).filter(|dtype| self.types.has(*dtype)).ok_or_else(unknown)?;
         /// More extents than a tensor of any program has.
         const MOST: usize = 1 << 12;
-        if slot.rank > MOST || (slot.rank > 0 && slot.shape.is_null()) {
-            return Err(self.broken(op, "the shape of a result", "at most 4096 extents", slot.rank));
+        let unknown = || {
+            let expected = format!("one of the backend's types ({})", self.types);
+            self.broken(op, format_args!("the element type of result {at}"), expected, slot.dtype)
+        };
+        let dtype =
+            DataType::from_onnx(slot.dtype).filter(|dtype| self.types.has(*dtype)).ok_or_else(unknown)?;
+        if slot.rank > MOST {
+            let what = format!("the rank of result {at}");
+            return Err(self.broken(op, what, format_args!("at most {MOST}"), slot.rank));
+        }
+        let what = || format!("the shape of result {at}");
+        if slot.rank > 0 && slot.shape.is_null() {
+            return Err(self.broken(op, what(), format_args!("a pointer to {} extents", slot.rank), "null"));
         }
         // SAFETY: the backend wrote a shape of this rank, which stays until the tensor is released.
         let shape = unsafe { crate::abi::Items { items: slot.shape, count: slot.rank }.slice() };
         if bb_ir::element_count(shape).is_none() {
             return Err(self.broken(
                 op,
-                "the shape of a result",
+                what(),
                 "extents that memory has room for",
-                format!("{shape:?}"),
+                format_args!("{shape:?}"),
             ));
         }
         Ok((dtype, Shape::from_slice(shape)))

@@ -90,7 +90,7 @@ impl BackendLibrary {
         file::check(&path)?;
         let open = |source| LoadError::Open { path: path.clone(), source };
         // SAFETY: the initialisers of the library run, which is what the caller asked for.
-        let library = unsafe { libloading::Library::new(&path) }.map_err(open)?;
+        let library = unsafe { file::load(&path) }.map_err(open)?;
         // SAFETY: only the address is taken here; the type is that of no more than its first field.
         let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }
             .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
@@ -184,7 +184,7 @@ impl BackendLibrary {
         &self.0.path
     }
 
-    /// Opens the backend.
+    /// Opens the backend. Options of its own that are not given have their defaults.
     ///
     /// # Errors
     ///
@@ -202,9 +202,14 @@ impl BackendLibrary {
                 takes: self.0.options.iter().map(|option| option.name.clone()).collect(),
             });
         }
-        let pairs =
-            texts.iter().map(|(name, value)| Named { name: Text::new(name), value: Text::new(value) });
-        let pairs: Vec<Named> = pairs.collect();
+        let unset = self.0.options.iter().filter(|option| {
+            let own = !["device", "threads", "memory"].contains(&option.kind.as_str());
+            own && !texts.iter().any(|(name, _)| *name == option.name)
+        });
+        let defaults = unset.map(|option| (&option.name, &option.initial));
+        let pairs = texts.iter().map(|(name, value)| (name, value)).chain(defaults);
+        let pairs: Vec<Named> =
+            pairs.map(|(name, value)| Named { name: Text::new(name), value: Text::new(value) }).collect();
         let mut raw: *mut Raw = std::ptr::null_mut();
         let open = self.0.table.open;
         called(&self.0.path, "open", |error| {
@@ -251,7 +256,7 @@ pub(super) fn called(
     if status == status::OK {
         return Ok(());
     }
-    let (kind, message) = (status::kind(status), text.message());
+    let (kind, message) = (status::kind(status), status::explained(status, text.message()));
     Err(LoadError::Failed { path: path.to_owned(), function, kind, message })
 }
 
@@ -277,11 +282,15 @@ impl Said {
 
     /// Returns the text that a function wrote, cut to the size of the buffer.
     pub(super) fn message(&self) -> String {
-        let text = self.bytes.get(..self.failure.length).unwrap_or(&self.bytes);
-        match String::from_utf8_lossy(text).trim_end_matches('\0') {
-            "" => "it does not say why".to_owned(),
-            text => text.to_owned(),
-        }
+        message_of(self.bytes.get(..self.failure.length).unwrap_or(&self.bytes))
+    }
+}
+
+/// Returns the text of an error, or says that there is none.
+pub(super) fn message_of(text: &[u8]) -> String {
+    match String::from_utf8_lossy(text).trim_end_matches('\0') {
+        "" => "it does not say why".to_owned(),
+        text => text.to_owned(),
     }
 }
 
@@ -430,8 +439,11 @@ impl Reading<'_> {
     ///
     /// Those of [`Items::slice`], here and below.
     unsafe fn text(&self, what: &'static str, text: Text) -> Result<String, LoadError> {
-        if text.count > LONGEST || (text.items.is_null() && text.count > 0) {
+        if text.count > LONGEST {
             return self.mismatch(what, "a text of at most 4096 bytes", format!("{} bytes", text.count));
+        }
+        if text.items.is_null() && text.count > 0 {
+            return self.mismatch(what, &format!("a pointer to {} bytes", text.count), "null");
         }
         // SAFETY: what the caller promises.
         let bytes = unsafe { text.slice() };

@@ -54,6 +54,23 @@ unsafe extern "C" fn run(
     }
 }
 
+/// As `run`, but with a rank that no tensor has.
+unsafe extern "C" fn deep(
+    on: *mut Raw,
+    program: *mut c_void,
+    inputs: Items<*const RawTensor>,
+    to: Results,
+    count: usize,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these.
+    unsafe {
+        let status = run(on, program, inputs, to, count, error);
+        (*to).rank = 5000;
+        status
+    }
+}
+
 /// The work of a thread of the backend: the backend, the operand, and the address of the context.
 struct Work(*mut Raw, *const RawTensor, usize);
 
@@ -115,6 +132,7 @@ starts! {
         good().0.release.unwrap()(work_of(context), slot.tensor);
         done(context, 0, NONE, std::ptr::null(), 0);
     })
+    leaving(|done, context, slot| done(context, 7, NONE, &raw const slot, 1))
     failing(|done, context, slot| {
         good().0.release.unwrap()(work_of(context), slot.tensor);
         done(context, 7, Text::new("the device caught fire"), std::ptr::null(), 0);
@@ -135,7 +153,20 @@ type Start = unsafe extern "C" fn(
     *mut Failure,
 ) -> Status;
 
+type Run = unsafe extern "C" fn(
+    *mut Raw,
+    *mut c_void,
+    Items<*const RawTensor>,
+    Results,
+    usize,
+    *mut Failure,
+) -> Status;
+
 fn opened(start: Option<Start>) -> LoadedBackend {
+    opened_with(run, start)
+}
+
+fn opened_with(run: Run, start: Option<Start>) -> LoadedBackend {
     let (table, primitives) = good();
     let primitives = Primitives { constant: primitives.constant, ..Primitives::NONE };
     let table = Library {
@@ -213,6 +244,20 @@ fn a_run_that_ends_badly_is_an_error() {
     assert!(error.ends_with("in `run`: the number of results: expected 1, got 0"), "{error}");
     let (_, result) = dispatched(failing);
     assert_eq!(result.unwrap_err().to_string(), "backend `plain` failed in `run`: the device caught fire");
+    let (_, result) = dispatched(leaving);
+    let error = result.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "backend `plain` failed in `run`: it does not say why; it left a tensor in result 0, which was released"
+    );
+}
+
+#[test]
+fn a_result_of_a_graph_with_a_rank_that_no_tensor_has_is_an_error() {
+    let on = opened_with(deep, None);
+    let error = on.execute(&graph(), inputs(&on), BackendAttrs::default()).unwrap_err().to_string();
+    let said = "backend `plain` broke a promise of the interface in `run`: ";
+    assert_eq!(error, format!("{said}the rank of result 0: expected at most 4096, got 5000"));
 }
 
 #[test]

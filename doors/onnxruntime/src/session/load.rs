@@ -95,7 +95,12 @@ fn limits(settings: &Settings) -> Result<Limits> {
 fn obey_the_environment() -> Result<()> {
     static OBEYED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
-        Some(list) => bb_c::load_path(&list).map(drop).map_err(|error| bb_core::error::causes(&error)),
+        Some(list) => {
+            let failed = |error: bb_c::LoadError| {
+                format!("the variable `BB_BACKEND_PATH`: {}", bb_core::error::causes(&error))
+            };
+            bb_c::load_path(&list).map(drop).map_err(failed)
+        }
         None => Ok(()),
     };
     OBEYED.get_or_init(obey).clone().map_err(|message| CallError::Libraries { message })

@@ -51,6 +51,43 @@ fn truncated_libraries() {
     }
 }
 
+/// Linux would say that the file does not exist.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn a_library_for_another_processor() {
+    let mut bytes = fs::read(built::plain()).unwrap();
+    let (here, other, number) =
+        if cfg!(target_arch = "x86_64") { ("x86_64", "aarch64", 183) } else { ("aarch64", "x86_64", 62) };
+    for (number, name) in [(number, other.to_owned()), (2, "number 2 of ELF".to_owned())] {
+        bytes[18] = number;
+        let path = built::folder().join(format!("processor-{number}.so"));
+        fs::write(&path, &bytes).unwrap();
+        let path = path.canonicalize().unwrap();
+        assert_eq!(
+            error(&path).to_string(),
+            format!(
+                "the library `{}` has another processor than expected: expected {here}, got {name}: compile it for {here}",
+                path.display()
+            )
+        );
+    }
+}
+
+/// The missing function is found when the library is loaded, and not when it is called.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_that_calls_a_function_of_no_library() {
+    let source = built::folder().join("unlinked.c");
+    fs::write(&source, "int of_nowhere(void);\nint calls(void);\nint calls(void) { return of_nowhere(); }\n")
+        .unwrap();
+    let error = error(built::library("unlinked", &source, &[]));
+    let text = bb_core::error::causes(&error);
+    assert!(matches!(error, LoadError::Open { .. }), "{text}");
+    assert!(text.starts_with("the system cannot load the library `"), "{text}");
+    assert!(text.contains("unlinked") && text.contains("link all libraries that it uses"), "{text}");
+    assert!(text.contains("of_nowhere"), "{text}");
+}
+
 #[test]
 fn a_library_without_the_symbol() {
     let source = built::folder().join("nothing.c");

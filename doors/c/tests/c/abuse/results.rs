@@ -1,8 +1,9 @@
 //! Functions of open backends that return garbage.
 
 use super::{good, linked};
-use bb::{Backend, BackendLibrary, DataType, LoadedBackend, LoadedError, OpenOptions, TensorData};
+use bb::{Backend, BackendLibrary, DataType, ErrorKind, LoadedBackend, LoadedError, OpenOptions, TensorData};
 use bb_c::abi::{Failure, Items, Library, Primitives, Raw, RawTensor, Results, Status};
+use std::cell::Cell;
 
 type Binary = unsafe extern "C" fn(
     *mut Raw,
@@ -19,12 +20,24 @@ fn open(library: BackendLibrary) -> LoadedBackend {
     library.open(&OpenOptions::default()).unwrap()
 }
 
-/// Returns the error of the backend in C with another `add`.
-fn added(add: Binary) -> LoadedError {
+/// Returns the error of the backend in C with another `add`, of tensors with these extents.
+fn added(add: Binary, shape: &[usize]) -> LoadedError {
     let (table, primitives) = good();
+    let table = Library { release: Some(counted), ..table };
     let on = open(linked(table, Primitives { add: Some(add), ..primitives }).unwrap());
-    let x = on.constant(&TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
+    let x = on.constant(&TensorData::new(shape, &[1f32, 2.]).unwrap()).unwrap();
     on.add(&x, &x).unwrap_err()
+}
+
+thread_local! {
+    /// The number of tensors that this thread released.
+    static RELEASED: Cell<usize> = const { Cell::new(0) };
+}
+
+unsafe extern "C" fn counted(on: *mut Raw, x: *mut RawTensor) {
+    RELEASED.set(RELEASED.get() + 1);
+    // SAFETY: the host releases a tensor of the backend in C.
+    unsafe { good().0.release.unwrap()(on, x) }
 }
 
 /// Runs the `add` of the backend in C.
@@ -50,6 +63,7 @@ macro_rules! sums {
 }
 
 static SHAPE: [usize; 2] = [7, 1];
+static THREE: [usize; 1] = [3];
 static LARGE: [usize; 2] = [usize::MAX, usize::MAX];
 
 sums! {
@@ -57,7 +71,9 @@ sums! {
     operand(_on, a, _b, to, _error) { (*to).tensor = a.cast_mut(); 0 }
     other_type(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).dtype = DataType::I64.to_onnx(); status }
     no_type(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).dtype = -3; status }
-    other_shape(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = SHAPE.as_ptr(); (*to).rank = 2; status }
+    other_shape(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = THREE.as_ptr(); status }
+    other_rank(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = SHAPE.as_ptr(); (*to).rank = 2; status }
+    only_rank(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).rank = 7; status }
     large(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = LARGE.as_ptr(); (*to).rank = 2; status }
     no_shape(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = std::ptr::null(); status }
     many(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).rank = usize::MAX; status }
@@ -68,27 +84,70 @@ sums! {
         (*error).length = 3;
         12345
     }
+    leaves(on, a, b, to, error) { add(on, a, b, to, error); 4 }
+    leaves_operand(_on, a, _b, to, _error) { (*to).tensor = a.cast_mut(); 42 }
 }
 
 #[test]
 fn results_are_compared_with_the_rules() {
-    let text = |add: Binary| added(add).to_string();
+    let text = |add: Binary| added(add, &[2]).to_string();
     let said = "backend `plain` broke a promise of the interface in `add`: ";
-    assert_eq!(text(null), format!("{said}a result: expected a tensor, got null"));
+    assert_eq!(text(null), format!("{said}result 0: expected a tensor, got null"));
     assert_eq!(
         text(operand),
-        format!("{said}a result: expected a tensor of its own, got a tensor that is held already")
+        format!("{said}result 0: expected a tensor of its own, got a tensor that is held already")
     );
-    assert_eq!(text(other_type), format!("{said}the element type of a result: expected f32, got i64"));
-    assert_eq!(text(no_type), format!("{said}the element type of a result: expected f32, got -3"));
-    assert_eq!(text(other_shape), format!("{said}the shape of a result: expected [2], got [7, 1]"));
+    assert_eq!(text(other_type), format!("{said}the element type of result 0: expected f32, got i64"));
+    assert_eq!(text(no_type), format!("{said}the element type of result 0: expected f32, got -3"));
+    assert_eq!(text(other_shape), format!("{said}the shape of result 0: expected [2], got [3]"));
+    let large = added(large, &[2, 1]).to_string();
     assert!(
-        text(large)
-            .starts_with(&format!("{said}the shape of a result: expected extents that memory has room for"))
+        large.starts_with(&format!("{said}the shape of result 0: expected extents that memory has room for"))
     );
-    assert_eq!(text(no_shape), format!("{said}the shape of a result: expected at most 4096 extents, got 1"));
-    assert!(text(many).starts_with(&format!("{said}the shape of a result: expected at most 4096 extents")));
-    assert_eq!(text(strange), "backend `plain` failed in `add`: \u{fffd}hm");
+    assert_eq!(
+        text(no_shape),
+        format!("{said}the shape of result 0: expected a pointer to 1 extents, got null")
+    );
+}
+
+/// The host has fewer extents than this rank says, so it reads none.
+#[test]
+fn a_wrong_rank_is_named_without_extents() {
+    let said = "backend `plain` broke a promise of the interface in `add`: the rank of result 0: expected";
+    let cases: [(Binary, usize); 3] = [(other_rank, 2), (only_rank, 7), (many, usize::MAX)];
+    for (add, rank) in cases {
+        let text = added(add, &[2]).to_string();
+        assert_eq!(text, format!("{said} 1 for the extents [2], got {rank}"));
+    }
+    assert_eq!(added(only_rank, &[2, 1]).to_string(), format!("{said} 2 for the extents [2, 1], got 7"));
+}
+
+#[test]
+fn a_status_that_the_header_does_not_define_is_named() {
+    let error = added(strange, &[2]);
+    assert_eq!(
+        error.to_string(),
+        "backend `plain` failed in `add`: \u{fffd}hm; it returned the status 12345, which `bb.h` does not define: it counts as BB_DEVICE"
+    );
+    assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Device);
+}
+
+#[test]
+fn a_tensor_that_a_failed_call_leaves_is_released() {
+    let before = RELEASED.get();
+    let error = added(leaves, &[2]);
+    assert_eq!(
+        error.to_string(),
+        "backend `plain` failed in `add`: it does not say why; it left a tensor in result 0, which was released"
+    );
+    assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Unsupported);
+    assert_eq!(RELEASED.get() - before, 2, "the operand and the result");
+    // An operand is released once, by its holder.
+    assert_eq!(
+        added(leaves_operand, &[2]).to_string(),
+        "backend `plain` failed in `add`: it does not say why; it returned the status 42, which `bb.h` does not define: it counts as BB_DEVICE"
+    );
+    assert_eq!(RELEASED.get() - before, 3);
 }
 
 unsafe extern "C" fn twice(

@@ -114,6 +114,7 @@ const fn option(name: &'static str, kind: &'static str, initial: &'static str) -
 const ODD_OPTION: &[OptionSpec] = &[option("tile", "u128", "1")];
 const NO_DEFAULT: &[OptionSpec] = &[option("tile", "u64", "many")];
 const OWN_THREADS: &[OptionSpec] = &[option("threads", "u64", "1")];
+const TILED: &[OptionSpec] = &[option("tile", "u64", "1"), option("threads", "threads", "")];
 const TWICE: &[OptionSpec] = &[option("tile", "u64", "1"), option("tile", "bool", "true")];
 const NATIVES: &[Text] = &[Text::new("sofmax")];
 
@@ -132,6 +133,31 @@ descriptions! {
     twice: |d| d.options = Items::of(TWICE);
     many_options: |d| d.options = Items { items: ODD_OPTION.as_ptr(), count: usize::MAX };
     natives: |d| d.natives = Items::of(NATIVES);
+    tiled: |d| d.options = Items::of(TILED);
+}
+
+/// Writes the options that it gets as its error.
+unsafe extern "C" fn repeats(pairs: Items<Named>, _: *mut *mut Raw, error: *mut Failure) -> Status {
+    // SAFETY: the host lends both, and the text has room for 1024 bytes.
+    unsafe {
+        let text = |text: Text| String::from_utf8_lossy(text.slice()).into_owned();
+        let pairs = pairs.slice().iter().map(|pair| format!("{}={};", text(pair.name), text(pair.value)));
+        let all: String = pairs.collect();
+        std::ptr::copy_nonoverlapping(all.as_ptr(), (*error).text.cast(), all.len());
+        (*error).length = all.len();
+    }
+    3
+}
+
+#[test]
+fn an_option_that_is_not_given_comes_with_its_default() {
+    let (table, primitives) = good();
+    let table = Library { describe: Some(tiled), open: Some(repeats), ..table };
+    let library = linked(table, primitives).unwrap();
+    let said = |options: OpenOptions| library.open(&options).unwrap_err().to_string();
+    let failed = "`open` of the library `wrong` failed: ";
+    assert_eq!(said(OpenOptions::default()), format!("{failed}tile=1;"));
+    assert_eq!(said(OpenOptions::default().with_own("tile", 4)), format!("{failed}tile=4;"));
 }
 
 #[test]
@@ -142,7 +168,7 @@ fn descriptions_are_compared() {
         (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
         (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
         (no_utf8, "another name than expected: expected UTF-8"),
-        (null_name, "another name than expected: expected a text of at most 4096 bytes, got 5 bytes"),
+        (null_name, "another name than expected: expected a pointer to 5 bytes, got null"),
         (long_version, "another version than expected: expected a text of at most 4096 bytes"),
         (odd_types, "another set of element types than expected"),
         (odd_option, "`bool`, `i64`, `u64`, `f64` or `str`, got `u128` of the option `tile`"),
@@ -199,7 +225,8 @@ fn functions_that_fail_say_why() {
     };
     let error = open(silent);
     assert_eq!(error.kind(), ErrorKind::Device);
-    assert!(error.to_string().ends_with("failed: it does not say why"), "{error}");
+    let expected = "failed: it does not say why; it returned the status -77, which `bb.h` does not define: it counts as BB_DEVICE";
+    assert!(error.to_string().ends_with(expected), "{error}");
     let error = open(nothing).to_string();
     assert_eq!(
         error,
