@@ -98,7 +98,11 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
     let (is_inner, is_layer) = match generics.params.is_empty() {
         true => {
-            (quote!(for<'held> #ty: #held::IsInner<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>))
+            let layer_of = quote!(#private::layer::LayerOf<#ident>);
+            (
+                quote!(for<'held> #ty: #held::IsInner<'held>),
+                quote!(for<'it> #layer_of: #private::IsLayer<'it, On = #ident>),
+            )
         }
         false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
     };
