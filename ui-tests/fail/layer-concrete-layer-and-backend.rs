@@ -1,4 +1,4 @@
-//! An `impl` of the contract beside the `impl bb::Layer` of a layer whose inner backend is named.
+//! An `impl` of the contract and one of `bb::Layer`, for a layer whose inner backend is named.
 
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]

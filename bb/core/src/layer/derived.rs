@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 /// The subject of the bound [`IsLayer`] of a layer `L`.
 ///
 /// The bound is not about the layer itself, because rustc knows that a type without `impl bb::Layer` is no layer, and would accept an
-/// `impl bb::Backend` of the author beside the derive's. Each method would then be ambiguous. Rustc cannot exclude an `impl` for a type
+/// `impl bb::Backend` of the author in addition to the derive's. Each method would then be ambiguous. Rustc cannot exclude an `impl` for a type
 /// of another crate, so that it reports the two `impl`s as one error.
 #[derive(Debug)]
 pub struct LayerOf<L>(PhantomData<fn() -> L>);
