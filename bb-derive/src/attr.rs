@@ -1,7 +1,7 @@
 //! Parses `#[bb(…)]`. Whether the options fit together is checked in [`model`](crate::model).
 
 use crate::ctxt::Ctxt;
-use crate::nearest::did_you_mean;
+use crate::nearest::{did_you_mean, nearest};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt;
@@ -157,14 +157,33 @@ impl Options {
                         "`types` is not an option: write `fn types(&self) -> bb::DataTypes` in `impl bb::Backend`",
                     ),
                     _ => {
-                        let nearest = did_you_mean(&option, NAMES);
-                        ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
+                        let meant = did_you_mean(&option, NAMES);
+                        ctxt.error(&key, format_args!("unknown option `{option}`{meant}; expected {EXPECTED}"));
+                        self.misspelt(nearest(&option, NAMES));
                     }
                 }
                 return;
             }
         }
         seen.push(key);
+    }
+
+    /// Notes that an option is given under a misspelt name, so that it is not reported as missing, too.
+    fn misspelt(&mut self, option: Option<&str>) {
+        match option {
+            Some("new") => wrong(&mut self.new),
+            Some("open") => wrong(&mut self.open),
+            Some("options") => wrong(&mut self.options),
+            Some("instances") => wrong(&mut self.instances),
+            Some("delegate") => wrong(&mut self.delegate),
+            _ => {}
+        }
+    }
+}
+
+fn wrong<T>(slot: &mut Given<T>) {
+    if matches!(slot, Given::No) {
+        *slot = Given::Wrong;
     }
 }
 

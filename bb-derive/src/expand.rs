@@ -8,7 +8,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Path, TypePath, parse_quote};
+use syn::{DeriveInput, Path, Type, TypePath, parse_quote};
 
 /// The expansion of `#[derive(bb::Backend)]`.
 pub(crate) struct Derived {
@@ -64,7 +64,7 @@ fn is_misspelt(bb: &Path, name: &str) -> bool {
 }
 
 fn backend(model: &Backend<'_>) -> TokenStream {
-    let registrations = model.instances.iter().map(|of| instance(model, of));
+    let registrations = model.instances.iter().enumerate().map(|(index, of)| instance(model, index, of));
     let layer = model.inner.as_ref().map(|inner| layer(model, inner));
     let either = model.variants.as_ref().map(|variants| either(model, variants));
     quote! {
@@ -98,7 +98,11 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
     let (is_inner, is_layer) = match generics.params.is_empty() {
         true => {
-            (quote!(for<'held> #ty: #held::IsInner<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>))
+            let layer_of = quote!(#private::layer::LayerOf<#ident>);
+            (
+                quote!(for<'held> #ty: #held::IsInner<'held>),
+                quote!(for<'it> #layer_of: #private::IsLayer<'it, On = #ident>),
+            )
         }
         false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
     };
@@ -132,7 +136,7 @@ fn version(model: &Backend<'_>) -> TokenStream {
     }
 }
 
-fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> TokenStream {
+fn instance(model: &Backend<'_>, index: usize, Instance { name, ty, spelled }: &Instance) -> TokenStream {
     let private = private(model, Span::call_site());
     let version = version(model);
     let create = create(model);
@@ -143,6 +147,11 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     // there.
     let at = model.ident.span();
     let here = self::private(model, at);
+    // An instance that names an unknown type is one error, at its alias.
+    let is_generic = !matches!(ty, Type::Path(path) if path.path.is_ident(model.ident));
+    let alias = Ident::new(&format!("__Instance{index}"), at);
+    let aliased = is_generic.then(|| quote!(type #alias = #ty;));
+    let ty = if is_generic { alias.to_token_stream() } else { ty.to_token_stream() };
     let declared = quote_spanned!(at=> #here::Declared for #ty);
     // Because of this bound, rustc reports a missing `Sync` only at the author's `impl`, and here only a missing `impl`. Rustc would check
     // a bound without a lifetime at once, and report it twice.
@@ -155,6 +164,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let bb = located(&model.bb, at);
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
+        #aliased
         #[automatically_derived]
         impl #declared where #is_backend {
             const NAME: &'static #private::str = #name;

@@ -8,8 +8,8 @@ use crate::ctxt::Ctxt;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
-    Attribute, Data, DataEnum, DeriveInput, Fields, GenericParam, Generics, LitStr, Member, Path,
-    PathSegment, Type, TypePath, Visibility, parse_quote,
+    Attribute, Data, DataEnum, DeriveInput, Fields, GenericArgument, GenericParam, Generics, LitStr, Member,
+    Path, PathArguments, PathSegment, Type, TypePath, Visibility, parse_quote,
 };
 
 /// A type to register.
@@ -286,7 +286,7 @@ fn instances(
             format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`{layer}");
         ctxt.error(&input.generics, message);
     }
-    named(ident, given.valid().unwrap_or_default(), &example, ctxt)
+    named(input, given.valid().unwrap_or_default(), &example, ctxt)
 }
 
 /// Returns the first named field whose type is a parameter of the type.
@@ -302,7 +302,8 @@ fn is_param(ty: &Type, input: &DeriveInput) -> bool {
 }
 
 /// Checks the instances of a generic type.
-fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec<Instance> {
+fn named(input: &DeriveInput, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec<Instance> {
+    let ident = &input.ident;
     let mut instances: Vec<Instance> = Vec::new();
     for Named { name, ty } in list {
         let last = match &ty {
@@ -313,6 +314,16 @@ fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec
             ctxt.error(&ty, format_args!("this is no instance of `{ident}`: write `{example}`"));
             continue;
         };
+        if let Some(argument) = undeclared(last, input) {
+            let text = argument.to_token_stream();
+            ctxt.error(
+                argument,
+                format_args!(
+                    "`{text}` is not declared here: write an instance without parameters, such as `{example}`"
+                ),
+            );
+            continue;
+        }
         let checked = checked(&name, ctxt);
         if instances.iter().any(|other| other.name == checked) {
             ctxt.error(&name, format_args!("two instances are called `{checked}`; rename one"));
@@ -320,6 +331,16 @@ fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec
         instances.push(Instance { name: checked, spelled: spelled(last), ty });
     }
     instances
+}
+
+/// Returns the first argument of an instance that is a parameter of the type, or a lifetime other than `'static`.
+fn undeclared<'a>(last: &'a PathSegment, input: &DeriveInput) -> Option<&'a GenericArgument> {
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find(|argument| match argument {
+        GenericArgument::Type(ty) => is_param(ty, input),
+        GenericArgument::Lifetime(lifetime) => lifetime.ident != "static",
+        _ => false,
+    })
 }
 
 /// Formats a path segment as a reader would write it, with spaces only between words and after commas.

@@ -70,6 +70,26 @@ fn attribute(
 
 /// Expands `#[bb::native]`.
 pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
+    let parse = |input: ParseStream<'_>| Impl::parse(input, EXAMPLE);
+    if let Ok(Impl { of, .. }) = parse.parse2(item.clone())
+        && of.segments.last().is_some_and(|last| last.ident == "Layer")
+    {
+        let message =
+            "the `impl` of a layer is marked by `#[bb::layer]`: write it instead of `#[bb::native]`";
+        // With the other attribute, rustc does not report in addition that it is missing.
+        return mistake_and(&of, message, layer(options, item));
+    }
+    native_item(options, item)
+}
+
+/// Renders a mistake and the rest of the expansion.
+fn mistake_and(at: &Path, message: &str, expansion: TokenStream) -> TokenStream {
+    let mistake = syn::Error::new_spanned(at, message).into_compile_error();
+    quote!(#mistake #expansion)
+}
+
+/// Expands `#[bb::native]` of an item that is no `impl` of a layer.
+fn native_item(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(options, item, EXAMPLE, |parsed, options, ctxt| {
         let family = parsed.family()?;
         let methods = methods(parsed, "#[bb::native]", ctxt);
@@ -125,6 +145,11 @@ pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
         if of.segments.last().is_some_and(|last| last.ident == "Backend") {
             let message = "a layer has an `impl bb::Layer`, which has the same methods: write `bb::Layer` instead of `bb::Backend`";
             return syn::Error::new_spanned(of, message).into_compile_error();
+        }
+        if of.segments.iter().any(|segment| segment.ident == "ext") {
+            let message = "the `impl` of an extension family is marked by `#[bb::native]`: write it instead of `#[bb::layer]`";
+            // With the other attribute, rustc does not report in addition that it is missing.
+            return mistake_and(of, message, native_item(options, item));
         }
         if let Some(param) = parsed.without_bounds() {
             let name = &param.ident;

@@ -2,9 +2,14 @@
 
 /// Writes `; did you mean …?` if a known name is alike, else nothing.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |other| format!("; did you mean `{other}`?"))
+}
+
+/// Returns the known name that is most alike, if one is alike.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.into_iter().map(|other| (distance(name, other), other));
     let near = near.filter(|(edits, other)| *edits <= (name.len().max(other.len()) / 3).max(1));
-    near.min().map_or_else(String::new, |(_, other)| format!("; did you mean `{other}`?"))
+    near.min().map(|(_, other)| other)
 }
 
 /// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn one name into the other.

@@ -91,8 +91,9 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
             format_args!("say since which opset of the domain `{name}` exists: write `{name} 1 = …`"),
         );
     }
-    if let Some(made) = made {
-        facts(row.get(made + 2..).unwrap_or_default(), ctxt);
+    let definition = made.and_then(|made| row.get(made + 2..)).unwrap_or_default();
+    if !has_closure(definition, ctxt) {
+        facts(definition, ctxt);
     }
     for (at, token) in row.iter().enumerate().take(made.unwrap_or(row.len())) {
         let TokenTree::Group(group) = token else { continue };
@@ -136,6 +137,26 @@ fn without_opset(row: &[TokenTree]) -> Option<&Ident> {
         }
         _ => None,
     }
+}
+
+/// Reports the first closure of a row, whose definitions are paths of functions.
+fn has_closure(definition: &[TokenTree], ctxt: &mut Ctxt) -> bool {
+    let closure = definition.windows(3).find_map(|window| {
+        let [TokenTree::Ident(fact), TokenTree::Punct(colon), begin] = window else { return None };
+        let is_closure = match begin {
+            TokenTree::Punct(bar) => bar.as_char() == '|',
+            TokenTree::Ident(word) => word == "move",
+            _ => false,
+        };
+        (is_closure && colon.as_char() == ':').then_some((fact, begin))
+    });
+    if let Some((fact, begin)) = closure {
+        let message = format_args!(
+            "`{fact}` takes the path of a function, not a closure: write a `fn`, and `{fact}: its_name`"
+        );
+        ctxt.error(begin, message);
+    }
+    closure.is_some()
 }
 
 /// Checks the names of the facts after the function of a row: `, pattern: function`.

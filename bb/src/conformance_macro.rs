@@ -5,8 +5,11 @@
 ///
 /// Write it in a test of your crate, and enable the feature `conformance`:
 /// `bb = { path = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
-/// expression that makes a backend. Each test evaluates it once. A
-/// name before the expression puts the tests into a module of this name.
+/// expression that makes a backend. Each test evaluates it once.
+///
+/// The tests are in a module: a name before the expression is the name of the module, and without one it is `unnamed_suite`. A second
+/// suite in the same module needs a name: `bb::conformance!(wide, MyBackend::wide())`. Without one, rustc reports that `unnamed_suite`
+/// is defined multiple times.
 ///
 /// The tests of primitives use the element types that the backend declares ([`Backend::types`](crate::Backend::types)). They
 /// require that every operation takes each of these, and that all other types are refused with an error that names the operation
@@ -34,10 +37,10 @@
 #[macro_export]
 macro_rules! conformance {
     ($make:expr $(, types = [$($dtype:ident),+ $(,)?])? $(, cases = $cases:tt)? $(,)?) => {
-        $crate::__conformance!($make; [$($($dtype)+)?]; $($cases)?);
+        $crate::__conformance!(unnamed $make; [$($($dtype)+)?]; $($cases)?);
     };
     ($make:expr, cases = $cases:tt, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
-        $crate::__conformance!($make; [$($dtype)+]; $cases);
+        $crate::__conformance!(unnamed $make; [$($dtype)+]; $cases);
     };
     ($make:expr, $option:ident = $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
@@ -60,7 +63,7 @@ macro_rules! conformance {
         mod $name {
             #[allow(unused_imports, reason = "the expression may need none of them")]
             use super::*;
-            $crate::conformance!($($rest)+);
+            $crate::__conformance_named!($($rest)+);
         }
     };
     ($make:expr, $($rest:tt)+) => {
@@ -68,6 +71,22 @@ macro_rules! conformance {
             "a name for the tests is an identifier before the backend, and options stand behind it: \
              `bb::conformance!(wide, MyBackend::wide(), types = [F32, I64, Bool], cases = 10)`"
         );
+    };
+}
+
+/// Expands to the tests of a suite that has a name, in the module of this name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_named {
+    ($make:expr $(, types = [$($dtype:ident),+ $(,)?])? $(, cases = $cases:tt)? $(,)?) => {
+        $crate::__conformance!(named $make; [$($($dtype)+)?]; $($cases)?);
+    };
+    ($make:expr, cases = $cases:tt, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
+        $crate::__conformance!(named $make; [$($dtype)+]; $cases);
+    };
+    // Reports the mistake.
+    ($($other:tt)*) => {
+        $crate::conformance!($($other)*);
     };
 }
 

@@ -1,8 +1,9 @@
 const _: () = {
+    type __Instance0 = Cpu<f32>;
     #[automatically_derived]
-    impl ::bb::__private::Declared for Cpu<f32>
+    impl ::bb::__private::Declared for __Instance0
     where
-        for<'it> Cpu<f32>: ::bb::__private::IsBackend<'it>,
+        for<'it> __Instance0: ::bb::__private::IsBackend<'it>,
     {
         const NAME: &'static ::bb::__private::str = "cpu-f32";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
@@ -24,17 +25,18 @@ const _: () = {
             ::bb::__private::start(self, how)
         }
     }
-    const _: fn() = || ::bb::__private::Makes::<Cpu<f32>>::NEW.by_default();
+    const _: fn() = || ::bb::__private::Makes::<__Instance0>::NEW.by_default();
     ::bb::__private::inventory::submit! {
-        ::bb::__private::of_struct:: < Cpu < f32 > > ()
+        ::bb::__private::of_struct:: < __Instance0 > ()
     }
     ::bb::__families_named! {
-        Cpu < f32 >
+        __Instance0
     }
+    type __Instance1 = Cpu<f64>;
     #[automatically_derived]
-    impl ::bb::__private::Declared for Cpu<f64>
+    impl ::bb::__private::Declared for __Instance1
     where
-        for<'it> Cpu<f64>: ::bb::__private::IsBackend<'it>,
+        for<'it> __Instance1: ::bb::__private::IsBackend<'it>,
     {
         const NAME: &'static ::bb::__private::str = "cpu-f64";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
@@ -56,11 +58,11 @@ const _: () = {
             ::bb::__private::start(self, how)
         }
     }
-    const _: fn() = || ::bb::__private::Makes::<Cpu<f64>>::NEW.by_default();
+    const _: fn() = || ::bb::__private::Makes::<__Instance1>::NEW.by_default();
     ::bb::__private::inventory::submit! {
-        ::bb::__private::of_struct:: < Cpu < f64 > > ()
+        ::bb::__private::of_struct:: < __Instance1 > ()
     }
     ::bb::__families_named! {
-        Cpu < f64 >
+        __Instance1
     }
 };

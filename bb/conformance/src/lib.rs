@@ -53,28 +53,63 @@ macro_rules! __for_each_topic {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {
-    ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+    ($form:ident $make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
         #[allow(unused_imports, reason = "the line below must not find it in a function")]
         use $crate::__places::*;
         // In a function, `self` is the module around it, which does not have the import, and the tests would not run.
-        self::conformance_belongs_outside_of_functions!($make; [$($dtype)*]; $($cases)?);
+        self::conformance_belongs_outside_of_functions!($form $make; [$($dtype)*]; $($cases)?);
     };
 }
 
+/// The tests of a suite: in the module that has the name of the suite, or in the module `unnamed_suite`.
+///
+/// Two suites without a name in one module are one error, about the name `unnamed_suite`. The backend is made outside of this module, because
+/// the expression may begin with `super`. The number of the line distinguishes the suites, so that no other item is defined twice.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_items {
-    ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
-        // The bound is checked here only: the tests call this function. Its name is in the first error about two suites in
-        // one module, as are `wide` and its backend in the documentation.
-        fn name_the_second_suite_as_in_conformance_wide_MyBackend_wide() -> impl $crate::__private::Backend {
-            $make
+    (named $($suite:tt)*) => {
+        enum SuiteBackend<const LINE: u32> {}
+        $crate::__conformance_backend!([SuiteBackend] $($suite)*);
+        $crate::__conformance_tests!(SuiteBackend<{ ::core::line!() }>; $($suite)*);
+    };
+    (unnamed $($suite:tt)*) => {
+        $crate::__conformance_backend!([unnamed_suite::SuiteBackend] $($suite)*);
+        mod unnamed_suite {
+            pub(super) enum SuiteBackend<const LINE: u32> {}
+            $crate::__conformance_tests!(super::unnamed_suite::SuiteBackend<{ ::core::line!() }>; $($suite)*);
         }
-        $crate::__private::for_each_primitive!($crate::__conformance_cases);
-        $crate::__for_each_topic!($crate::__conformance_topics);
-        $crate::__conformance_types!($($dtype)*);
-        $crate::__conformance_onnx!($make; $($cases)?);
+    };
+}
+
+/// The functions that evaluate the expression of the backend.
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_backend {
+    ([$($on:tt)+] $make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+        impl $($on)+<{ ::core::line!() }> {
+            // The bound is checked here only: the tests call this function.
+            fn make() -> impl $crate::__private::Backend {
+                $make
+            }
+
+            $crate::__conformance_onnx!($make; $($cases)?);
+        }
+    };
+}
+
+/// The tests, which call the functions of the type `$on`.
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ($on:ty; $make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+        $crate::__private::for_each_primitive!($crate::__conformance_cases, $on);
+        $crate::__for_each_topic!($crate::__conformance_topics, $on);
+        $crate::__conformance_types!($on; $($dtype)*);
+        $crate::__conformance_onnx_test!($on; $($cases)?);
     };
 }
 
@@ -82,12 +117,11 @@ macro_rules! __conformance_items {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_types {
-    () => {};
-    ($($dtype:ident)+) => {
+    ($on:ty; ) => {};
+    ($on:ty; $($dtype:ident)+) => {
         #[test]
         fn listed_types() {
-            let backend = name_the_second_suite_as_in_conformance_wide_MyBackend_wide();
-            $crate::assert_types(&backend, &[$($crate::__private::DataType::$dtype),+]);
+            $crate::assert_types(&<$on>::make(), &[$($crate::__private::DataType::$dtype),+]);
         }
     };
 }
@@ -104,7 +138,6 @@ macro_rules! __conformance_onnx {
         ::core::compile_error!("`cases` is a text, a number or `none`, as in `cases = \"node/\"`");
     };
     ($make:expr; $($chosen:literal)?) => {
-        #[test]
         fn onnx() {
             #[allow(unused_imports, reason = "a declared backend has the method itself")]
             use $crate::onnx::{NotBackend as _, Start as _};
@@ -119,19 +152,29 @@ macro_rules! __conformance_onnx {
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 #[macro_export]
+macro_rules! __conformance_onnx_test {
+    ($on:ty; $($chosen:literal)?) => {
+        #[test]
+        fn onnx() {
+            <$on>::onnx();
+        }
+    };
+    // The other macro reports forms that are wrong.
+    ($on:ty; $other:tt) => {};
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
 macro_rules! __conformance_cases {
-    ($( $(#[$doc:meta])*
+    ([$on:ty] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $(
             #[test]
             fn $method() {
-                $crate::check_case(
-                    ::core::stringify!($method),
-                    name_the_second_suite_as_in_conformance_wide_MyBackend_wide,
-                    $crate::cases::$method,
-                );
+                $crate::check_case(::core::stringify!($method), <$on>::make, $crate::cases::$method);
             }
         )*
     };
@@ -141,15 +184,11 @@ macro_rules! __conformance_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_topics {
-    ([] $($topic:ident)*) => {
+    ([$on:ty] $($topic:ident)*) => {
         $(
             #[test]
             fn $topic() {
-                $crate::check_case(
-                    ::core::stringify!($topic),
-                    name_the_second_suite_as_in_conformance_wide_MyBackend_wide,
-                    $crate::topics::$topic,
-                );
+                $crate::check_case(::core::stringify!($topic), <$on>::make, $crate::topics::$topic);
             }
         )*
     };

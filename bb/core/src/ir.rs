@@ -30,8 +30,8 @@ pub mod graph {
 pub mod infer {
     pub use bb_ir::infer::{
         Extent, Extents, Joined, MatMul, Outputs, Padding, Reduction, SliceDim, Sliced, Step, Transposed,
-        accepts, broadcast, concat, dtype, gather, matmul, primitive, reduce, reshape, resolve_reshape,
-        slice, split, split_evenly, squeeze, transpose, unsqueeze, windows,
+        accepts, broadcast, check_operand, concat, dtype, gather, matmul, primitive, reduce, reshape,
+        resolve_reshape, slice, split, split_evenly, squeeze, transpose, unsqueeze, windows,
     };
 }
 

@@ -109,6 +109,9 @@ impl DeploymentBuilder {
     /// Binds a component to an operator, by domain and name. The component takes precedence over any backend.
     ///
     /// Any domain is allowed, also ONNX's own (`ai.onnx`), and so is any operator, whether ONNX has it or not.
+    ///
+    /// A closure needs the types of its parameters, `|ctx: &Ctx<'_>, inputs: &[Option<&Value>]|`: rustc does not infer that it takes
+    /// references of any lifetime, and reports that it is not general enough.
     #[must_use]
     pub fn component(
         mut self,

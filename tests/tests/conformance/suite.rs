@@ -424,16 +424,17 @@ fn a_declared_type_that_an_operation_lacks_points_at_the_declaration() {
     assert!(text.contains("\ni64 is declared by `fn types`, so every operation"), "{text}");
 }
 
-mod named {
+mod suites_in_one_module {
     use bb_tests::few::Few;
 
     bb::conformance!(Few::least(), cases = none);
+    bb::conformance!(wide, Few::least(), cases = none);
 
-    /// The compiler names this function if a module has two suites.
+    /// A second suite without a name is one error, about this name.
     #[test]
-    fn the_first_error_about_a_second_suite_says_to_name_it() {
-        let backend = name_the_second_suite_as_in_conformance_wide_MyBackend_wide();
-        assert_eq!(bb::Backend::types(&backend), bb::Backend::types(&Few::least()));
+    fn the_module_of_a_suite_without_a_name_says_so() {
+        let suite = std::any::type_name::<unnamed_suite::SuiteBackend<0>>();
+        assert!(suite.ends_with("::suites_in_one_module::unnamed_suite::SuiteBackend<0>"), "{suite}");
     }
 }
 

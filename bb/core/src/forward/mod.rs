@@ -241,6 +241,13 @@ macro_rules! forward_to_call {
     ($call:path) => {
         $crate::__private::for_each_primitive!($crate::__forward_calls, $call);
     };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "expected the path of a function, which a closure does not have: write `bb::forward_to_call!(Self::call);`"
+        );
+        // Without this, rustc would also report every operation as missing.
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
 }
 
 #[doc(hidden)]

@@ -2,24 +2,36 @@
 //!
 //! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines the bounds of a type
 //! without parameters. The derive of a type without parameters therefore writes bounds that name a lifetime, as in
-//! `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as given, too. A bound that does not hold is therefore one
-//! error, where the derive asserts it ([`is_layer`], [`is_inner`]), instead of one in each method.
+//! `for<'it> LayerOf<MyLayer>: IsLayer<'it>`, which rustc takes as given, too. A bound that does not hold is therefore
+//! one error, where the derive asserts it ([`is_layer`], [`is_inner`]), instead of one in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
 use crate::ext::FamilyTable;
 use crate::plan::{CompileOptions, Module};
 use crate::{Backend, Executable, InnerBackend, Kernel, Outputs, PrepareStep};
 use bb_ir::op::{OpSpec, Param};
+use std::marker::PhantomData;
 
-/// A type that implements [`Layer`], whatever the lifetime.
+/// The subject of the bound [`IsLayer`] of a layer `L`.
+///
+/// The bound is not about the layer itself, because rustc knows that a type without `impl bb::Layer` is no layer, and would accept an
+/// `impl bb::Backend` of the author in addition to the derive's. Each method would then be ambiguous. Rustc cannot exclude an `impl` for a type
+/// of another crate, so that it reports the two `impl`s as one error.
+#[derive(Debug)]
+pub struct LayerOf<L>(PhantomData<fn() -> L>);
+
+/// The [`LayerOf`] a type that implements [`Layer`], whatever the lifetime.
 ///
 /// It does not require [`Backend`], whose `impl` has it as a bound.
-pub trait IsLayer<'layer>: Delegate {
-    /// The type itself, with the bound that it is a layer.
-    type As: Layer + Delegate<Inner = Self::Inner>;
+pub trait IsLayer<'layer> {
+    /// The layer.
+    type On: Delegate;
+
+    /// The layer, with the bound that it is a layer.
+    type As: Layer + Delegate<Inner = <Self::On as Delegate>::Inner>;
 
     /// Returns the layer itself.
-    fn as_layer(&self) -> &Self::As;
+    fn as_layer(on: &Self::On) -> &Self::As;
 
     /// As [`Layer::compile`].
     ///
@@ -27,12 +39,12 @@ pub trait IsLayer<'layer>: Delegate {
     ///
     /// The errors of the layer.
     fn compile_layer(
-        &self,
+        on: &Self::On,
         module: Module,
         options: &CompileOptions,
-    ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>>
+    ) -> Result<Box<dyn Executable<Self::On>>, LayerError<Self::On>>
     where
-        Self: Backend;
+        Self::On: Backend;
 
     /// As [`Backend::prepare`].
     ///
@@ -40,11 +52,11 @@ pub trait IsLayer<'layer>: Delegate {
     ///
     /// The errors of the inner backend.
     fn prepare_layer(
-        &self,
-        step: &PrepareStep<'_, LayerTensor<Self>>,
-    ) -> Result<Option<Box<dyn Kernel<Self>>>, LayerError<Self>>
+        on: &Self::On,
+        step: &PrepareStep<'_, LayerTensor<Self::On>>,
+    ) -> Result<Option<Box<dyn Kernel<Self::On>>>, LayerError<Self::On>>
     where
-        Self: Backend;
+        Self::On: Backend;
 
     /// As [`InnerBackend::native`]; `own` are the families that the layer adopts itself.
     ///
@@ -52,49 +64,50 @@ pub trait IsLayer<'layer>: Delegate {
     ///
     /// The operation's own errors.
     fn native_of_layer(
-        &self,
-        own: &[FamilyTable<Self>],
+        on: &Self::On,
+        own: &[FamilyTable<Self::On>],
         spec: &'static OpSpec,
-        inputs: &[Option<&LayerTensor<Self>>],
+        inputs: &[Option<&LayerTensor<Self::On>>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>>
+    ) -> Result<Outputs<LayerTensor<Self::On>>, LayerError<Self::On>>
     where
-        Self: Backend;
+        Self::On: Backend;
 }
 
 #[diagnostic::do_not_recommend]
-impl<L: Layer> IsLayer<'_> for L {
+impl<L: Layer> IsLayer<'_> for LayerOf<L> {
+    type On = L;
     type As = L;
 
     #[inline]
-    fn as_layer(&self) -> &L {
-        self
+    fn as_layer(on: &L) -> &L {
+        on
     }
 
     fn compile_layer(
-        &self,
+        on: &L,
         module: Module,
         options: &CompileOptions,
-    ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>> {
-        Layer::compile(self, module, options)
+    ) -> Result<Box<dyn Executable<L>>, LayerError<L>> {
+        Layer::compile(on, module, options)
     }
 
     fn prepare_layer(
-        &self,
-        step: &PrepareStep<'_, LayerTensor<Self>>,
-    ) -> Result<Option<Box<dyn Kernel<Self>>>, LayerError<Self>> {
-        super::prepare(self, step)
+        on: &L,
+        step: &PrepareStep<'_, LayerTensor<L>>,
+    ) -> Result<Option<Box<dyn Kernel<L>>>, LayerError<L>> {
+        super::prepare(on, step)
     }
 
     #[inline]
     fn native_of_layer(
-        &self,
-        own: &[FamilyTable<Self>],
+        on: &L,
+        own: &[FamilyTable<L>],
         spec: &'static OpSpec,
-        inputs: &[Option<&LayerTensor<Self>>],
+        inputs: &[Option<&LayerTensor<L>>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
-        super::natives::layer_native(self, own, spec, inputs, params)
+    ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+        super::natives::layer_native(on, own, spec, inputs, params)
     }
 }
 
@@ -108,6 +121,15 @@ pub trait IsInner<'held>: InnerBackend {}
 
 #[diagnostic::do_not_recommend]
 impl<B: InnerBackend> IsInner<'_> for B {}
+
+/// Returns the layer itself, in the derive of a layer.
+#[inline]
+pub fn as_layer<L>(on: &L) -> &<LayerOf<L> as IsLayer<'static>>::As
+where
+    LayerOf<L>: IsLayer<'static, On = L>,
+{
+    <LayerOf<L> as IsLayer<'static>>::as_layer(on)
+}
 
 /// Asserts that a type is a layer.
 pub const fn is_layer<L: Layer>() {}
@@ -142,7 +164,7 @@ macro_rules! __layer {
 
             fn natives(&self) -> $crate::__private::Vec<($crate::__private::Family, $crate::__private::OpSet)> {
                 const { <Self as $crate::__private::InnerBackend>::ADOPTS };
-                $crate::__private::layer::layer_natives($crate::__private::IsLayer::as_layer(self))
+                $crate::__private::layer::layer_natives($crate::__private::layer::as_layer(self))
             }
 
             fn native(
@@ -154,11 +176,13 @@ macro_rules! __layer {
                 $crate::Outputs<<Self as $crate::Backend>::Tensor>,
                 <Self as $crate::Backend>::Error,
             > {
-                $crate::__private::IsLayer::native_of_layer(self, &[$($table),*], spec, inputs, params)
+                <$crate::__private::layer::LayerOf<Self> as $crate::__private::IsLayer<'_>>::native_of_layer(
+                    self, &[$($table),*], spec, inputs, params,
+                )
             }
 
             fn version(&self) -> &'static $crate::__private::str {
-                $crate::__private::layer::layer_version($crate::__private::IsLayer::as_layer(self))
+                $crate::__private::layer::layer_version($crate::__private::layer::as_layer(self))
             }
         }
 
@@ -186,12 +210,12 @@ macro_rules! __layer_backend {
                 #[inline]
                 fn $method(&self $(, $input: $crate::__input_type!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
                     -> $crate::__private::Result<$crate::__output_type!($output), Self::Error> {
-                    $crate::Layer::$method($crate::__private::IsLayer::as_layer(self), $($input,)* $($($param,)+)?)
+                    $crate::Layer::$method($crate::__private::layer::as_layer(self), $($input,)* $($($param,)+)?)
                 }
             )*
 
             fn types(&self) -> $crate::__private::ir::DataTypes {
-                $crate::Layer::types($crate::__private::IsLayer::as_layer(self))
+                $crate::Layer::types($crate::__private::layer::as_layer(self))
             }
 
             fn declines(
@@ -199,7 +223,7 @@ macro_rules! __layer_backend {
                 graph: &$crate::__private::ir::graph::Graph,
                 node: &$crate::__private::ir::graph::Node,
             ) -> $crate::__private::Option<::std::string::String> {
-                $crate::__private::layer::declines($crate::__private::IsLayer::as_layer(self), graph, node)
+                $crate::__private::layer::declines($crate::__private::layer::as_layer(self), graph, node)
             }
 
             fn runs_primitive(&self, op: $crate::Primitive) -> $crate::__private::bool {
@@ -207,7 +231,7 @@ macro_rules! __layer_backend {
             }
 
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
-                $crate::__private::layer::runs_whole_graphs($crate::__private::IsLayer::as_layer(self))
+                $crate::__private::layer::runs_whole_graphs($crate::__private::layer::as_layer(self))
             }
 
             fn wrapped(error: &Self::Error) -> ::core::option::Option<&$crate::Error> {
@@ -222,11 +246,11 @@ macro_rules! __layer_backend {
             }
 
             fn to_host(&self, x: &Self::Tensor) -> $crate::__private::Result<$crate::TensorData, Self::Error> {
-                $crate::Layer::to_host($crate::__private::IsLayer::as_layer(self), x)
+                $crate::Layer::to_host($crate::__private::layer::as_layer(self), x)
             }
 
             fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> $crate::__private::Result<(), Self::Error> {
-                $crate::Layer::read_into($crate::__private::IsLayer::as_layer(self), x, into)
+                $crate::Layer::read_into($crate::__private::layer::as_layer(self), x, into)
             }
 
             fn execute(
@@ -235,7 +259,7 @@ macro_rules! __layer_backend {
                 inputs: $crate::__private::Named<Self::Tensor>,
                 attrs: $crate::BackendAttrs<'_>,
             ) -> $crate::__private::Result<$crate::__private::Named<Self::Tensor>, Self::Error> {
-                $crate::Layer::execute($crate::__private::IsLayer::as_layer(self), graph, inputs, attrs)
+                $crate::Layer::execute($crate::__private::layer::as_layer(self), graph, inputs, attrs)
             }
 
             fn dispatch(
@@ -245,7 +269,7 @@ macro_rules! __layer_backend {
                 attrs: $crate::BackendAttrs<'_>,
                 completion: $crate::CompletionHandle<$crate::__private::Named<Self::Tensor>, Self::Error>,
             ) -> $crate::ContractResponse<$crate::__private::Named<Self::Tensor>, Self::Error> {
-                $crate::Layer::dispatch($crate::__private::IsLayer::as_layer(self), graph, inputs, attrs, completion)
+                $crate::Layer::dispatch($crate::__private::layer::as_layer(self), graph, inputs, attrs, completion)
             }
 
             fn compile(
@@ -253,7 +277,7 @@ macro_rules! __layer_backend {
                 module: $crate::Module,
                 options: &$crate::CompileOptions,
             ) -> $crate::__private::Result<$crate::__private::Box<dyn $crate::Executable<Self>>, Self::Error> {
-                $crate::__private::IsLayer::compile_layer(self, module, options)
+                <$crate::__private::layer::LayerOf<Self> as $crate::__private::IsLayer<'_>>::compile_layer(self, module, options)
             }
 
             fn prepare(
@@ -263,7 +287,7 @@ macro_rules! __layer_backend {
                 ::core::option::Option<$crate::__private::Box<dyn $crate::Kernel<Self>>>,
                 Self::Error,
             > {
-                $crate::__private::IsLayer::prepare_layer(self, step)
+                <$crate::__private::layer::LayerOf<Self> as $crate::__private::IsLayer<'_>>::prepare_layer(self, step)
             }
 
             fn materialize_from_wire(
@@ -271,27 +295,27 @@ macro_rules! __layer_backend {
                 type_hash: u64,
                 bytes: $crate::__private::Vec<u8>,
             ) -> $crate::__private::Result<Self::Tensor, Self::Error> {
-                $crate::Layer::materialize_from_wire($crate::__private::IsLayer::as_layer(self), type_hash, bytes)
+                $crate::Layer::materialize_from_wire($crate::__private::layer::as_layer(self), type_hash, bytes)
             }
 
             fn device_info(&self) -> $crate::services::DeviceInfo {
-                $crate::Layer::device_info($crate::__private::IsLayer::as_layer(self))
+                $crate::Layer::device_info($crate::__private::layer::as_layer(self))
             }
 
             fn lifecycle(&self) -> ::core::option::Option<&dyn $crate::services::Lifecycle> {
-                $crate::Layer::lifecycle($crate::__private::IsLayer::as_layer(self))
+                $crate::Layer::lifecycle($crate::__private::layer::as_layer(self))
             }
 
             fn memory(&self) -> ::core::option::Option<&dyn $crate::services::Memory<Self::Tensor>> {
-                $crate::Layer::memory($crate::__private::IsLayer::as_layer(self))
+                $crate::Layer::memory($crate::__private::layer::as_layer(self))
             }
 
             fn kernels(&self) -> ::core::option::Option<&dyn $crate::services::Kernels<Self::Tensor>> {
-                $crate::Layer::kernels($crate::__private::IsLayer::as_layer(self))
+                $crate::Layer::kernels($crate::__private::layer::as_layer(self))
             }
 
             fn stands_on(&self, backend: *const (), ty: &$crate::__private::str) -> $crate::__private::bool {
-                $crate::__private::layer::stands_on($crate::__private::IsLayer::as_layer(self), backend, ty)
+                $crate::__private::layer::stands_on($crate::__private::layer::as_layer(self), backend, ty)
             }
         }
     };

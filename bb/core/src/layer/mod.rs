@@ -19,7 +19,7 @@ mod passed;
 mod prepared;
 
 pub use call::LayerCall;
-pub use derived::{IsInner, IsLayer, is_inner, is_layer};
+pub use derived::{IsInner, IsLayer, LayerOf, as_layer, is_inner, is_layer};
 pub use erased::Erased;
 pub use natives::interned;
 pub(crate) use natives::kept_tables;
@@ -258,7 +258,8 @@ macro_rules! layers {
         #[diagnostic::on_unimplemented(
             message = "`{Self}` is no layer: `bb::Layer` is not implemented for it",
             label = "this type has no `impl bb::Layer`",
-            note = "write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` with the methods that differ; it may be empty"
+            note = "write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` with the methods that differ; it may be empty",
+            note = "the derive of a layer writes `impl bb::Backend`: remove an `impl bb::Backend` of your own"
         )]
         pub trait Layer:
             Delegate + Written + InnerBackend + Backend<Tensor = LayerTensor<Self>, Error = LayerError<Self>>

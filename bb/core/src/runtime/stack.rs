@@ -4,8 +4,7 @@
 //! part of the name to its right, as an [`Erased`] backend, so that the layer is compiled once.
 
 use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::start_inner};
-use crate::ext::{ErasedError, ErasedTensor};
-use crate::layer::{Erased, InnerBackend, Layer, interned};
+use crate::layer::{Erased, Layer, interned};
 use crate::{Backend, BoxError, Error, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,6 +48,8 @@ inventory::collect!(LayerRegistration);
 
 /// Registers a layer that implements [`RegisteredLayer`](crate::RegisteredLayer), so that names of backends may have it.
 ///
+/// The argument is the type of the layer on [`bb::Erased`](crate::Erased). Its name and options are in the `impl` of the trait.
+///
 /// # Examples
 ///
 /// ```text
@@ -59,14 +60,19 @@ macro_rules! register_layer {
     ($layer:ty) => {
         $crate::__private::inventory::submit! { $crate::LayerRegistration::of::<$layer>() }
     };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "expected the type of a layer and nothing else: write `bb::register_layer!(MyLayer<bb::Erased>);`, and the name and the \
+             options in `impl bb::RegisteredLayer for MyLayer<bb::Erased>`"
+        );
+    };
 }
 
 impl LayerRegistration {
     /// Makes the record of a layer, for [`register_layer!`](crate::register_layer).
-    pub const fn of<L>() -> LayerRegistration
-    where
-        L: RegisteredLayer + InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
-    {
+    ///
+    /// The only bound implies all others, so that a type without it is one error.
+    pub const fn of<L: RegisteredLayer>() -> LayerRegistration {
         const { L::ADOPTS };
         const {
             assert!(
