@@ -1,9 +1,9 @@
 //! Exceptions of errors: the class by the error's kind, the details as fields.
 
-use crate::author::PythonError;
 use crate::convert::Problem;
 use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
+use crate::python_error::PythonError;
 use crate::types;
 use bb::services::{OutOfMemory, Pressure};
 use bb::{BackendHandle, Error, ErrorKind};

@@ -20,6 +20,7 @@ mod interrupt;
 mod load;
 mod loaded;
 mod numbers;
+mod python_error;
 mod report;
 mod results;
 mod session;

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 type Tensor = <Reference as Backend>::Tensor;
 type Error = <Reference as Backend>::Error;
 
-/// A backend whose kernels count their calls. That of `relu` declines, and `scalar_like`, which the body of `relu` calls, does not.
+/// A backend whose kernels count their calls. That of `clip` declines, and `maximum`, which the body of `clip` calls, does not.
 #[derive(Default)]
 struct Declines {
-    relu: AtomicUsize,
-    scalar_like: AtomicUsize,
-    /// Whether `scalar_like` calls `relu`, whose body calls `scalar_like`.
+    clip: AtomicUsize,
+    maximum: AtomicUsize,
+    /// Whether `maximum` calls `clip`, whose body calls `maximum`.
     endless: bool,
 }
 
@@ -42,25 +42,25 @@ impl Backend for Declines {
 
 #[bb::native]
 impl Nn for Declines {
-    fn relu(&self, x: &Tensor) -> Result<Tensor, Error> {
-        self.relu.fetch_add(1, Ordering::Relaxed);
-        Extended::declining(self).relu(x)
+    fn clip(&self, x: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor, Error> {
+        self.clip.fetch_add(1, Ordering::Relaxed);
+        Extended::declining(self).clip(x, min, max)
     }
 }
 
 #[bb::native]
-impl Create for Declines {
-    fn scalar_like(&self, x: &Tensor, value: f64) -> Result<Tensor, Error> {
-        self.scalar_like.fetch_add(1, Ordering::Relaxed);
+impl Scalar for Declines {
+    fn maximum(&self, x: &Tensor, y: &Tensor) -> Result<Tensor, Error> {
+        self.maximum.fetch_add(1, Ordering::Relaxed);
         if self.endless {
-            return Extended::declining(self).relu(x);
+            return Extended::declining(self).clip(x, Some(y), None);
         }
-        Extended::new(&Reference, &[]).scalar_like(x, value)
+        Extended::new(&Reference, &[]).maximum(x, y)
     }
 }
 
 #[bb::native]
-impl Scalar for Declines {}
+impl Create for Declines {}
 #[bb::native]
 impl bb::ext::Llm for Declines {}
 #[bb::native]
@@ -82,15 +82,15 @@ impl Ops for Declines {}
 fn a_declining_kernel_runs_its_body_once_with_the_other_kernels() {
     let on = Declines::default();
     let x = on.constant(&TensorData::new(&[3], &[-1f32, 0.0, 2.0]).unwrap()).unwrap();
-    let y = on.relu(&x).unwrap();
+    let zero = on.constant(&TensorData::scalar(0f32)).unwrap();
+    let y = on.clip(&x, Some(&zero), None).unwrap();
     assert_eq!(on.to_host(&y).unwrap().as_slice::<f32>().unwrap(), [0.0, 0.0, 2.0]);
-    let calls = [&on.relu, &on.scalar_like].map(|count| count.load(Ordering::Relaxed));
+    let calls = [&on.clip, &on.maximum].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(calls, [1, 1]);
-    // Of another operation's body, the kernel that declines is a part like the others.
     let declining = Extended::declining(&on);
-    declining.relu(&x).unwrap();
-    declining.scalar_like(&x, 1.0).unwrap();
-    let calls = [&on.relu, &on.scalar_like].map(|count| count.load(Ordering::Relaxed));
+    declining.clip(&x, Some(&zero), None).unwrap();
+    declining.maximum(&x, &zero).unwrap();
+    let calls = [&on.clip, &on.maximum].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(calls, [1, 2], "the operation that is called runs its body");
 }
 
@@ -99,15 +99,14 @@ fn a_declining_kernel_runs_its_body_once_with_the_other_kernels() {
 fn kernels_that_call_each_other_without_end_are_an_error() {
     let on = Declines { endless: true, ..Declines::default() };
     let x = on.constant(&TensorData::new(&[3], &[-1f32, 0.0, 2.0]).unwrap()).unwrap();
-    let error = on.relu(&x).unwrap_err();
-    assert!(format!("{error:?}").contains(r#"EndlessNative { op: "relu" }"#), "{error:?}");
+    let error = on.clip(&x, Some(&x), None).unwrap_err();
     assert_eq!(
-        bb::Error::EndlessNative { op: "relu" }.to_string(),
-        "the native `relu` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).relu(…)` runs the body of the \
+        error.to_string(),
+        "the native `clip` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).clip(…)` runs the body of the \
          operation"
     );
     // The count ends with the calls.
     let plain = Declines::default();
     let x = plain.constant(&TensorData::new(&[1], &[-1f32]).unwrap()).unwrap();
-    assert!(plain.relu(&x).is_ok());
+    assert!(plain.clip(&x, Some(&x), None).is_ok());
 }

@@ -21,11 +21,15 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// The tensors of the reference backend.
-pub(crate) type Inner = <Reference as Backend>::Tensor;
+pub(crate) type ReferenceTensor = <Reference as Backend>::Tensor;
 
 /// A test's replacement of the reference backend's operations; `None` leaves an operation to the reference backend.
-pub(crate) type Hook =
-    dyn Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>> + Send + Sync;
+pub(crate) type Hook = dyn Fn(
+        Primitive,
+        &[Option<&ReferenceTensor>],
+    ) -> Option<Result<Outputs<ReferenceTensor>, bb_reference::Error>>
+    + Send
+    + Sync;
 
 /// The reference backend, except for operations that a test replaces.
 #[derive(bb::Backend)]
@@ -42,7 +46,10 @@ impl Mine {
     /// Starts the backend with a test's answers.
     pub(crate) fn start(
         name: &'static str,
-        hook: impl Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>>
+        hook: impl Fn(
+            Primitive,
+            &[Option<&ReferenceTensor>],
+        ) -> Option<Result<Outputs<ReferenceTensor>, bb_reference::Error>>
         + Send
         + Sync
         + 'static,
@@ -53,27 +60,27 @@ impl Mine {
     fn call(
         &self,
         op: Primitive,
-        inputs: &[Option<&Inner>],
+        inputs: &[Option<&ReferenceTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<Inner>, bb_reference::Error> {
+    ) -> Result<Outputs<ReferenceTensor>, bb_reference::Error> {
         (self.hook)(op, inputs).unwrap_or_else(|| by_reference(self, op, inputs, params))
     }
 }
 
 impl Backend for Mine {
-    type Tensor = Inner;
+    type Tensor = ReferenceTensor;
     type Error = bb_reference::Error;
 
     bb::forward_to_call!(Self::call);
 
-    fn to_host(&self, x: &Inner) -> Result<TensorData, bb_reference::Error> {
+    fn to_host(&self, x: &ReferenceTensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)
     }
 }
 
 /// Returns the number of elements of the largest operand.
-fn elements(inputs: &[Option<&Inner>]) -> usize {
-    let count = |x: &&Inner| bb::Tensor::shape(*x).iter().product();
+fn elements(inputs: &[Option<&ReferenceTensor>]) -> usize {
+    let count = |x: &&ReferenceTensor| bb::Tensor::shape(*x).iter().product();
     inputs.iter().flatten().map(count).max().unwrap_or(0)
 }
 
@@ -393,7 +400,7 @@ fn parts_that_do_not_depend_on_each_other_run_at_the_same_time() {
         Mine::start(name, move |op, inputs| {
             (op == Primitive::MatMul && elements(inputs) > 1000).then(|| {
                 barrier.wait();
-                Ok(inputs.iter().flatten().take(1).map(|x| Inner::clone(x)).collect())
+                Ok(inputs.iter().flatten().take(1).map(|x| ReferenceTensor::clone(x)).collect())
             })
         })
     };

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::first_of::{Inner, Mine, causes, chain, cpu, handle, names, products, without};
+use crate::first_of::{Mine, ReferenceTensor, causes, chain, cpu, handle, names, products, without};
 use bb::coverage::{Coverage, How, WhyNot};
 use bb::{Backend, BackendHandle, CompileOptions, Error, FirstOf, Module, Outputs, Primitive, first_of};
 use bb_reference::Reference;
@@ -78,7 +78,7 @@ fn pins_and_slower_ways_are_named() {
 /// A wrong result is no lack of the backend: under `check`, the run fails, and the node does not move to another backend silently.
 #[test]
 fn a_result_that_check_refuses_is_an_error_and_not_a_lack() {
-    let hook = |op: Primitive, inputs: &[Option<&Inner>]| {
+    let hook = |op: Primitive, inputs: &[Option<&ReferenceTensor>]| {
         let x = inputs.first().copied().flatten().filter(|_| op == Primitive::Exp)?;
         Some(Reference.unsqueeze(x, &[0]).map(|y| Outputs::from_iter([y])))
     };

@@ -179,3 +179,26 @@ fn expand_repeats_along_large_extents() {
         assert!(first.iter().all(|&v| v == 3) && second.iter().all(|&v| v == 250));
     }
 }
+
+/// A body is traced once for calls that are alike: for those that differ in the sign of a zero, it is traced again.
+#[test]
+fn calls_that_differ_in_the_bits_of_a_parameter_have_traces_of_their_own() {
+    let on = Extended::new(&Reference, &[]);
+    let x = on.constant(&TensorData::new(&[2], &[-1f64, 1.0]).unwrap()).unwrap();
+    let bits = |alpha| {
+        let y = on.to_host(&on.leaky_relu(&x, alpha).unwrap()).unwrap();
+        y.as_slice::<f64>().unwrap()[0].to_bits()
+    };
+    for _ in 0..2 {
+        assert_eq!([0.0, -0.0].map(bits), [(-0.0f64).to_bits(), 0.0f64.to_bits()]);
+        assert_eq!([0.5, 0.25].map(bits), [(-0.5f64).to_bits(), (-0.25f64).to_bits()]);
+    }
+}
+
+/// The trace of a body has the step that draws, not what it drew.
+#[test]
+fn draws_without_a_seed_differ_between_calls() {
+    let on = Extended::new(&Reference, &[]);
+    let draw = || on.to_host(&on.random_uniform(&[8], Default::default()).unwrap()).unwrap();
+    assert_ne!(draw(), draw());
+}

@@ -120,7 +120,6 @@ pub use vendor::{
     Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,
 };
 
-use crate::gradient::{Differentiation, Gradient};
 pub use crate::runtime::CallsRows;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, Outputs, Tensor};
@@ -176,15 +175,10 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         Extended::new(self, &[]).call(op, inputs, params)
     }
 
-    /// Computes a function and its gradient ([`gradient`](crate::gradient())).
+    /// Returns the tracer, if this is one.
     #[doc(hidden)]
-    fn gradient_of(
-        &self,
-        inputs: &[&Self::Tensor],
-        seed: Option<&Self::Tensor>,
-        of: Differentiation<'_>,
-    ) -> Result<Gradient<Self::Tensor>, Self::Error> {
-        crate::gradient::on_backend(self, inputs, seed, of)
+    fn tracer(&self) -> Option<&Tracer> {
+        None
     }
 
     /// Makes a tensor from elements on the host.

@@ -20,6 +20,7 @@ use crate::trace::{
 };
 use crate::{Error, Tensor};
 use bb_ir::{DataType, Shape};
+use std::any::Any;
 
 /// The result of [`gradient`].
 #[derive(Debug, Clone)]
@@ -99,22 +100,6 @@ pub fn gradient_with_seed<B: Ops + ?Sized>(
     compute(on, inputs, by, Some(seed), function)
 }
 
-/// A function whose gradient is computed.
-type Function<'a> = dyn FnMut(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop> + 'a;
-
-/// What [`Ops::gradient_of`] computes: a function, and the inputs to differentiate it by.
-#[doc(hidden)]
-pub struct Differentiation<'a> {
-    by: &'a [usize],
-    function: &'a mut Function<'a>,
-}
-
-impl std::fmt::Debug for Differentiation<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Differentiation").field("by", &self.by).finish_non_exhaustive()
-    }
-}
-
 fn compute<B: Ops + ?Sized>(
     on: &B,
     inputs: &[&B::Tensor],
@@ -122,21 +107,22 @@ fn compute<B: Ops + ?Sized>(
     seed: Option<&B::Tensor>,
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
 ) -> Result<Gradient<B::Tensor>, B::Error> {
-    let mut function = Some(function);
-    let mut once = |on: &Tracer, inputs: &[TracedTensor]| match function.take() {
-        Some(function) => function(on, inputs),
-        None => Err(Error::excluded("a function that is traced once").into()),
-    };
-    on.gradient_of(inputs, seed, Differentiation { by, function: &mut once })
-}
-
-/// Computes a gradient on a backend: traces it, and runs the trace.
-pub(crate) fn on_backend<B: Ops + ?Sized>(
-    on: &B,
-    inputs: &[&B::Tensor],
-    seed: Option<&B::Tensor>,
-    of: Differentiation<'_>,
-) -> Result<Gradient<B::Tensor>, B::Error> {
+    if let Some(tracer) = on.tracer() {
+        // Then these are the tensors and the errors of a tracer.
+        let traced: Option<Vec<&TracedTensor>> = inputs.iter().map(|x| same(*x)).collect();
+        let traced = traced.ok_or_else(|| Error::excluded("a tracer with tensors of its own"))?;
+        let found = on_tracer(tracer, &traced, by, seed.and_then(same), function);
+        let found = found.map_err(|stop| match stop {
+            TraceStop::Error(error) => error.into(),
+            needs => {
+                let error = Error::excluded("a tracer with errors of its own");
+                into_same(needs).unwrap_or_else(|| error.into())
+            }
+        })?;
+        let own = |x| into_same(x).ok_or_else(|| Error::excluded("a tracer with tensors of its own"));
+        let gradients = found.gradients.into_iter().map(own).collect::<Result<_, Error>>()?;
+        return Ok(Gradient { value: own(found.value)?, gradients });
+    }
     // The operations of families stay, so that the backend's own run.
     let tracer = Tracer::new(every_operation(), usize::MAX).with_types(on.types());
     let input = |(at, x): (usize, &&B::Tensor)| {
@@ -146,19 +132,31 @@ pub(crate) fn on_backend<B: Ops + ?Sized>(
     let traced: Vec<TracedTensor> = given.iter().enumerate().map(input).collect();
     let (of_inputs, of_seed) = traced.split_at(inputs.len());
     let of_inputs: Vec<&TracedTensor> = of_inputs.iter().collect();
-    let found = on_tracer(&tracer, &of_inputs, of_seed.first(), of).map_err(Error::from)?;
+    let found = on_tracer(&tracer, &of_inputs, by, of_seed.first(), function).map_err(Error::from)?;
     let outputs = std::iter::once(&found.value).chain(&found.gradients).map(TracedTensor::read).collect();
     let mut results = replay(on, &tracer.finish(outputs), &given)?.into_iter();
     let value = results.next().ok_or_else(|| Error::excluded("a trace with outputs"))?;
     Ok(Gradient { value, gradients: results.collect() })
 }
 
+/// Returns a reference as one of the type that it already has.
+fn same<A: Any, B: Any>(x: &A) -> Option<&B> {
+    (x as &dyn Any).downcast_ref()
+}
+
+/// Returns a value as one of the type that it already has.
+fn into_same<A: Any, B: Any>(x: A) -> Option<B> {
+    let mut x = Some(x);
+    (&mut x as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take)
+}
+
 /// Traces a gradient.
-pub(crate) fn on_tracer(
+fn on_tracer(
     on: &Tracer,
     inputs: &[&TracedTensor],
+    by: &[usize],
     seed: Option<&TracedTensor>,
-    Differentiation { by, function }: Differentiation<'_>,
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
 ) -> Result<Gradient<TracedTensor>, TraceStop> {
     let mut wanted = vec![false; inputs.len()];
     for &index in by {

@@ -9,7 +9,6 @@ use super::{TracedTensor, Tracer};
 use crate::ext::VendorType;
 use crate::ext::vendor::{self, MadeOf};
 use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
-use crate::gradient::{Differentiation, Gradient};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
@@ -117,13 +116,8 @@ impl Ops for Tracer {
         Ok(self.record_native(mark, kept, op, inputs, params, made)?)
     }
 
-    fn gradient_of(
-        &self,
-        inputs: &[&TracedTensor],
-        seed: Option<&TracedTensor>,
-        of: Differentiation<'_>,
-    ) -> Result<Gradient<TracedTensor>, TraceStop> {
-        crate::gradient::on_tracer(self, inputs, seed, of)
+    fn tracer(&self) -> Option<&Tracer> {
+        Some(self)
     }
 
     fn extents(&self, x: &TracedTensor) -> Extents {

@@ -1,9 +1,9 @@
 //! The contract over an author's object: by its methods, or by the one that runs graphs.
 
-use super::error::PythonError;
 use super::graph::Known;
 use super::instance::Instance;
 use super::tensor::PythonTensor;
+use crate::python_error::PythonError;
 use bb::{
     Backend, BackendAttrs, CompileOptions, DataTypes, Executable, GraphIdentity, GraphProto, InnerBackend,
     Module, Outputs, Primitive, TensorData,

@@ -1,11 +1,11 @@
 //! Graphs of primitives as an author's `execute` gets them.
 
-use super::error::PythonError;
 use super::instance::{Instance, Kind};
 use super::params;
 use super::steps::{self, PrimitiveCall};
 use super::tensor::PythonTensor;
 use crate::convert::Problem;
+use crate::python_error::PythonError;
 use bb::{DataType, Module, Shape, Tensor, TensorData};
 use bb_ir::graph::ValueId;
 use bb_ir::infer;

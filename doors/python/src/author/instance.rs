@@ -1,11 +1,11 @@
 //! An author's object: which methods it has, and calls of them.
 
 use super::ending::attached;
-use super::error::PythonError;
 use super::tensor::PythonTensor;
 use super::{params, steps};
 use crate::convert::{Problem, type_name};
 use crate::dtypes::{Elements, elements, of_name, python_name};
+use crate::python_error::PythonError;
 use crate::{arrays, interrupt};
 use bb::{DataType, DataTypes, NarrowError, Outputs, Primitive, Shape, Tensor, TensorData};
 use bb_ir::infer;

@@ -7,7 +7,6 @@
 mod backends;
 mod conformance;
 mod ending;
-mod error;
 mod graph;
 mod instance;
 mod named;
@@ -17,6 +16,5 @@ mod tensor;
 
 pub(crate) use conformance::{case_folders, conformance_case, conformance_tests};
 pub(crate) use ending::end;
-pub(crate) use error::PythonError;
 pub(crate) use graph::{Graph, Node};
 pub(crate) use named::{primitives, register, unregister};

@@ -2,10 +2,10 @@
 
 use super::backends::{Graphs, Methods};
 use super::ending::attached;
-use super::error::PythonError;
 use super::instance::{Instance, declared};
 use super::params;
 use crate::failure::{Phase, raise};
+use crate::python_error::PythonError;
 use bb::{Added, BackendOrigin, BoxError, InnerBackend, OpenOptions, Primitive, Registry};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
