@@ -33,7 +33,7 @@ fn named(row: &str) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for function in before.split("=> ").skip(1) {
         let (class, rest) = function.split_once('(').unwrap();
-        if class != "ControlFlow" {
+        if !matches!(class, "ControlFlow" | "Rounds") {
             names.push(rest.split([';', ')']).next().unwrap());
         }
     }
