@@ -5,7 +5,7 @@
 #[doc(inline)]
 pub use bb_onnx::{
     AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, ItemResult, OPERATORS,
-    OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
+    OPTIONAL_DOMAINS, OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
 };
 
 #[doc(inline)]
@@ -34,8 +34,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 /// Lists the features of this crate that an operator needs, besides features of backends: the feature of its domain, and the feature
 /// of the engine that computes it.
 pub fn features_of(domain: &str, op_type: &str) -> impl Iterator<Item = &'static str> {
-    let by_domain =
-        OptionalDomain::ALL.iter().find(|known| known.domain == domain).map(|known| known.feature);
+    let by_domain = OPTIONAL_DOMAINS.iter().find(|known| known.domain == domain).map(|known| known.feature);
     let by_engine = match (bb_ir::opset::domain_name(domain), op_type) {
         ("", "ImageDecoder") => Some("image"),
         ("", "RegexFullMatch") | ("com.microsoft", "Tokenizer") => Some("regex"),

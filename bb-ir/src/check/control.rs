@@ -1,17 +1,21 @@
 //! Checks the subgraphs of control flow.
 
 use crate::Error;
-use crate::graph::{Attribute, Graph, Node};
-use crate::infer::{ControlFlow, Operators, Rule, Search};
+use crate::graph::{Graph, Node};
+use crate::infer::{ControlFlow, Operators, Rule};
 
-/// Checks the subgraphs of `If`, `Loop`, `Scan` and searches.
+/// Checks the subgraphs of `If`, `Loop`, `Scan` and of operators that have a rule of their own for them.
 ///
 /// # Errors
 ///
 /// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if a subgraph has a wrong number
-/// of inputs or outputs.
+/// of inputs or outputs; the errors of the operator's rule.
 pub(super) fn check(node: &Node, operators: Operators) -> Result<(), Error> {
-    let Some(Rule::ControlFlow(kind)) = operators.rule(node) else { return Ok(()) };
+    let kind = match operators.rule(node) {
+        Some(Rule::ControlFlow(kind)) => kind,
+        Some(Rule::Subgraphs(rule)) => return (rule.check)(node),
+        _ => return Ok(()),
+    };
     match kind {
         ControlFlow::If => {
             for name in ["then_branch", "else_branch"] {
@@ -42,42 +46,15 @@ pub(super) fn check(node: &Node, operators: Operators) -> Result<(), Error> {
             }
         }
         ControlFlow::SequenceMap => subgraph(node, "body").map(drop),
-        ControlFlow::Search(kind) => {
-            let decoder = subgraph(node, "decoder")?;
-            at_least("decoder", "inputs", decoder.inputs.len(), 2)?;
-            at_least("decoder", "outputs", decoder.outputs.len(), 1)?;
-            let speech = kind == Search::Speech;
-            if node.attributes.int("model_type")?.unwrap_or(i64::from(speech)) != 0 {
-                at_least("encoder", "inputs", subgraph(node, "encoder")?.inputs.len(), 2)?;
-            }
-            let results = match kind {
-                Search::Speech => 5,
-                Search::Beams => 3,
-                Search::Greedy | Search::Sampling => 2,
-            };
-            at_most(node, results)
-        }
     }
 }
 
 fn subgraph<'n>(node: &'n Node, name: &'static str) -> Result<&'n Graph, Error> {
-    match node.attributes.get(name) {
-        Some(Attribute::Graph(g)) => Ok(g),
-        Some(other) => {
-            Err(Error::AttributeKind { name: name.to_owned(), expected: "a graph", got: other.kind() })
-        }
-        None => Err(Error::MissingAttribute { name, expected: "a graph" }),
-    }
+    node.attributes.graph(name)?.ok_or(Error::MissingAttribute { name, expected: "a graph" })
 }
 
 fn count(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {
     if got == expected { Ok(()) } else { Err(Error::Subgraph { attribute, what, expected, got }) }
-}
-
-/// Refuses a node that names more results than its operator gives.
-fn at_most(node: &Node, most: usize) -> Result<(), Error> {
-    let got = node.outputs.len();
-    if got <= most { Ok(()) } else { Err(Error::Count { what: "outputs", least: 1, most, got }) }
 }
 
 fn at_least(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {

@@ -33,7 +33,7 @@ pub use given::{with_dims, with_shapes};
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
 pub use movement::{Target, Transposed, reshape, reshape_to, resolve_reshape, transpose};
-pub use operators::{ControlFlow, Operators, Rule, Search};
+pub use operators::{ControlFlow, Operators, Rule, SubgraphRule};
 pub use primitive::{Outputs, RuleParam, primitive, primitive_extents};
 pub use range::range_count;
 pub use resize::{Aspect, at_scale, rescaled, resized};

@@ -1,9 +1,9 @@
 //! Facts about operators for checking and inference, which do not know operators by name.
 
 use super::rule::{NodeFacts, Types};
-use crate::DataType;
 use crate::graph::Node;
 use crate::op::Primitive;
+use crate::{DataType, Error};
 use std::fmt;
 
 /// An operator whose subgraphs a plan runs.
@@ -17,28 +17,15 @@ pub enum ControlFlow {
     Scan,
     /// A subgraph for each item of a sequence.
     SequenceMap,
-    /// Subgraphs that score the next tokens of sequences, until the sequences are long enough.
-    Search(Search),
 }
 
-/// How a search selects the next tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
-    /// It follows the most probable sequences.
-    Beams,
-    /// It selects the most probable token.
-    Greedy,
-    /// It samples a token.
-    Sampling,
-    /// It follows the most probable sequences of a transcription of speech.
-    Speech,
-}
-
-impl Search {
-    /// Returns whether the most probable sequences are followed.
-    pub const fn follows_beams(self) -> bool {
-        matches!(self, Search::Beams | Search::Speech)
-    }
+/// The rule of an operator whose subgraphs run in an order that only the operator's crate knows.
+#[derive(Debug, Clone, Copy)]
+pub struct SubgraphRule {
+    /// Checks that the node has the subgraphs, with the inputs and outputs that the operator requires.
+    pub check: fn(&Node) -> Result<(), Error>,
+    /// Infers the types of the results; results that it omits are unknown.
+    pub types: fn(NodeFacts<'_>) -> Option<Types>,
 }
 
 /// The rule that determines the types of an operator's results.
@@ -58,6 +45,8 @@ pub enum Rule {
     By(fn(NodeFacts<'_>) -> Option<Types>),
     /// The subgraphs.
     ControlFlow(ControlFlow),
+    /// A function; the types inside the subgraphs are inferred without the operands.
+    Subgraphs(SubgraphRule),
 }
 
 /// The table of operators for a check and for inference.

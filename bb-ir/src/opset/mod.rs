@@ -30,6 +30,23 @@ pub fn supported_opsets(domain: &str) -> (i64, i64) {
     }
 }
 
+/// The reason why a vendor's operations may not have a domain that [`is_reserved`].
+pub const RESERVED: &str =
+    "domains that begin with `ai.onnx` or `com.microsoft` are not for others' operations";
+
+/// Returns whether a domain is ONNX's or ONNX Runtime's, so that a vendor's operations may not have it.
+pub const fn is_reserved(domain: &str) -> bool {
+    starts_with(domain.as_bytes(), b"ai.onnx") || starts_with(domain.as_bytes(), b"com.microsoft")
+}
+
+const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
+    match (text, prefix) {
+        (_, []) => true,
+        ([a, text @ ..], [b, prefix @ ..]) if *a == *b => starts_with(text, prefix),
+        _ => false,
+    }
+}
+
 /// Returns the version of a domain's operators in a model that does not import them: the newest, as in ONNX Runtime. `None` if
 /// the import is required.
 ///

@@ -21,6 +21,7 @@ mod experts;
 mod fused;
 mod gates;
 mod group_query;
+mod grouped;
 mod hash;
 mod inverse;
 mod linear_attention;

@@ -7,9 +7,10 @@
 //! `DecoderMaskedSelfAttention`, which has no CPU kernel there, has keys in the order that the schema describes.
 
 use super::attention::{appended, cut, heads, join_heads, number, split_heads};
+use super::grouped::grouped_keys;
 use super::{none_from, only, plus};
 use bb_core::error::NodePart;
-use bb_core::ext::llm::{self, grouped_keys};
+use bb_core::ext::llm;
 use bb_core::ext::{AttentionOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::prelude::*;

@@ -43,7 +43,12 @@ operator_table! {
 pub fn linked() {}
 
 inventory::submit! {
-    OperatorTable { find, operators: served, prepare: nchwc_block::prepare, added_attributes: &[nchwc_block::BLOCK] }
+    OperatorTable {
+        prepare: nchwc_block::prepare,
+        added_attributes: &[nchwc_block::BLOCK],
+        unlinked: tokenizer::unlinked,
+        ..OperatorTable::new(find, served)
+    }
 }
 
 #[cfg(test)]

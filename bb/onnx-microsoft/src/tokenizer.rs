@@ -1,10 +1,10 @@
 //! `Tokenizer`: words, or characters, of texts.
 
 use super::only;
-use bb_core::error::NodePart;
+use bb_core::error::{Library, NodePart};
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{DataType, Error};
-use bb_ir::graph::Dim;
+use bb_ir::graph::{Attribute, Dim, Node};
 use bb_ir::infer::rule::{NodeFacts, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -34,6 +34,20 @@ enum Rule {
 
 /// The first and the last token of a text, where they are marked.
 const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
+
+/// Returns the engine of patterns, if the node needs it and none is linked.
+pub(super) fn unlinked(node: &Node) -> Option<Library> {
+    let needs = node.domain == "com.microsoft" && node.op_type == OP && !is_by_characters(node);
+    needs.then(pattern::unlinked).flatten()
+}
+
+/// Returns whether a node makes each character a token, so that it needs no pattern.
+fn is_by_characters(node: &Node) -> bool {
+    match node.attributes.get("separators") {
+        Some(Attribute::Texts(list)) if !list.is_empty() => list.iter().all(Vec::is_empty) && list.len() == 1,
+        _ => node.attributes.text("tokenexp").is_ok_and(|text| text == Some(".")),
+    }
+}
 
 /// `Tokenizer`: the maximum number of tokens of a text, unless there are no texts.
 fn tokenizer_types(at: NodeFacts<'_>) -> Option<Types> {
@@ -186,4 +200,34 @@ fn part(text: &str, range: Range<usize>) -> Result<&str, Error> {
 
 fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
     Error::Operator { op: OP.to_owned(), part: part.into(), problem: problem.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bb_ir::graph::Attributes;
+
+    /// These tests are linked without an engine of patterns.
+    #[test]
+    fn an_engine_that_is_not_linked_is_named_unless_tokens_are_characters() {
+        let separators = |list: &[&str]| {
+            let list = list.iter().map(|text| text.as_bytes().to_vec()).collect();
+            ("separators".to_owned(), Attribute::Texts(list))
+        };
+        let expression = |text: &str| ("tokenexp".to_owned(), Attribute::Text(text.into()));
+        let named = |attribute| {
+            let node = Node {
+                domain: "com.microsoft".to_owned(),
+                op_type: OP.to_owned(),
+                attributes: Attributes::new(vec![attribute]),
+                ..Node::default()
+            };
+            bb_core::operator::unlinked(&node).map(|library| (library.feature, library.package))
+        };
+        let engine = Some(("regex", "bb_patterns"));
+        assert_eq!(named(separators(&[""])), None);
+        assert_eq!(named(separators(&[" ", ","])), engine);
+        assert_eq!(named(expression(".")), None);
+        assert_eq!(named(expression("[a-z]+")), engine);
+    }
 }

@@ -6,7 +6,7 @@ use bb_core::operator::{Call, ItemResult, OnnxValue, one};
 use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Backend, DataType, Error, Tensor};
-use bb_ir::graph::{Dim, ValueType};
+use bb_ir::graph::{Dim, Node, ValueType};
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
@@ -46,6 +46,11 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
         OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
         other => Err(call.wrong(NodePart::Operand(0), format!("is {}, expected a map", other.kind()))),
     }
+}
+
+/// Returns whether a node makes a map of each row.
+pub(super) fn splits_rows(node: &Node) -> bool {
+    node.domain == "ai.onnx.ml" && node.op_type == "ZipMap"
 }
 
 /// `ZipMap`: a map for each row.

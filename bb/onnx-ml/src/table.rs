@@ -15,7 +15,7 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find, operators: served, prepare: |_| {}, added_attributes: &[] }
+    OperatorTable { splits_rows: maps::splits_rows, ..OperatorTable::new(find, served) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,11 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find, operators: served, prepare: gradient::prepare, added_attributes: &[gradient::DIFFERENTIATED] }
+    OperatorTable {
+        prepare: gradient::prepare,
+        added_attributes: &[gradient::DIFFERENTIATED],
+        ..OperatorTable::new(find, served)
+    }
 }
 
 #[cfg(test)]

@@ -61,4 +61,4 @@ pub use bb_core::operator::{
     AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, ItemResult, OPERATORS,
     OnnxValue, OpOutputs, OpResult, Operator, TensorFunction,
 };
-pub use topics::operators;
+pub use topics::{OPTIONAL_DOMAINS, operators};

@@ -3,8 +3,15 @@
 //! Matching takes time in proportion to the text and the pattern, whatever they are. Of the matches that start first the
 //! longest counts.
 
+use bb_core::error::Library;
 pub(super) use bb_ir::pattern::Pattern;
 use bb_ir::pattern::{PatternEngine, engine};
+
+/// Returns the engine as a library, if none is linked.
+pub fn unlinked() -> Option<Library> {
+    let library = Library { what: "an engine of patterns", feature: "regex", package: "bb_patterns" };
+    engine().is_none().then_some(library)
+}
 
 /// Compiles a pattern. The error says why the pattern is invalid, or that no engine is linked.
 pub fn compiled(text: &str) -> Result<Box<dyn Pattern>, String> {

@@ -3,7 +3,7 @@
 //! The linked decoders ([`bb_ir::picture`]) decode; without one the operator is an error that says so.
 
 use super::rows::operators;
-use bb_core::error::NodePart;
+use bb_core::error::{Library, NodePart};
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{Error, RunOptions};
 use bb_ir::graph::Dim;
@@ -15,6 +15,12 @@ operators! {
     "" {
         ImageDecoder => Host(image_decoder), infer: By(image_decoder_types);
     }
+}
+
+/// Returns the decoder as a library, if none is linked.
+pub(super) fn unlinked() -> Option<Library> {
+    let library = Library { what: "a decoder of pictures", feature: "image", package: "bb_pictures" };
+    decoders().is_empty().then_some(library)
 }
 
 /// Three channels, or one for grey pixels; the bytes of the picture determine its extents.

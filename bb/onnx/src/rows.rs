@@ -38,7 +38,8 @@ pub struct Row {
 /// ```
 ///
 /// A number is the first version that a function serves; without one the function serves all. ONNX's schemas define the
-/// versions (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], and `halves` one of [`Halves`].
+/// versions (`bb_ir::opset`). `Class` is one of [`Class`], or `Rounds` for control flow whose order only the crate knows
+/// ([`RoundsOperator`](bb_core::operator::RoundsOperator)), `Rule` one of [`Rule`], and `halves` one of [`Halves`].
 /// `becomes` names the primitive or the operation of a family that the operator equals; the operator then counts as native
 /// wherever that operation is. `ignores` names the attributes that the function need not read. A function of items may name the
 /// [`SequenceStep`](bb_core::operator::SequenceStep) that a plan runs instead of it, as in `Items(at; At)`. Without
@@ -61,8 +62,8 @@ macro_rules! __operators {
                 domain: $domain,
                 name: stringify!($name),
                 functions: &[
-                    (0 $(+ $first)?, bb_core::operator::Class::$class),
-                    $( ($from, bb_core::operator::Class::$other), )*
+                    (0 $(+ $first)?, $crate::__row_class!($class)),
+                    $( ($from, $crate::__row_class!($other)), )*
                 ],
                 rule: $rule,
                 becomes: $crate::__row_becomes!($($operation)?),
@@ -78,6 +79,18 @@ macro_rules! __operators {
             )* )*];
             bodies.get(row)?.get(function).copied()
         }
+    };
+}
+
+/// The class that a row says.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_class {
+    (Rounds) => {
+        bb_core::operator::Class::ControlFlow
+    };
+    ($class:ident) => {
+        bb_core::operator::Class::$class
     };
 }
 
@@ -156,6 +169,9 @@ macro_rules! __row_body {
     };
     (ControlFlow, $kind:expr, [$($halves:ident)?]) => {
         bb_core::operator::Body::ControlFlow($kind)
+    };
+    (Rounds, $operator:expr, [$($halves:ident)?]) => {
+        bb_core::operator::Body::Rounds($operator)
     };
 }
 

@@ -42,7 +42,7 @@ pub mod normalize {
 
 /// Regular expressions.
 pub mod pattern {
-    pub use crate::pattern::compiled;
+    pub use crate::pattern::{compiled, unlinked};
     pub use bb_ir::pattern::Pattern;
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use bb_core::__private::inventory;
-use bb_core::operator::OperatorTable;
+use bb_core::error::Library;
+use bb_core::operator::{OperatorTable, OptionalDomain};
+use bb_ir::graph::Node;
 use table::operator_table;
 
 operator_table! {
@@ -44,7 +46,25 @@ operator_table! {
 }
 
 inventory::submit! {
-    OperatorTable { find, operators: served, prepare: |_| {}, added_attributes: &[] }
+    OperatorTable { unlinked, optional_domains: OPTIONAL_DOMAINS, ..OperatorTable::new(find, served) }
+}
+
+/// The domains of the other crates with operators in this repository.
+pub const OPTIONAL_DOMAINS: &[OptionalDomain] = &[
+    OptionalDomain::new("ai.onnx.ml", "ml", "bb_onnx_ml"),
+    OptionalDomain::new("ai.onnx.preview.training", "training", "bb_onnx_training"),
+    OptionalDomain::new("com.microsoft", "microsoft", "bb_onnx_microsoft"),
+    OptionalDomain::new("com.microsoft.nchwc", "microsoft", "bb_onnx_microsoft"),
+    OptionalDomain::new("com.ms.internal.nhwc", "microsoft", "bb_onnx_microsoft"),
+];
+
+/// Returns the library that a node needs and no linked crate offers.
+fn unlinked(node: &Node) -> Option<Library> {
+    match (node.domain.as_str(), node.op_type.as_str()) {
+        ("", "ImageDecoder") => picture::unlinked(),
+        ("", "RegexFullMatch") => pattern::unlinked(),
+        _ => None,
+    }
 }
 
 /// Lists the versions of this crate's operators that have functions, by domain, name and version.
@@ -57,6 +77,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 mod tests {
     use super::*;
     use bb_ir::check::{CheckOptions, check};
+    use bb_ir::graph::Graph;
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
     /// These tests are linked only with this crate's operators.
@@ -86,6 +107,26 @@ mod tests {
             );
             assert!(text.ends_with(&expected), "{text}");
         }
+    }
+
+    /// These tests are linked without decoders and engines.
+    #[test]
+    fn libraries_that_are_not_linked_are_named() {
+        let node = |op: &str| Node { op_type: op.to_owned(), opset: 22, ..Node::default() };
+        for (op, end) in [
+            (
+                "ImageDecoder",
+                "it needs a decoder of pictures; add the feature `image` of `bb`, or write `use bb_pictures as _;`",
+            ),
+            (
+                "RegexFullMatch",
+                "it needs an engine of patterns; add the feature `regex` of `bb`, or write `use bb_patterns as _;`",
+            ),
+        ] {
+            let text = bb_core::operator::missing(&Graph::default(), &node(op)).to_string();
+            assert!(text.ends_with(end), "{text}");
+        }
+        assert_eq!(bb_core::operator::unlinked(&node("StringConcat")), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Tests that an operator's row, its rule and its functions stand in one file, as `CONTRIBUTING.md` says.
+//! Tests that an operator's row, its rule and its functions stand in one file, as `CONTRIBUTING.md` says, and that the core does not name the
+//! domains of other crates.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -33,7 +34,7 @@ fn named(row: &str) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for function in before.split("=> ").skip(1) {
         let (class, rest) = function.split_once('(').unwrap();
-        if class != "ControlFlow" {
+        if !matches!(class, "ControlFlow" | "Rounds") {
             names.push(rest.split([';', ')']).next().unwrap());
         }
     }
@@ -48,6 +49,22 @@ fn defines(line: &str, name: &str) -> bool {
     let function = visible.unwrap_or(line).strip_prefix("fn ").and_then(|line| line.strip_prefix(name));
     function.is_some_and(|rest| rest.starts_with(['(', '<']))
         || of_macro.is_some_and(|rest| rest.starts_with(" = "))
+}
+
+#[test]
+fn the_core_names_no_domain_of_another_crate() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bb/core/src");
+    let (mut files, mut found) = (Vec::new(), Vec::new());
+    sources(&folder, &mut files);
+    assert!(files.len() > 100, "{} files", files.len());
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let names =
+            |line: &&str| ["com.microsoft", "ai.onnx.ml", "ai.onnx.preview"].iter().any(|d| line.contains(d));
+        found.extend(code.filter(names).map(|line| format!("{}: {line}", file.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]

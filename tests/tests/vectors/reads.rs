@@ -76,7 +76,7 @@ fn called(node: &Node, operands: &[Option<Item>], reads: &AttributeReads) -> Opt
         operands.iter().map(|x| x.as_ref().map_or(Some(None), |x| x.tensor().cloned().map(Some))).collect()
     };
     match lookup(&node.domain, &node.op_type, node.opset)?.1 {
-        Body::ControlFlow(_) => None,
+        Body::ControlFlow(_) | Body::Rounds(_) => None,
         Body::Host(function) => {
             let results = function(&Call::noting(node, &tensors()?, reads)).ok()?;
             Some(results.into_iter().map(|y| y.map(OnnxValue::Tensor)).collect())

@@ -32,6 +32,7 @@ pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, E
         Rule::Truth => at.one(Some(DataType::Bool), at.broadcast()),
         Rule::By(rule) => rule(at),
         Rule::ControlFlow(_) => None,
+        Rule::Subgraphs(rule) => (rule.types)(at),
     };
     Ok(types.unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use super::dims::told;
 use super::{Facts, Work, pass, shape_of};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use crate::graph::{merge, weight};
-use crate::infer::{ControlFlow, Rule, Search};
+use crate::infer::{ControlFlow, Rule};
 use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
@@ -44,10 +44,6 @@ pub(super) fn results(
         Some(Rule::ControlFlow(ControlFlow::Loop)) => repeated(node, facts, work),
         Some(Rule::ControlFlow(ControlFlow::Scan)) => scanned(node, facts, work),
         Some(Rule::ControlFlow(ControlFlow::SequenceMap)) => mapped(node, facts, work),
-        Some(Rule::ControlFlow(ControlFlow::Search(kind))) => {
-            alone(node, facts, work)?;
-            Ok(searched(kind, NodeFacts { node, facts }))
-        }
         _ => alone(node, facts, work).map(|()| None),
     }
 }
@@ -65,30 +61,6 @@ fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// A search: sequences of tokens, and for beams their scores and the scores of all tokens.
-fn searched(kind: Search, at: NodeFacts<'_>) -> Option<Body> {
-    let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
-    let length = at.extent(1);
-    if !kind.follows_beams() {
-        let tokens = tensor(Some(DataType::I32), Some(vec![batch.clone(), length]));
-        return Body::of(vec![tokens, tensor(Some(DataType::F32), Some(vec![batch, Dim::Unknown]))]);
-    }
-    let halves = [5, 6].iter().any(|input| at.dtype(*input) == Some(DataType::F16));
-    let float = Some(if halves { DataType::F16 } else { DataType::F32 });
-    let (beams, returned) = (at.extent(3), at.extent(4));
-    let mut results = vec![
-        tensor(Some(DataType::I32), Some(vec![batch.clone(), returned.clone(), length])),
-        tensor(float, Some(vec![batch.clone(), returned])),
-        tensor(float, Some(vec![Dim::Unknown, batch.clone(), beams, Dim::Unknown])),
-    ];
-    if kind == Search::Speech {
-        // The weights of the attention to the sound, and the probability that the sound contains no speech.
-        results.push(tensor(Some(DataType::F32), None));
-        results.push(tensor(float, Some(vec![batch])));
-    }
-    Body::of(results)
 }
 
 /// Infers a subgraph whose inputs have these types and, where known, contents; returns the facts about its outputs.

@@ -1,5 +1,6 @@
-//! Wraps a running backend of erased type as a [`Backend`], for code that is generic over backends.
+//! Wraps a running backend of erased type as a [`Backend`], for the rounds of nodes with subgraphs.
 
+use bb_core::ext::{ErasedError, ErasedTensor, foreign};
 use bb_core::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
 use bb_ir::op::{Param, Primitive};
 use std::sync::Arc;
@@ -9,12 +10,15 @@ use std::sync::Arc;
 pub(super) struct BackendTensor(Value);
 
 impl BackendTensor {
-    pub(super) fn of(value: &Value) -> BackendTensor {
-        BackendTensor(value.clone())
+    /// Wraps a value as the tensor that rounds use.
+    pub(super) fn erased(value: &Value) -> ErasedTensor {
+        ErasedTensor::new(BackendTensor(value.clone()))
     }
 
-    pub(super) fn value(&self) -> Value {
-        self.0.clone()
+    /// Returns the value of a tensor that rounds made.
+    pub(super) fn value(tensor: &ErasedTensor) -> Result<Value, Error> {
+        let own = tensor.get::<BackendTensor>().ok_or_else(|| foreign("round", 0))?;
+        Ok(own.0.clone())
     }
 }
 
@@ -26,6 +30,11 @@ impl Tensor for BackendTensor {
     fn shape(&self) -> &[usize] {
         self.0.shape()
     }
+}
+
+/// Converts an error of rounds to an error of `bb`.
+pub(super) fn to_error(error: ErasedError) -> Error {
+    error.typed::<Erased<'_>>()
 }
 
 /// A running backend.

@@ -6,11 +6,12 @@
 mod erased;
 
 use super::onnx::{BackendTolerance, Difference};
+use bb_core::ext::{ErasedBackend, WithFamilies};
 use bb_core::operator::OnnxValue;
-use bb_core::plan::{Code, Item, Repetition, control_flow};
+use bb_core::plan::{Code, Item, control_flow};
 use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use erased::{BackendTensor, Erased};
+use erased::{BackendTensor, Erased, to_error};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -205,29 +206,31 @@ impl Walk<'_> {
             }
             Some(Code::Repeat(repeat)) => {
                 let on: Vec<Erased<'_>> = self.backends.iter().map(|on| Erased(on)).collect();
-                let mut loops = each(on.iter().zip(values), |(on, values)| {
+                let on: Vec<_> = on.iter().map(|on| WithFamilies::new(on, &[])).collect();
+                let on: Vec<_> = on.iter().map(|on| ErasedBackend(on)).collect();
+                let mut rounds = each(on.iter().zip(values), |(on, values)| {
                     let operands = operands(values);
                     let held = operands
                         .iter()
-                        .map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut BackendTensor::of))));
-                    Repetition::begin(on, repeat, node, held.collect())
+                        .map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut BackendTensor::erased))));
+                    repeat.begin(on, node, held.collect()).map_err(to_error)
                 })?;
                 for iteration in 0.. {
-                    let next = each(loops.iter_mut().zip(&on), |(looping, on)| looping.next(on))?;
+                    let next =
+                        each(rounds.iter_mut().zip(&on), |(rounds, on)| rounds.next(on).map_err(to_error))?;
                     // Iterations that some backends do not run are not compared.
                     let Some(next) = next.into_iter().collect::<Option<Vec<_>>>() else { break };
                     let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
-                    let given = next.into_iter().zip(values).map(|(round, values)| {
-                        let own =
-                            round.given.into_iter().map(|x| Some(x.value().map(&mut BackendTensor::value)));
-                        own.chain(captured(body, values)).collect()
-                    });
+                    let given = each(next.into_iter().zip(values), |(round, values)| {
+                        let own = each(round.given, |x| x.value().try_map(&mut BackendTensor::value))?;
+                        Ok(own.into_iter().map(Some).chain(captured(body, values)).collect())
+                    })?;
                     let inside = at.inside(name, attribute, Some(iteration));
-                    let results = self.graph(body, given.collect(), &inside)?;
-                    each(loops.iter_mut().zip(&on).zip(results), |((looping, on), results)| {
-                        let results = results.iter().map(|x| Item::Parts(x.map(&mut BackendTensor::of)));
-                        looping.absorb(on, results.collect())
+                    let results = self.graph(body, given, &inside)?;
+                    each(rounds.iter_mut().zip(&on).zip(results), |((rounds, on), results)| {
+                        let results = results.iter().map(|x| Item::Parts(x.map(&mut BackendTensor::erased)));
+                        rounds.absorb(on, results.collect()).map_err(to_error)
                     })?;
                 }
                 Ok(())

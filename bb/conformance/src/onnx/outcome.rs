@@ -9,6 +9,7 @@ use bb_core::operator::OnnxValue;
 use bb_core::runtime::catch;
 use bb_core::{BackendRuntime, Error, Module, NarrowError};
 use bb_ir::DataType;
+use bb_ir::graph::Node;
 use bb_ir::text::sentence;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Out
 
 /// Returns the missing library or crate of an operator that no linked crate serves.
 fn not_linked(op: &CaseOperator) -> Option<&'static str> {
-    let library = bb_core::operator::unlinked_for(&op.domain, &op.name).map(|library| library.what);
+    let node = Node { domain: op.domain.clone(), op_type: op.name.clone(), ..Node::default() };
+    let library = bb_core::operator::unlinked(&node).map(|library| library.what);
     let left_out =
         || bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain");
     library.or_else(left_out)

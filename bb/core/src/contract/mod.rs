@@ -41,7 +41,8 @@ pub(crate) use panics::contained;
 pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};
-pub(crate) use size::{bytes_of, check_value, most_elements, too_large};
+pub use size::check_value;
+pub(crate) use size::{bytes_of, most_elements, too_large};
 pub use tensor::{SlotValue, Tensor};
 pub use value::OnnxValue;
 

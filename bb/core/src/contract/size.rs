@@ -28,7 +28,7 @@ pub(crate) fn most_elements(dtype: DataType, bytes: usize) -> usize {
 /// # Errors
 ///
 /// [`bb_ir::Error::TooLarge`].
-pub(crate) fn check_value(dtype: DataType, shape: &[usize], value_bytes: usize) -> Result<(), Error> {
+pub fn check_value(dtype: DataType, shape: &[usize], value_bytes: usize) -> Result<(), Error> {
     if bb_ir::element_count(shape).is_some_and(|elements| elements <= most_elements(dtype, value_bytes)) {
         return Ok(());
     }

@@ -2,7 +2,6 @@
 
 mod append;
 mod cached;
-mod grouped;
 mod linear;
 mod paged;
 mod ragged;
@@ -15,7 +14,6 @@ use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use append::kv_append;
 pub use cached::{cached_attention, excluding};
-pub use grouped::grouped_keys;
 pub use linear::{linear, quantized_linear};
 pub use paged::paged_attention;
 pub use ragged::{Sequences, ragged_attention, sequences};

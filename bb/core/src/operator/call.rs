@@ -1,7 +1,7 @@
 //! One call of an operator, and typed access to its operands and attributes.
 
 use super::reads::AttributeReads;
-use super::{OnnxValue, SequenceStep, TensorFunction};
+use super::{OnnxValue, RoundsOperator, SequenceStep, TensorFunction};
 use crate::Error;
 use crate::contract::check_value;
 use crate::error::NodePart;
@@ -42,6 +42,8 @@ pub enum Body {
     Items(ItemFunction, Option<SequenceStep>),
     /// None: the plan runs the operator's subgraphs.
     ControlFlow(ControlFlow),
+    /// None: the plan runs the operator's subgraphs in rounds that the operator determines.
+    Rounds(&'static RoundsOperator),
 }
 
 /// One call of an operator: the node and its operands.

@@ -1,8 +1,8 @@
 //! The report of a node whose operator nothing runs.
 
-use crate::error::{Advice, Library, Missing, NodeInfo, Why};
+use crate::error::{Advice, Missing, NodeInfo, Why};
 use crate::ext::vendor;
-use bb_ir::graph::{Attribute, Graph, Node};
+use bb_ir::graph::{Graph, Node};
 use bb_ir::opset::names;
 
 /// A domain whose operators are in a crate that a program may leave out.
@@ -17,52 +17,16 @@ pub struct OptionalDomain {
 }
 
 impl OptionalDomain {
-    const fn new(domain: &'static str, feature: &'static str, package: &'static str) -> OptionalDomain {
+    /// Makes a record of its parts.
+    pub const fn new(domain: &'static str, feature: &'static str, package: &'static str) -> OptionalDomain {
         OptionalDomain { domain, feature, package }
     }
-
-    /// The domains of the crates in this repository.
-    pub const ALL: &[OptionalDomain] = &[
-        OptionalDomain::new("ai.onnx.ml", "ml", "bb_onnx_ml"),
-        OptionalDomain::new("ai.onnx.preview.training", "training", "bb_onnx_training"),
-        OptionalDomain::new("com.microsoft", "microsoft", "bb_onnx_microsoft"),
-        OptionalDomain::new("com.microsoft.nchwc", "microsoft", "bb_onnx_microsoft"),
-        OptionalDomain::new("com.ms.internal.nhwc", "microsoft", "bb_onnx_microsoft"),
-    ];
 }
 
 /// Returns the optional domain of this name, if no linked crate has operators of it.
 pub fn left_out(domain: &str) -> Option<OptionalDomain> {
-    let found = OptionalDomain::ALL.iter().find(|known| known.domain == domain)?;
+    let found = super::optional_domains().find(|known| known.domain == domain)?;
     super::operators().all(|operator| operator.domain != domain).then_some(*found)
-}
-
-const PICTURES: Library = Library { what: "a decoder of pictures", feature: "image", package: "bb_pictures" };
-const PATTERNS: Library = Library { what: "an engine of patterns", feature: "regex", package: "bb_patterns" };
-
-/// Returns the library that an operator may need and no linked crate offers.
-pub fn unlinked_for(domain: &str, name: &str) -> Option<Library> {
-    match (domain, name) {
-        ("", "ImageDecoder") => bb_ir::picture::decoders().is_empty().then_some(PICTURES),
-        ("", "RegexFullMatch") | ("com.microsoft", "Tokenizer") => {
-            bb_ir::pattern::engine().is_none().then_some(PATTERNS)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the library that a node needs and no linked crate offers.
-pub fn unlinked(node: &Node) -> Option<Library> {
-    unlinked_for(&node.domain, &node.op_type)
-        .filter(|_| node.op_type != "Tokenizer" || !is_by_characters(node))
-}
-
-/// Returns whether a `Tokenizer` makes each character a token, so that it needs no pattern.
-fn is_by_characters(node: &Node) -> bool {
-    match node.attributes.get("separators") {
-        Some(Attribute::Texts(list)) if !list.is_empty() => list.iter().all(Vec::is_empty) && list.len() == 1,
-        _ => node.attributes.text("tokenexp").is_ok_and(|text| text == Some(".")),
-    }
 }
 
 /// Describes a node whose operator nothing runs, with the operator that was probably meant.
@@ -77,7 +41,7 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     if super::operators().next().is_none() {
         return Missing { node: node_info, why: Why::NoOperators };
     }
-    if let Some(library) = unlinked(node) {
+    if let Some(library) = super::unlinked(node) {
         return Missing { node: node_info, why: Why::Unlinked(library) };
     }
     if let Some(OptionalDomain { feature, package, .. }) = left_out(&node.domain) {
@@ -110,7 +74,6 @@ fn known(domain: &str) -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
     use bb_ir::check::{CheckOptions, check};
-    use bb_ir::graph::Attributes;
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
     /// A graph of a node that is in no table of operators.
@@ -140,34 +103,5 @@ mod tests {
             text.ends_with("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`"),
             "{text}"
         );
-    }
-
-    /// These tests are linked without decoders and engines.
-    #[test]
-    fn libraries_that_are_not_linked_are_named() {
-        let separators = |list: &[&str]| {
-            let list = list.iter().map(|text| text.as_bytes().to_vec()).collect();
-            vec![("separators".to_owned(), Attribute::Texts(list))]
-        };
-        let expression = |text: &str| vec![("tokenexp".to_owned(), Attribute::Text(text.into()))];
-        let graph = graph();
-        for (domain, op, attributes, expected) in [
-            ("", "ImageDecoder", Vec::new(), Some(PICTURES)),
-            ("", "RegexFullMatch", Vec::new(), Some(PATTERNS)),
-            ("", "StringConcat", Vec::new(), None),
-            ("com.microsoft", "Tokenizer", separators(&[""]), None),
-            ("com.microsoft", "Tokenizer", separators(&[" ", ","]), Some(PATTERNS)),
-            ("com.microsoft", "Tokenizer", expression("."), None),
-            ("com.microsoft", "Tokenizer", expression("[a-z]+"), Some(PATTERNS)),
-        ] {
-            let mut node = graph.nodes.first().unwrap().clone();
-            (node.domain, node.op_type) = (domain.into(), op.into());
-            node.attributes = Attributes::new(attributes);
-            assert_eq!(unlinked(&node), expected, "{op}");
-        }
-        let node = NodeInfo::of(&graph, graph.nodes.first().unwrap());
-        let text = Missing { node, why: Why::Unlinked(PICTURES) }.to_string();
-        let end = "it needs a decoder of pictures; add the feature `image` of `bb`, or write `use bb_pictures as _;`";
-        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -3,12 +3,14 @@
 //! Plans know no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, as backends are
 //! registered, and [`find`] looks into all tables that are linked, and then among the operations of vendors. The
 //! implementation of an operator is a [`Body`]: a function on tensors of any backend, which lowering runs on the
-//! [`Tracer`](crate::trace::Tracer), on host tensors or on structures, or control flow, which the plan runs.
+//! [`Tracer`](crate::trace::Tracer), on host tensors or on structures, or control flow, which the plan runs. An operator may
+//! also determine the order of its subgraphs itself ([`Rounds`]).
 
 mod call;
 mod halves;
 mod missing;
 mod reads;
+mod rounds;
 mod sequence;
 mod table;
 mod vendor;
@@ -16,10 +18,13 @@ mod vendor;
 pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, ItemResult, OpOutputs, OpResult, one};
 pub use halves::{Halves, TensorFunction};
-pub use missing::{OptionalDomain, advice, left_out, missing, unlinked, unlinked_for};
+pub use missing::{OptionalDomain, advice, left_out, missing};
 pub use reads::AttributeReads;
+pub use rounds::{BeginRounds, Round, Rounds, RoundsOperator};
 pub use sequence::{SequenceStep, join, part, position};
 pub use table::{
     Class, FoundOperator, OPERATORS, Operator, OperatorTable, added_attributes, find, operators, prepare,
+    unlinked,
 };
+pub(crate) use table::{optional_domains, splits_rows};
 pub use vendor::find as find_vendor;

@@ -1,7 +1,8 @@
 //! Tables of operators, and finding an operator in those that are linked.
 
-use super::{Body, Halves, vendor};
-use bb_ir::graph::Graph;
+use super::{Body, Halves, OptionalDomain, vendor};
+use crate::error::Library;
+use bb_ir::graph::{Graph, Node};
 use bb_ir::infer::{Operators, Rule};
 use bb_ir::op::OpSpec;
 
@@ -64,6 +65,30 @@ pub struct OperatorTable {
     pub prepare: fn(&mut Graph),
     /// The names of these attributes.
     pub added_attributes: &'static [&'static str],
+    /// Returns the library that a node needs and no linked crate offers.
+    pub unlinked: fn(&Node) -> Option<Library>,
+    /// Returns whether the only result of a node is a sequence with one item for each row of its first operand.
+    pub splits_rows: fn(&Node) -> bool,
+    /// The domains whose operators are in other crates, which a program may leave out.
+    pub optional_domains: &'static [OptionalDomain],
+}
+
+impl OperatorTable {
+    /// Makes a table of operators that need no attributes and no libraries.
+    pub const fn new(
+        find: fn(&str, &str, i64) -> Option<FoundOperator>,
+        operators: fn() -> &'static [&'static Operator],
+    ) -> OperatorTable {
+        OperatorTable {
+            find,
+            operators,
+            prepare: |_| {},
+            added_attributes: &[],
+            unlinked: |_| None,
+            splits_rows: |_| false,
+            optional_domains: &[],
+        }
+    }
 }
 
 inventory::collect!(OperatorTable);
@@ -98,6 +123,21 @@ pub fn prepare(graph: &mut Graph) {
 /// Lists the names of the attributes that [`prepare`] adds.
 pub fn added_attributes() -> impl Iterator<Item = &'static str> {
     tables().flat_map(|table| table.added_attributes.iter().copied())
+}
+
+/// Returns the library that a node needs and no linked crate offers.
+pub fn unlinked(node: &Node) -> Option<Library> {
+    tables().find_map(|table| (table.unlinked)(node))
+}
+
+/// Returns whether the only result of a node is a sequence with one item for each row of its first operand.
+pub(crate) fn splits_rows(node: &Node) -> bool {
+    tables().any(|table| (table.splits_rows)(node))
+}
+
+/// Lists the domains whose operators are in crates that a program may leave out.
+pub(crate) fn optional_domains() -> impl Iterator<Item = &'static OptionalDomain> {
+    tables().flat_map(|table| table.optional_domains)
 }
 
 /// The operators' inference rules, for checking and inference; part of [`CheckOptions`](bb_ir::check::CheckOptions).

@@ -7,7 +7,7 @@
 
 use crate::error::NodePart;
 use crate::operator::{Call, OnnxValue, SequenceStep, join, part, position};
-use crate::plan::run_state::taken;
+use crate::plan::run_state::tensor_bytes;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::Node;
 use bb_ir::{TensorData, memory};
@@ -97,7 +97,7 @@ impl<T: Tensor> Held<T> {
 
 fn bytes_of<T: Tensor>(value: &OnnxValue<T>) -> usize {
     let mut bytes = size_of::<OnnxValue<T>>();
-    value.visit(&mut |x: &T| bytes = bytes.saturating_add(taken(x)));
+    value.visit(&mut |x: &T| bytes = bytes.saturating_add(tensor_bytes(x)));
     bytes
 }
 
@@ -129,7 +129,7 @@ impl<T: Tensor> Item<T> {
     }
 
     /// Returns the tensor; `None` if the value is no tensor.
-    pub(super) fn tensor(&self) -> Option<&T> {
+    pub fn tensor(&self) -> Option<&T> {
         match self {
             Item::Parts(value) => value.tensor(),
             Item::Held(_) => None,
@@ -150,7 +150,7 @@ impl<T: Tensor> Item<T> {
         match self {
             Item::Parts(value) => {
                 let mut bytes = 0usize;
-                value.visit(&mut |x: &T| bytes = bytes.saturating_add(taken(x)));
+                value.visit(&mut |x: &T| bytes = bytes.saturating_add(tensor_bytes(x)));
                 bytes
             }
             Item::Held(held) => held.bytes(),

@@ -3,12 +3,12 @@
 use super::splice::splice;
 use crate::error::NodePart;
 use crate::error::{Missing, MissingList};
-use crate::operator::{self, Body, HostFunction, ItemFunction, SequenceStep, TensorFunction};
+use crate::operator::{self, Body, HostFunction, ItemFunction, RoundsOperator, SequenceStep, TensorFunction};
 use crate::trace::{Liveness, Table, TableIndex, indices};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use bb_ir::infer::{ControlFlow, Search};
+use bb_ir::infer::ControlFlow;
 use std::sync::Arc;
 
 /// The function of a node.
@@ -31,7 +31,7 @@ pub enum Code {
 }
 
 /// An operator that runs its body any number of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Repeat {
     /// `Loop`.
     Loop,
@@ -41,8 +41,8 @@ pub enum Repeat {
     BatchedScan,
     /// `SequenceMap`.
     Map,
-    /// A search for sequences of tokens.
-    Search(Search),
+    /// An operator that determines its rounds itself.
+    Rounds(&'static RoundsOperator),
     /// The branch with this name of an `If`, which runs once.
     Branch(&'static str),
 }
@@ -52,10 +52,15 @@ impl Repeat {
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
             Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
-            Repeat::Search(_) => &["decoder", "init_decoder", "encoder"],
+            Repeat::Rounds(operator) => operator.bodies,
             Repeat::Branch("then_branch") => &["then_branch"],
             Repeat::Branch(_) => &["else_branch"],
         }
+    }
+
+    /// Returns false for the branch of an `If`, and true for all others.
+    pub(crate) fn iterates(self) -> bool {
+        !matches!(self, Repeat::Branch(_))
     }
 }
 
@@ -70,6 +75,7 @@ impl Code {
             Body::Items(function, step) => Code::Items(function, step),
             Body::Host(function) => Code::Host(function),
             Body::ControlFlow(kind) => Code::of_control_flow(kind, node.opset),
+            Body::Rounds(operator) => Code::Repeat(Repeat::Rounds(operator)),
         })
     }
 
@@ -82,7 +88,6 @@ impl Code {
             ControlFlow::Scan if opset < 9 => Code::Repeat(Repeat::BatchedScan),
             ControlFlow::Scan => Code::Repeat(Repeat::Scan),
             ControlFlow::SequenceMap => Code::Repeat(Repeat::Map),
-            ControlFlow::Search(search) => Code::Repeat(Repeat::Search(search)),
         }
     }
 }

@@ -7,7 +7,6 @@ use super::failure::{Where, initializer};
 use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
 use super::program::{LiveTensors, Program, Segment, Specialization};
-use super::repetition::{Repetition, Round};
 use super::resolve::Resolved;
 use super::run_state::{Ledger, RunState};
 use super::segment::{Structure, filled, too_few_tensors};
@@ -17,7 +16,7 @@ use super::watch::{Watch, Watcher};
 use crate::contract::{BackendError, contained};
 use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
-use crate::operator::{Call, OnnxValue};
+use crate::operator::{Call, OnnxValue, Round, Rounds};
 use crate::trace::Table;
 use crate::{Backend, Error, RunOptions};
 use bb_ir::TensorData;
@@ -97,7 +96,9 @@ impl Live {
 /// A running loop.
 struct Frame {
     node: Arc<RepeatNode<Segment>>,
-    repetition: Repetition<ErasedTensor>,
+    rounds: Box<dyn Rounds>,
+    /// The number of rounds begun.
+    begun: usize,
     /// The values that each body captures.
     captured: Vec<Vec<Item<ErasedTensor>>>,
     /// The values that the segment after the loop takes in addition to the loop's results.
@@ -111,7 +112,7 @@ struct Frame {
 impl Frame {
     /// Counts the bytes that the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
-        let bytes = self.own.saturating_add(self.repetition.bytes());
+        let bytes = self.own.saturating_add(self.rounds.bytes());
         let before = std::mem::replace(&mut self.bytes, bytes);
         ledger.keep(before, bytes)
     }
@@ -185,10 +186,10 @@ impl Program {
                 // A failure in a body is a failure of every loop around it.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
-                        if !frame.repetition.iterates() {
+                        if !frame.node.repeat.iterates() {
                             return frame.name(error);
                         }
-                        let index = frame.repetition.index();
+                        let index = frame.begun.saturating_sub(1);
                         frame.name(Error::Iteration { index, source: error.into_source() }.into())
                     }));
                 }
@@ -211,7 +212,7 @@ impl Program {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
                 let since = watch.mark();
                 let items = live.items()?;
-                contained(|| frame.repetition.absorb(on, items)).map_err(|error| frame.name(error))?;
+                contained(|| frame.rounds.absorb(on, items)).map_err(|error| frame.name(error))?;
                 frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
                 self.advance(target, frames, frame, state, watch)?
@@ -257,10 +258,11 @@ impl Program {
         let node = frame.node.clone();
         let of = Some((&node.resolved, node.at.node));
         let since = watch.mark();
-        let given = contained(|| frame.repetition.next(on)).map_err(|error| node.name(error))?;
+        let given = contained(|| frame.rounds.next(on)).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
         if let Some(Round { body, given }) = given {
-            if frame.repetition.iterates() {
+            frame.begun += 1;
+            if node.repeat.iterates() {
                 state.iterate().map_err(|error| node.name(error))?;
             }
             let at = node.bodies.iter().position(|own| own.name == body);
@@ -275,7 +277,7 @@ impl Program {
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
         let since = watch.mark();
-        let results = contained(|| frame.repetition.finish(on)).map_err(|error| node.name(error))?;
+        let results = contained(|| frame.rounds.finish(on)).map_err(|error| node.name(error))?;
         let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
         watch.activity(since, Activity::Loop, of);
         watch.end_rounds(frames.len());
@@ -447,8 +449,8 @@ fn begin(
     let own =
         captured.iter().flatten().chain(&kept).fold(0, |sum: usize, item| sum.saturating_add(item.bytes()));
     let of = node.resolved.node(node.at.node)?;
-    let repetition = Repetition::begin(on, node.repeat, of, operands)?;
-    Ok(Frame { repetition, captured, kept, own, node: node.clone(), bytes: 0 })
+    let rounds = node.repeat.begin(on, of, operands)?;
+    Ok(Frame { rounds, begun: 0, captured, kept, own, node: node.clone(), bytes: 0 })
 }
 
 /// The values that the segment after a node takes over, and the operands of the node.

@@ -108,7 +108,7 @@ impl Ledger {
         inputs: impl IntoIterator<Item = &'t T>,
     ) -> Result<(), Error> {
         self.live = 0;
-        self.add(inputs.into_iter().map(taken).fold(0, usize::saturating_add))
+        self.add(inputs.into_iter().map(tensor_bytes).fold(0, usize::saturating_add))
     }
 
     /// Returns whether this many more bytes are within the limit.
@@ -198,6 +198,6 @@ impl Ledger {
 }
 
 /// Returns the bytes of a tensor.
-pub(super) fn taken<T: Tensor>(x: &T) -> usize {
+pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
     bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }

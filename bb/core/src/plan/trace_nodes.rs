@@ -7,11 +7,11 @@ use super::conditions::Cause;
 use super::failure::{in_node, of_operator};
 use super::held::{Item, MANY};
 use super::origin::{Origin, Origins};
-use super::repetition::{Repetition, Round};
+use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::error::NodePart;
-use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, SequenceStep, TensorFunction};
+use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, Round, SequenceStep, TensorFunction};
 use crate::trace::{OriginId, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
@@ -439,8 +439,8 @@ impl<'t> Tracing<'t> {
         node: &Node,
         operands: Vec<Option<OnnxValue<TracedTensor>>>,
     ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
-        // The next step of a search depends on the elements of its subgraphs' results.
-        if let Repeat::Search(_) = repeat {
+        // The operator chooses the next round by the results of the round before, while a plan runs.
+        if let Repeat::Rounds(_) = repeat {
             return Ok(None);
         }
         let resolved = self.resolved.clone();

@@ -100,6 +100,56 @@ fn loop_bodies_take_and_return_the_carried_values() {
     assert!(matches!(cause(run(body(&["i", "k", "v"], &["k"])).unwrap_err()), Error::Subgraph { .. }));
 }
 
+/// The rule is a function of the crate that has the operators.
+#[test]
+fn searches_have_the_subgraphs_and_results_of_their_operator() {
+    let decoder = |inputs: &[&str]| {
+        let mut g = graph(&[], vec![node("Neg", &["i"], &["o"])], &["o"]);
+        g.input = inputs.iter().map(|i| untyped(i)).collect();
+        subgraph("decoder", g)
+    };
+    let search = |op: &str, outputs: &[&str]| NodeProto {
+        domain: Some("com.microsoft".to_owned()),
+        ..node(op, &["x", "c"], outputs)
+    };
+    let run = |node| checked(with_condition(vec![node]));
+    let failure = |node| cause(run(node).unwrap_err());
+    let searches: [(&str, &[&str]); 3] =
+        [("GreedySearch", &["y", "s"]), ("Sampling", &["y"]), ("BeamSearch", &["y", "s", "t"])];
+    for (op, outputs) in searches {
+        assert!(run(search(op, outputs).with(decoder(&["i", "k"]))).is_ok(), "{op}");
+        assert!(
+            matches!(failure(search(op, outputs)), Error::MissingAttribute { name: "decoder", .. }),
+            "{op}"
+        );
+        let error = failure(search(op, outputs).with(decoder(&["i"])));
+        let few =
+            matches!(error, Error::Subgraph { attribute: "decoder", what: "inputs", expected: 2, got: 1 });
+        assert!(few, "{op}");
+        let encodes = search(op, outputs).with(decoder(&["i", "k"])).with(int("model_type", 1));
+        assert!(matches!(failure(encodes), Error::MissingAttribute { name: "encoder", .. }), "{op}");
+    }
+    let speech = search("WhisperBeamSearch", &["y"]).with(decoder(&["i", "k"]));
+    assert!(matches!(failure(speech), Error::MissingAttribute { name: "encoder", .. }));
+    let error = failure(search("GreedySearch", &["y", "s", "t"]).with(decoder(&["i", "k"])));
+    assert!(matches!(error, Error::Count { what: "outputs", most: 2, got: 3, .. }));
+}
+
+#[test]
+fn the_results_of_searches_have_the_types_of_their_rule() {
+    let mut g = graph(&["x"], Vec::new(), &["y"]);
+    let length = TensorData::new(&[1], &[7i32]).unwrap();
+    let mut decoder = graph(&[], vec![node("Neg", &["i"], &["o"])], &["o"]);
+    decoder.input = vec![value("i", 1, &["2"]), untyped("k")];
+    g.node.push(NodeProto {
+        domain: Some("com.microsoft".to_owned()),
+        ..node("GreedySearch", &["x", "length"], &["y", "s"]).with(subgraph("decoder", decoder))
+    });
+    let graph = checked(initializer(g, "length", &length)).unwrap();
+    assert_eq!((ty(&graph, "y"), ty(&graph, "s")), ("i32[n, 7]".to_owned(), "f32[n, ?]".to_owned()));
+    assert_eq!(ty(subgraph_of(&graph, 0, "decoder"), "o"), "f32[2]");
+}
+
 /// ONNX Runtime 1.32 does so in files of IR versions 3 to 10.
 #[test]
 fn an_input_of_a_body_with_an_initializer_is_no_operand() {

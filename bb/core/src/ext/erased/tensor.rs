@@ -101,7 +101,7 @@ impl ErasedError {
     }
 
     /// Returns the error as the backend's own type.
-    pub(crate) fn typed<B: Backend + ?Sized>(self) -> B::Error {
+    pub fn typed<B: Backend + ?Sized>(self) -> B::Error {
         match self {
             ErasedError::Bb(error) => error.into(),
             ErasedError::Backend(source) => match source.downcast::<B::Error>() {

@@ -12,6 +12,7 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Outputs};
 use bb_ir::DataType;
 use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::opset;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
@@ -127,10 +128,7 @@ impl VendorFamily {
             has_dot(domain.as_bytes()),
             "the domain of a vendor's operations contains a dot, as in `com.example`"
         );
-        assert!(
-            !starts_with(domain.as_bytes(), b"ai.onnx") && !starts_with(domain.as_bytes(), b"com.microsoft"),
-            "domains that begin with `ai.onnx` or `com.microsoft` are not for others' operations"
-        );
+        assert!(!opset::is_reserved(domain), "{}", opset::RESERVED);
         VendorFamily { domain, path, operations }
     }
 
@@ -155,14 +153,6 @@ const fn has_dot(text: &[u8]) -> bool {
         [b'.', ..] => true,
         [_, rest @ ..] => has_dot(rest),
         [] => false,
-    }
-}
-
-const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
-    match (text, prefix) {
-        (_, []) => true,
-        ([a, text @ ..], [b, prefix @ ..]) if *a == *b => starts_with(text, prefix),
-        _ => false,
     }
 }
 

@@ -39,7 +39,7 @@ impl<T: Tensor> Repetition<T> {
         body: &Graph,
         mut operands: Vec<Option<Item<T>>>,
     ) -> Result<(), B::Error> {
-        let batched = self.repeat == Repeat::BatchedScan;
+        let batched = matches!(self.repeat, Repeat::BatchedScan);
         let lengths = if batched && !operands.is_empty() { operands.remove(0) } else { None };
         let count = node.attributes.int("num_scan_inputs").map_err(Error::from)?.unwrap_or(0);
         let count = usize::try_from(count).unwrap_or(usize::MAX);

@@ -1,25 +1,25 @@
-//! Iterations of `Loop`, `Scan`, `SequenceMap` and searches: the inputs of each iteration, and the use of its results.
+//! Iterations of `Loop`, `Scan` and `SequenceMap`: the inputs of each iteration, and the use of its results.
 //!
 //! The code is generic over the backend, so that the same code unrolls a loop on the tracer and drives it between segments. The
 //! caller runs the body.
 
 mod batch;
 mod begin;
-mod search;
 
 use super::held::Item;
 use super::resolve::Repeat;
 use crate::contract::OnnxValue;
 use crate::error::NodePart;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::operator::{Round, Rounds};
 use crate::{Backend, Error, RunOptions, Tensor};
 use batch::Batch;
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
 use bb_ir::{DataType, TensorData, memory};
-use search::Found;
 
 /// A node that repeats its body, in progress.
 #[derive(Debug)]
-pub struct Repetition<T> {
+pub(super) struct Repetition<T> {
     repeat: Repeat,
     /// The operator, for errors.
     op: String,
@@ -43,15 +43,6 @@ pub struct Repetition<T> {
     collected_bytes: usize,
     /// For a scan with a batch: the state of its elements.
     batch: Option<Batch<T>>,
-    /// For a search: the sequences found so far.
-    search: Option<Box<Found<T>>>,
-}
-
-/// An iteration: the name of the attribute with the body, and the inputs of the body.
-#[derive(Debug)]
-pub struct Round<T> {
-    pub body: &'static str,
-    pub given: Vec<Item<T>>,
 }
 
 /// An operand that each iteration gets a part of.
@@ -78,7 +69,7 @@ impl<T: Tensor> Repetition<T> {
     /// # Errors
     ///
     /// [`Error::Operator`] if operands do not fit the operator or one another; the backend's own.
-    pub fn begin<B: Backend<Tensor = T> + ?Sized>(
+    pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
         on: &B,
         repeat: Repeat,
         node: &Node,
@@ -97,7 +88,6 @@ impl<T: Tensor> Repetition<T> {
             scanned_bytes: 0,
             collected_bytes: 0,
             batch: None,
-            search: None,
         };
         let body = || -> Result<&Graph, Error> {
             let body = node.attributes.graph("body")?;
@@ -107,8 +97,8 @@ impl<T: Tensor> Repetition<T> {
             Repeat::Loop => new.begin_loop(on, body()?, operands)?,
             Repeat::Scan | Repeat::BatchedScan => new.begin_scan(on, node, body()?, operands)?,
             Repeat::Map => new.begin_map(body()?, operands)?,
-            Repeat::Search(kind) => new.search = Some(Box::new(Found::begin(on, kind, node, operands)?)),
             Repeat::Branch(_) => new.trips = Some(1),
+            Repeat::Rounds(_) => return Err(Error::excluded("rounds that the plan determines").into()),
         }
         new.scanned_bytes = bytes_of_all(new.scanned.iter().map(|scanned| &scanned.from));
         Ok(new)
@@ -118,21 +108,19 @@ impl<T: Tensor> Repetition<T> {
         Error::Operator { op: self.op.clone(), part: part.into(), problem: problem.into() }
     }
 
+    fn is_loop(&self) -> bool {
+        matches!(self.repeat, Repeat::Loop)
+    }
+
     /// Returns the most iterations, if known.
     pub(crate) fn trips(&self) -> Option<usize> {
         self.trips
     }
 
     /// Returns the bytes that are kept between two iterations.
-    pub(crate) fn bytes(&self) -> usize {
-        let found = self.search.as_ref().map_or(0, |found| found.bytes());
-        let kept = self.scanned_bytes.saturating_add(self.collected_bytes).saturating_add(found);
+    fn bytes(&self) -> usize {
+        let kept = self.scanned_bytes.saturating_add(self.collected_bytes);
         bytes_of_all(&self.state).saturating_add(kept)
-    }
-
-    /// Returns false for the branch of an `If`, and true for loops, scans, maps and searches.
-    pub(crate) fn iterates(&self) -> bool {
-        !matches!(self.repeat, Repeat::Branch(_))
     }
 
     /// Returns the index of the current iteration, from 0.
@@ -145,18 +133,16 @@ impl<T: Tensor> Repetition<T> {
     /// # Errors
     ///
     /// The backend's own.
-    pub fn next<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B) -> Result<Option<Round<T>>, B::Error> {
-        if let Some(found) = &mut self.search {
-            let round = found.next(on)?;
-            self.begun += usize::from(round.is_some());
-            return Ok(round);
-        }
+    pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
+        &mut self,
+        on: &B,
+    ) -> Result<Option<Round<T>>, B::Error> {
         self.next_in_batch(on)?;
         if !self.holds || self.trips.is_some_and(|trips| self.begun >= trips) {
             return Ok(None);
         }
         let mut given = Vec::with_capacity(2 + self.state.len() + self.scanned.len());
-        if self.repeat == Repeat::Loop {
+        if self.is_loop() {
             let iteration = i64::try_from(self.begun).unwrap_or(i64::MAX);
             given.push(Item::Parts(OnnxValue::Tensor(on.constant(&TensorData::scalar(iteration))?)));
             given.push(Item::Parts(match &self.condition {
@@ -185,7 +171,7 @@ impl<T: Tensor> Repetition<T> {
             return Ok(items.get(self.begun).cloned().unwrap_or(OnnxValue::Absent));
         }
         let x = match &scanned.from {
-            Item::Parts(OnnxValue::Tensor(x)) if self.repeat != Repeat::Map => x,
+            Item::Parts(OnnxValue::Tensor(x)) if !matches!(self.repeat, Repeat::Map) => x,
             other => return Ok(other.clone().value()),
         };
         let (row, iteration, trips) = match &self.batch {
@@ -208,21 +194,18 @@ impl<T: Tensor> Repetition<T> {
     /// # Errors
     ///
     /// [`Error::Results`] if there are too few results; the backend's own.
-    pub fn absorb<B: Backend<Tensor = T> + ?Sized>(
+    pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
         results: Vec<Item<T>>,
     ) -> Result<(), B::Error> {
-        if let Some(found) = &mut self.search {
-            return found.absorb(on, results);
-        }
         let got = results.len();
         let mut results = results.into_iter();
         let states = match (self.repeat, &self.batch) {
             (Repeat::Map, _) => 0,
-            _ => got.saturating_sub(self.collected.len() + usize::from(self.repeat == Repeat::Loop)),
+            _ => got.saturating_sub(self.collected.len() + usize::from(self.is_loop())),
         };
-        if self.repeat == Repeat::Loop {
+        if self.is_loop() {
             let Some(Item::Parts(OnnxValue::Tensor(condition))) = results.next() else {
                 return Err(Error::Results { op: self.op.clone(), expected: 1, got }.into());
             };
@@ -246,9 +229,6 @@ impl<T: Tensor> Repetition<T> {
         mut self,
         on: &B,
     ) -> Result<Vec<Item<T>>, B::Error> {
-        if let Some(found) = self.search.take() {
-            return found.finish(on);
-        }
         if let Some(batch) = self.batch.take() {
             return self.finish_batch(on, batch);
         }
@@ -303,6 +283,47 @@ impl<T: Tensor> Repetition<T> {
             [only] => Ok(*only),
             other => Err(self.wrong(what, format!("has {} elements, expected 1", other.len())).into()),
         }
+    }
+}
+
+impl Repeat {
+    /// Begins the rounds of a node with its operands, in a run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if operands do not fit the operator or one another; the backend's own.
+    pub fn begin(
+        self,
+        on: &ErasedBackend<'_>,
+        node: &Node,
+        operands: Vec<Option<Item<ErasedTensor>>>,
+    ) -> Result<Box<dyn Rounds>, ErasedError> {
+        match self {
+            Repeat::Rounds(operator) => (operator.begin)(on, node, operands),
+            repeat => Ok(Box::new(Repetition::begin(on, repeat, node, operands)?)),
+        }
+    }
+}
+
+impl Rounds for Repetition<ErasedTensor> {
+    fn next(&mut self, on: &ErasedBackend<'_>) -> Result<Option<Round<ErasedTensor>>, ErasedError> {
+        Repetition::next(self, on)
+    }
+
+    fn absorb(
+        &mut self,
+        on: &ErasedBackend<'_>,
+        results: Vec<Item<ErasedTensor>>,
+    ) -> Result<(), ErasedError> {
+        Repetition::absorb(self, on, results)
+    }
+
+    fn finish(self: Box<Self>, on: &ErasedBackend<'_>) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
+        Repetition::finish(*self, on)
+    }
+
+    fn bytes(&self) -> usize {
+        Repetition::bytes(self)
     }
 }
 

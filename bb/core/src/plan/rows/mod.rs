@@ -16,6 +16,7 @@ use super::Module;
 use super::origin::NodeName;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
+use crate::operator;
 use crate::trace::{
     Event, Guard, Operation, Relation, Step, Table, TableIndex, Trace, TraceValue, ValueSource, Varies,
 };
@@ -131,7 +132,7 @@ impl Module {
     /// ```
     pub fn prove_rows(&self, inputs: &[RowInput], most: usize) -> Result<RowProof, Error> {
         let graph = self.graph();
-        if let Some(names) = self.behind_maps() {
+        if let Some(names) = self.behind_sequences() {
             return self.with_outputs(&names)?.prove_rows(inputs, most);
         }
         let rows = most.clamp(2, TRACED);
@@ -223,18 +224,18 @@ impl Module {
 }
 
 impl Module {
-    /// Returns the names of the outputs, with maps replaced by the values that they are built from; `None` if there are no maps.
-    /// Each map is built from one row.
-    fn behind_maps(&self) -> Option<Vec<&str>> {
+    /// Returns the names of the outputs, with sequences of rows replaced by the values that they are built from; `None` if
+    /// there are none. Each item of a sequence is built from one row.
+    fn behind_sequences(&self) -> Option<Vec<&str>> {
         let graph = self.graph();
         let mut any = false;
         let names = graph.outputs.iter().map(|output| {
             let made = graph.nodes.iter().find(|node| node.outputs.contains(&Some(*output)));
-            let maps = made.filter(|node| node.domain == "ai.onnx.ml" && node.op_type == "ZipMap");
-            let scores = maps.and_then(|node| node.inputs.first().copied().flatten());
-            let scores = scores.filter(|scores| !graph.name_of(*scores).is_empty());
-            any |= scores.is_some();
-            graph.name_of(scores.unwrap_or(*output))
+            let splits = made.filter(|node| operator::splits_rows(node));
+            let whole = splits.and_then(|node| node.inputs.first().copied().flatten());
+            let whole = whole.filter(|whole| !graph.name_of(*whole).is_empty());
+            any |= whole.is_some();
+            graph.name_of(whole.unwrap_or(*output))
         });
         let names = names.collect();
         any.then_some(names)

@@ -6,18 +6,17 @@
 //! its encoder is sound; the encoder also takes the prompt. After the caches, all decoders may take the used length of a cache, the
 //! number of sequences for each element of the batch, and for each position the sequence whose cache contains it.
 
+use super::OP;
 use super::beams::Chosen;
 use super::options::SearchOptions;
-use crate::contract::OnnxValue;
-use crate::error::NodePart;
-use crate::ext::llm::grouped_keys;
-use crate::plan::held::Item;
-use crate::plan::repetition::Round;
-use crate::{Backend, Error, RunOptions, Tensor};
+use crate::grouped::grouped_keys;
+use bb_core::error::NodePart;
+use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use bb_core::operator::{OnnxValue, Round};
+use bb_core::plan::{Item, tensor_bytes};
+use bb_core::{Backend, Error, RunOptions, Tensor};
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
-use bb_ir::{DataType, TensorData, memory};
-
-const OP: &str = "a search";
+use bb_ir::{DataType, Limits, TensorData, memory};
 
 /// The subgraph that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +38,7 @@ struct Port {
 
 /// The inputs and the state of the subgraphs.
 #[derive(Debug)]
-pub(super) struct Feeds<T> {
+pub(super) struct Feeds {
     stage: Stage,
     /// The attribute with the body of the decoder's first run.
     first: &'static str,
@@ -64,13 +63,13 @@ pub(super) struct Feeds<T> {
     /// The position of the next token of each row.
     positions: Vec<i32>,
     /// The growing caches.
-    past: Vec<T>,
+    past: Vec<ErasedTensor>,
     /// The encoder's output, if the decoder takes it, and the keys and values computed from it.
-    encoded: Vec<T>,
+    encoded: Vec<ErasedTensor>,
     /// The mask of the encoder, for each row.
-    encoder_mask: Option<T>,
+    encoder_mask: Option<ErasedTensor>,
     /// The sound that is the encoder's input.
-    sound: Option<T>,
+    sound: Option<ErasedTensor>,
     /// For each row and position, the sequence of the same element whose cache contains the position.
     origins: Vec<Vec<i32>>,
 }
@@ -132,15 +131,15 @@ impl Tokens {
     }
 }
 
-impl<T: Tensor> Feeds<T> {
-    pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
-        on: &B,
+impl Feeds {
+    pub(super) fn begin(
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         node: &Node,
         prompt: &[Vec<i32>],
         mask: Option<Vec<Vec<i32>>>,
-        sound: Option<T>,
-    ) -> Result<Feeds<T>, B::Error> {
+        sound: Option<ErasedTensor>,
+    ) -> Result<Feeds, ErasedError> {
         let graph = |name: &str| node.attributes.graph(name).map_err(Error::from);
         let missing = || how.wrong("decoder", "is missing");
         let body = graph("decoder")?.ok_or_else(missing)?;
@@ -211,18 +210,18 @@ impl<T: Tensor> Feeds<T> {
     /// Returns the bytes that are kept.
     pub(super) fn bytes(&self) -> usize {
         let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask).chain(&self.sound);
-        let held: usize = tensors.map(crate::plan::run_state::taken).fold(0, usize::saturating_add);
+        let held: usize = tensors.map(tensor_bytes).fold(0, usize::saturating_add);
         let rows = self.prompt.iter().chain(&self.mask).chain(&self.origins);
         rows.map(|row| size_of_val(row.as_slice())).fold(held, usize::saturating_add)
     }
 
     /// Creates an empty cache.
-    fn room<B: Backend<Tensor = T> + ?Sized>(
+    fn room(
         &self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         input: usize,
-    ) -> Result<T, B::Error> {
+    ) -> Result<ErasedTensor, ErasedError> {
         let port = self.decoder.get(input).ok_or_else(|| Error::excluded("an input of the decoder"))?;
         let known = |dim: Option<&Dim>| match dim {
             Some(Dim::Known(extent)) => Some(*extent),
@@ -243,27 +242,27 @@ impl<T: Tensor> Feeds<T> {
             let part = NodePart::Other(format!("input {input} of `decoder`").into());
             how.wrong(part, "does not declare how many heads the cache has, and of which size")
         })?;
-        super::super::empty(on, port.dtype, &extents)
+        zeros(on, port.dtype, &extents)
     }
 
     /// Converts rows of integers to an input of a subgraph.
-    fn ints<B: Backend<Tensor = T> + ?Sized>(
-        on: &B,
+    fn ints(
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         port: Option<&Port>,
         rows: &[Vec<i32>],
-    ) -> Result<Item<T>, B::Error> {
+    ) -> Result<Item<ErasedTensor>, ErasedError> {
         let width = rows.first().map_or(0, Vec::len);
         Self::integers(on, how, port, &[rows.len(), width], rows.iter().flatten().copied())
     }
 
-    fn integers<B: Backend<Tensor = T> + ?Sized>(
-        on: &B,
+    fn integers(
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         port: Option<&Port>,
         shape: &[usize],
         elements: impl Iterator<Item = i32>,
-    ) -> Result<Item<T>, B::Error> {
+    ) -> Result<Item<ErasedTensor>, ErasedError> {
         let port = port.ok_or_else(|| Error::excluded("an input of the subgraph"))?;
         let data = match port.dtype {
             DataType::I32 => TensorData::new(shape, &memory::collected(OP, elements).map_err(Error::from)?),
@@ -279,14 +278,14 @@ impl<T: Tensor> Feeds<T> {
     }
 
     /// Returns the next subgraph to run, and its inputs.
-    pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
+    pub(super) fn next(
         &mut self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         sequences: &[Vec<i32>],
-    ) -> Result<Round<T>, B::Error> {
+    ) -> Result<Round<ErasedTensor>, ErasedError> {
         let mut given = Vec::new();
-        let tensor = |x: &T| Item::Parts(OnnxValue::Tensor(x.clone()));
+        let tensor = |x: &ErasedTensor| Item::Parts(OnnxValue::Tensor(x.clone()));
         if let (Stage::Encoder, Some(sound)) = (self.stage, &self.sound) {
             given.push(tensor(sound));
             given.push(Self::ints(on, how, self.encoder.get(1), &self.prompt)?);
@@ -345,13 +344,13 @@ impl<T: Tensor> Feeds<T> {
     }
 
     /// Adds the decoder inputs after its caches.
-    fn behind_caches<B: Backend<Tensor = T> + ?Sized>(
+    fn behind_caches(
         &self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         sequences: &[Vec<i32>],
-        given: &mut Vec<Item<T>>,
-    ) -> Result<(), B::Error> {
+        given: &mut Vec<Item<ErasedTensor>>,
+    ) -> Result<(), ErasedError> {
         let port = |at: usize| self.decoder.get(self.behind + at);
         let one = |port: &Port, count: usize| {
             let count = i32::try_from(count).unwrap_or(i32::MAX);
@@ -374,12 +373,12 @@ impl<T: Tensor> Feeds<T> {
     }
 
     /// Stores the results of a subgraph, and returns its logits; `None` if it has no logits.
-    pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
+    pub(super) fn absorb(
         &mut self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
-        results: Vec<T>,
-    ) -> Result<Option<T>, B::Error> {
+        results: Vec<ErasedTensor>,
+    ) -> Result<Option<ErasedTensor>, ErasedError> {
         RunOptions::check_current()?;
         let mut results = results.into_iter();
         if self.stage != Stage::Encoder {
@@ -396,7 +395,7 @@ impl<T: Tensor> Feeds<T> {
         let rows: Vec<i64> = (0..how.rows()).map(|row| (row / how.beams) as i64).collect();
         let index = TensorData::new(&[rows.len()], &rows).map_err(Error::from)?;
         let index = on.constant(&index)?;
-        let spread = |x: &T| if how.beams == 1 { Ok(x.clone()) } else { on.gather(x, &index, 0) };
+        let spread = |x: &ErasedTensor| if how.beams == 1 { Ok(x.clone()) } else { on.gather(x, &index, 0) };
         if self.sound.take().is_none() {
             let mask = Self::ints(on, how, self.decoder.get(1), &self.mask)?;
             self.encoder_mask = mask.tensor().map(spread).transpose()?;
@@ -418,27 +417,27 @@ impl<T: Tensor> Feeds<T> {
     }
 
     /// Extends a cache to the length of the longest sequence, if the decoder requires it.
-    fn lengthened<B: Backend<Tensor = T> + ?Sized>(
+    fn lengthened(
         &self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
-        x: T,
-    ) -> Result<T, B::Error> {
+        x: ErasedTensor,
+    ) -> Result<ErasedTensor, ErasedError> {
         let mut extents = x.shape().to_vec();
         let Some(length) = extents.get_mut(2).filter(|_| self.shared) else { return Ok(x) };
         *length = how.most.saturating_sub(*length);
-        let rest = super::super::empty(on, x.dtype(), &extents)?;
+        let rest = zeros(on, x.dtype(), &extents)?;
         on.concat(&[&x, &rest], 2)
     }
 
     /// Continues from the rows that were chosen.
-    pub(super) fn select<B: Backend<Tensor = T> + ?Sized>(
+    pub(super) fn select(
         &mut self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         how: &SearchOptions,
         chosen: &Chosen,
         length: usize,
-    ) -> Result<(), B::Error> {
+    ) -> Result<(), ErasedError> {
         let later = self.stage == Stage::Later;
         self.stage = Stage::Later;
         if !how.encodes {
@@ -484,8 +483,13 @@ fn has_groups(body: &Graph) -> bool {
     body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
 }
 
+/// Creates a tensor of zeros.
+fn zeros(on: &ErasedBackend<'_>, dtype: DataType, shape: &[usize]) -> Result<ErasedTensor, ErasedError> {
+    on.constant(&TensorData::zeros(dtype, shape, Limits::default().value_bytes).map_err(Error::from)?)
+}
+
 /// Groups the keys of a cache `[2, rows, heads, room, size]`.
-fn grouped<B: Backend + ?Sized>(on: &B, past: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn grouped(on: &ErasedBackend<'_>, past: &ErasedTensor) -> Result<ErasedTensor, ErasedError> {
     let part = |at: i64| on.slice(past, &[at], &[at + 1], &[0], &[]);
     let keys = grouped_keys(on, &on.squeeze(&part(0)?, &[0])?, past.dtype(), false)?;
     on.concat(&[&on.unsqueeze(&keys, &[0])?, &part(1)?], 0)

@@ -2,12 +2,11 @@
 //!
 //! A forbidden token has the least finite score, so that some token can always be chosen.
 
+use super::OP;
 use super::options::SearchOptions;
-use crate::Error;
+use bb_core::Error;
 use bb_ir::memory;
 use bb_ir::pace::Pace;
-
-const OP: &str = "a search";
 
 /// The scores of all tokens for each row.
 #[derive(Debug)]

@@ -1,39 +1,24 @@
-//! Searches: `BeamSearch`, `WhisperBeamSearch`, `GreedySearch` and `Sampling` of `com.microsoft`.
-//!
-//! A subgraph computes logits of the next token for each sequence. The tokens are chosen on the host (`scores.rs`, `beams.rs`,
-//! `draw.rs`); the state of the subgraphs stays on the backend (`feeds.rs`).
-//!
-//! Source: the schemas of ONNX Runtime 1.32, and the results of its CPU kernels.
+//! The rounds of a search: the sequences so far, and the choice of their next tokens.
 
-mod beams;
-mod draw;
-mod feeds;
-mod options;
-mod scores;
-mod speech;
-
-use super::Round;
-use crate::contract::OnnxValue;
-use crate::contract::check_value;
-use crate::ext::Mersenne;
-use crate::plan::held::Item;
-use crate::{Backend, Error, Tensor};
+use super::beams::{Beams, Chosen};
+use super::feeds::Feeds;
+use super::options::{Prompt, SearchOptions};
+use super::scores::Scores;
+use super::{OP, SearchKind, draw, speech};
+use bb_core::contract::check_value;
+use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Mersenne};
+use bb_core::operator::{OnnxValue, Round, Rounds};
+use bb_core::plan::Item;
+use bb_core::{Backend, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Node;
-use bb_ir::infer::Search;
 use bb_ir::{DataType, Limits, TensorData, memory};
-use beams::{Beams, Chosen};
-use feeds::Feeds;
-use options::{Prompt, SearchOptions};
-use scores::Scores;
-
-const OP: &str = "a search";
 
 /// A search in progress.
 #[derive(Debug)]
-pub(super) struct Found<T> {
+struct Search {
     how: SearchOptions,
-    feeds: Feeds<T>,
+    feeds: Feeds,
     /// The tokens of each active sequence.
     sequences: Vec<Vec<i32>>,
     /// The number of tokens that were added to each sequence.
@@ -52,14 +37,24 @@ pub(super) struct Found<T> {
     over: bool,
 }
 
-impl<T: Tensor> Found<T> {
-    pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
-        on: &B,
-        kind: Search,
+/// Begins the rounds of a search.
+pub(super) fn begin(
+    on: &ErasedBackend<'_>,
+    kind: SearchKind,
+    node: &Node,
+    operands: Vec<Option<Item<ErasedTensor>>>,
+) -> Result<Box<dyn Rounds>, ErasedError> {
+    Ok(Box::new(Search::begin(on, kind, node, &operands)?))
+}
+
+impl Search {
+    fn begin(
+        on: &ErasedBackend<'_>,
+        kind: SearchKind,
         node: &Node,
-        operands: Vec<Option<Item<T>>>,
-    ) -> Result<Found<T>, B::Error> {
-        let (how, prompt) = SearchOptions::read(on, kind, node, &operands)?;
+        operands: &[Option<Item<ErasedTensor>>],
+    ) -> Result<Search, ErasedError> {
+        let (how, prompt) = SearchOptions::read(on, kind, node, operands)?;
         let Prompt { tokens, mask, sound } = prompt;
         let mut sequences = Vec::new();
         for row in &tokens {
@@ -72,81 +67,28 @@ impl<T: Tensor> Found<T> {
         }
         let feeds = Feeds::begin(on, &how, node, &tokens, mask, sound)?;
         let beams = kind.follows_beams().then(|| Beams::new(&how)).transpose()?;
-        let random = (kind == Search::Sampling).then(|| Mersenne::new(how.draw.seed));
+        let random = (kind == SearchKind::Sampling).then(|| Mersenne::new(how.draw.seed));
         let over = sequences.is_empty();
         let ended = vec![false; sequences.len()];
         let (scores, vocabulary) = (Vec::new(), how.vocabulary.unwrap_or(0));
         let silence = Vec::new();
-        Ok(Found { how, feeds, sequences, added: 0, beams, ended, random, scores, silence, vocabulary, over })
-    }
-
-    /// Returns the bytes that are kept between two iterations.
-    pub(super) fn bytes(&self) -> usize {
-        let tokens: usize = self.sequences.iter().map(|row| size_of_val(row.as_slice())).sum();
-        let scores: usize = self.scores.iter().map(|step| size_of_val(step.as_slice())).sum();
-        let ended = self.beams.as_ref().map_or(0, Beams::bytes);
-        [tokens, scores, ended].iter().fold(self.feeds.bytes(), |sum, bytes| sum.saturating_add(*bytes))
-    }
-
-    /// Begins an iteration; returns `None` if the search is over.
-    pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
-        &mut self,
-        on: &B,
-    ) -> Result<Option<Round<T>>, B::Error> {
-        if self.over {
-            return Ok(None);
-        }
-        self.feeds.next(on, &self.how, &self.sequences).map(Some)
-    }
-
-    /// Processes the results of a subgraph.
-    pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
-        &mut self,
-        on: &B,
-        results: Vec<Item<T>>,
-    ) -> Result<(), B::Error> {
-        let results = results.into_iter().map(|item| match item {
-            Item::Parts(OnnxValue::Tensor(x)) => Ok(x),
-            _ => Err(self.how.wrong("decoder", "gives a result that is no tensor")),
-        });
-        let results = results.collect::<Result<Vec<T>, Error>>()?;
-        let Some(logits) = self.feeds.absorb(on, &self.how, results)? else { return Ok(()) };
-        let mut scores = self.read(on, &logits)?;
-        if let (0, Some(token)) = (self.added, self.how.silence) {
-            let token = usize::try_from(token).unwrap_or(usize::MAX);
-            self.silence = speech::probability(&scores, token, self.how.beams);
-        }
-        let Some(chosen) = self.choose(&mut scores)? else {
-            self.over = true;
-            return Ok(());
-        };
-        let mut sequences: Vec<Vec<i32>> = memory::room(OP, chosen.len()).map_err(Error::from)?;
-        if self.beams.is_none() {
-            sequences = std::mem::take(&mut self.sequences);
-            for (row, (_, token)) in sequences.iter_mut().zip(&chosen) {
-                memory::push(OP, row, *token).map_err(Error::from)?;
-            }
-        } else {
-            for &(row, token) in &chosen {
-                let before = self.sequences.get(row).map_or(&[][..], Vec::as_slice);
-                let mut next = memory::copied(OP, before).map_err(Error::from)?;
-                memory::push(OP, &mut next, token).map_err(Error::from)?;
-                sequences.push(next);
-            }
-        }
-        self.sequences = sequences;
-        self.added += 1;
-        self.over = self.ended.iter().all(|ended| *ended)
-            || self.sequences.first().is_none_or(|row| row.len() >= self.how.most);
-        if !self.over {
-            let length = self.sequences.first().map_or(0, Vec::len);
-            self.feeds.select(on, &self.how, &chosen, length)?;
-        }
-        Ok(())
+        Ok(Search {
+            how,
+            feeds,
+            sequences,
+            added: 0,
+            beams,
+            ended,
+            random,
+            scores,
+            silence,
+            vocabulary,
+            over,
+        })
     }
 
     /// Reads the logits after the last token of each sequence; `logits` is `[rows, length, tokens]`.
-    fn read<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B, logits: &T) -> Result<Scores, B::Error> {
+    fn read(&mut self, on: &ErasedBackend<'_>, logits: &ErasedTensor) -> Result<Scores, ErasedError> {
         let rows = self.how.rows();
         // Before the sequences of an element differ, a subgraph may return one row for each element of the batch.
         let (length, width, repeat) = match *logits.shape() {
@@ -239,9 +181,9 @@ impl<T: Tensor> Found<T> {
     }
 
     /// Returns the node's results.
-    pub(super) fn finish<B: Backend<Tensor = T> + ?Sized>(self, on: &B) -> Result<Vec<Item<T>>, B::Error> {
+    fn results(self, on: &ErasedBackend<'_>) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
         let how = &self.how;
-        let tensor = |data: TensorData| -> Result<Item<T>, B::Error> {
+        let tensor = |data: TensorData| -> Result<Item<ErasedTensor>, ErasedError> {
             Ok(Item::Parts(OnnxValue::Tensor(on.constant(&data)?)))
         };
         let tokens = |rows: &[&[i32]]| -> Result<Vec<i32>, Error> {
@@ -294,5 +236,70 @@ impl<T: Tensor> Found<T> {
             results.push(tensor(numbers(&[how.batch], &silence)?)?);
         }
         Ok(results)
+    }
+}
+
+impl Rounds for Search {
+    fn next(&mut self, on: &ErasedBackend<'_>) -> Result<Option<Round<ErasedTensor>>, ErasedError> {
+        if self.over {
+            return Ok(None);
+        }
+        self.feeds.next(on, &self.how, &self.sequences).map(Some)
+    }
+
+    fn absorb(
+        &mut self,
+        on: &ErasedBackend<'_>,
+        results: Vec<Item<ErasedTensor>>,
+    ) -> Result<(), ErasedError> {
+        let results = results.into_iter().map(|item| match item {
+            Item::Parts(OnnxValue::Tensor(x)) => Ok(x),
+            _ => Err(self.how.wrong("decoder", "gives a result that is no tensor")),
+        });
+        let results = results.collect::<Result<Vec<ErasedTensor>, Error>>()?;
+        let Some(logits) = self.feeds.absorb(on, &self.how, results)? else { return Ok(()) };
+        let mut scores = self.read(on, &logits)?;
+        if let (0, Some(token)) = (self.added, self.how.silence) {
+            let token = usize::try_from(token).unwrap_or(usize::MAX);
+            self.silence = speech::probability(&scores, token, self.how.beams);
+        }
+        let Some(chosen) = self.choose(&mut scores)? else {
+            self.over = true;
+            return Ok(());
+        };
+        let mut sequences: Vec<Vec<i32>> = memory::room(OP, chosen.len()).map_err(Error::from)?;
+        if self.beams.is_none() {
+            sequences = std::mem::take(&mut self.sequences);
+            for (row, (_, token)) in sequences.iter_mut().zip(&chosen) {
+                memory::push(OP, row, *token).map_err(Error::from)?;
+            }
+        } else {
+            for &(row, token) in &chosen {
+                let before = self.sequences.get(row).map_or(&[][..], Vec::as_slice);
+                let mut next = memory::copied(OP, before).map_err(Error::from)?;
+                memory::push(OP, &mut next, token).map_err(Error::from)?;
+                sequences.push(next);
+            }
+        }
+        self.sequences = sequences;
+        self.added += 1;
+        self.over = self.ended.iter().all(|ended| *ended)
+            || self.sequences.first().is_none_or(|row| row.len() >= self.how.most);
+        if !self.over {
+            let length = self.sequences.first().map_or(0, Vec::len);
+            self.feeds.select(on, &self.how, &chosen, length)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, on: &ErasedBackend<'_>) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
+        (*self).results(on)
+    }
+
+    fn bytes(&self) -> usize {
+        let tokens: usize = self.sequences.iter().map(|row| size_of_val(row.as_slice())).sum();
+        let scores: usize = self.scores.iter().map(|step| size_of_val(step.as_slice())).sum();
+        let ended = self.beams.as_ref().map_or(0, Beams::bytes);
+        [tokens, scores, ended].iter().fold(self.feeds.bytes(), |sum, bytes| sum.saturating_add(*bytes))
     }
 }

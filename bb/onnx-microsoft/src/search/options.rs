@@ -1,13 +1,14 @@
 //! The options of a search, read from its operands and attributes.
 
+use super::SearchKind;
 use super::speech::Marks;
-use crate::contract::check_value;
-use crate::error::NodePart;
-use crate::plan::held::Item;
-use crate::{Backend, Error, Tensor};
+use bb_core::contract::check_value;
+use bb_core::error::NodePart;
+use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, integers};
+use bb_core::plan::Item;
+use bb_core::{Backend, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Node;
-use bb_ir::infer::Search;
 use bb_ir::{DataType, Limits, TensorData};
 
 /// The most sequences that a search follows for each element of the batch.
@@ -22,7 +23,7 @@ struct OperandPositions {
 }
 
 impl OperandPositions {
-    fn of(kind: Search) -> OperandPositions {
+    fn of(kind: SearchKind) -> OperandPositions {
         match kind.follows_beams() {
             true => OperandPositions { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
             false => OperandPositions { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
@@ -31,12 +32,12 @@ impl OperandPositions {
 }
 
 /// Returns the position of the last operand of an operator.
-fn last_operand(kind: Search) -> usize {
+fn last_operand(kind: SearchKind) -> usize {
     match kind {
-        Search::Beams => 11,
-        Search::Greedy => 6,
-        Search::Sampling => 8,
-        Search::Speech => 14,
+        SearchKind::Beams => 11,
+        SearchKind::Greedy => 6,
+        SearchKind::Sampling => 8,
+        SearchKind::Speech => 14,
     }
 }
 
@@ -97,40 +98,36 @@ pub(super) struct Draw {
 }
 
 /// The operands of a search.
-pub(super) struct SearchOperands<'a, T> {
+pub(super) struct SearchOperands<'a> {
     op: &'a str,
-    operands: &'a [Option<Item<T>>],
+    operands: &'a [Option<Item<ErasedTensor>>],
 }
 
 pub(super) fn wrong(op: &str, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem: problem.into() }
 }
 
-impl<T: Tensor> SearchOperands<'_, T> {
+impl SearchOperands<'_> {
     /// Returns the operand at `index` if it is given.
-    pub(super) fn tensor(&self, index: usize) -> Option<&T> {
+    pub(super) fn tensor(&self, index: usize) -> Option<&ErasedTensor> {
         self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor)
     }
 
-    fn host<B: Backend<Tensor = T> + ?Sized>(
-        &self,
-        on: &B,
-        index: usize,
-    ) -> Result<Option<TensorData>, B::Error> {
+    fn host(&self, on: &ErasedBackend<'_>, index: usize) -> Result<Option<TensorData>, ErasedError> {
         self.tensor(index).map(|x| on.to_host(x)).transpose()
     }
 
     /// Reads an operand of one integer.
-    fn int<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Option<i64>, B::Error> {
+    fn int(&self, on: &ErasedBackend<'_>, index: usize) -> Result<Option<i64>, ErasedError> {
         let Some(host) = self.host(on, index)? else { return Ok(None) };
-        match crate::ext::integers(&host).map_err(Error::from)?.as_slice() {
+        match integers(&host).map_err(Error::from)?.as_slice() {
             [only] => Ok(Some(*only)),
             other => Err(self.single(index, other.len()).into()),
         }
     }
 
     /// Reads an operand of one number.
-    fn float<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Option<f32>, B::Error> {
+    fn float(&self, on: &ErasedBackend<'_>, index: usize) -> Result<Option<f32>, ErasedError> {
         let Some(host) = self.host(on, index)? else { return Ok(None) };
         let wide = cast(&host, DataType::F32, Rounding::default()).map_err(Error::from)?;
         match *wide.as_slice::<f32>().map_err(Error::from)? {
@@ -144,12 +141,12 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 
     /// Reads an operand of integers that has these extents.
-    fn ints<B: Backend<Tensor = T> + ?Sized>(
+    fn ints(
         &self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         index: usize,
         expected: &[Option<usize>],
-    ) -> Result<Option<Vec<i64>>, B::Error> {
+    ) -> Result<Option<Vec<i64>>, ErasedError> {
         let Some(host) = self.host(on, index)? else { return Ok(None) };
         let fits =
             |(got, expected): (&usize, &Option<usize>)| expected.is_none_or(|expected| *got == expected);
@@ -159,7 +156,7 @@ impl<T: Tensor> SearchOperands<'_, T> {
             let problem = format!("has the extents {:?}, expected [{}]", host.shape(), expected.join(", "));
             return Err(wrong(self.op, NodePart::Operand(index), problem).into());
         }
-        Ok(Some(crate::ext::integers(&host).map_err(Error::from)?))
+        Ok(Some(integers(&host).map_err(Error::from)?))
     }
 
     /// Refuses operands after the last one of the operator.
@@ -171,12 +168,7 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 
     /// Reads the tokens that a sequence begins with.
-    fn begun<B: Backend<Tensor = T> + ?Sized>(
-        &self,
-        on: &B,
-        hears: bool,
-        start: i32,
-    ) -> Result<Begun<T>, B::Error> {
+    fn begun(&self, on: &ErasedBackend<'_>, hears: bool, start: i32) -> Result<Begun, ErasedError> {
         let first = self.tensor(0).ok_or_else(|| wrong(self.op, NodePart::Operand(0), "is missing"))?;
         match (hears, first.shape()) {
             (true, &[batch, _, _]) => {
@@ -200,7 +192,7 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 
     /// Reads the most tokens of a sequence that begins with `begun` tokens.
-    fn most<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, begun: usize) -> Result<usize, B::Error> {
+    fn most(&self, on: &ErasedBackend<'_>, begun: usize) -> Result<usize, ErasedError> {
         let most = self.int(on, 1)?.ok_or_else(|| wrong(self.op, NodePart::Operand(1), "is missing"))?;
         let fits = usize::try_from(most).ok().filter(|&most| most > begun);
         Ok(fits.ok_or_else(|| {
@@ -210,8 +202,8 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 
     /// Reads how many sequences a search of beams follows for each element of the batch, and how many it returns.
-    fn widths<B: Backend<Tensor = T> + ?Sized>(&self, on: &B) -> Result<(usize, usize), B::Error> {
-        let count = |index: usize| -> Result<usize, B::Error> {
+    fn widths(&self, on: &ErasedBackend<'_>) -> Result<(usize, usize), ErasedError> {
+        let count = |index: usize| -> Result<usize, ErasedError> {
             let got = self.int(on, index)?.unwrap_or(1);
             let count = usize::try_from(got).ok().filter(|_| (1..=MOST_BEAMS).contains(&got));
             Ok(count.ok_or_else(|| {
@@ -227,33 +219,33 @@ impl<T: Tensor> SearchOperands<'_, T> {
     }
 
     /// Reads an operand of truth values.
-    fn truths<B: Backend<Tensor = T> + ?Sized>(
+    fn truths(
         &self,
-        on: &B,
+        on: &ErasedBackend<'_>,
         index: usize,
         expected: &[Option<usize>],
-    ) -> Result<Option<Vec<bool>>, B::Error> {
+    ) -> Result<Option<Vec<bool>>, ErasedError> {
         Ok(self.ints(on, index, expected)?.map(|ints| ints.iter().map(|&n| n != 0).collect()))
     }
 
     /// Reads the seed of a search that draws.
-    fn seed<B: Backend<Tensor = T> + ?Sized>(&self, on: &B) -> Result<u64, B::Error> {
+    fn seed(&self, on: &ErasedBackend<'_>) -> Result<u64, ErasedError> {
         let seed = self.int(on, 8)?.unwrap_or(0);
         let negative = |_| wrong(self.op, NodePart::Operand(8), format!("is {seed}, expected 0 or more"));
         Ok(u64::try_from(seed).map_err(negative)?)
     }
 
-    fn temperature<B: Backend<Tensor = T> + ?Sized>(
+    fn temperature(
         &self,
-        on: &B,
-        kind: Search,
+        on: &ErasedBackend<'_>,
+        kind: SearchKind,
         attributes: &SearchAttributes<'_>,
-    ) -> Result<f32, B::Error> {
+    ) -> Result<f32, ErasedError> {
         let temperature = match kind {
-            Search::Sampling => attributes.float("temperature", 1.0)?,
+            SearchKind::Sampling => attributes.float("temperature", 1.0)?,
             // As in ONNX Runtime, a temperature that is not positive is ignored.
-            Search::Speech => self.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
-            Search::Beams | Search::Greedy => 1.0,
+            SearchKind::Speech => self.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
+            SearchKind::Beams | SearchKind::Greedy => 1.0,
         };
         if temperature.is_nan() || temperature <= 0.0 {
             let problem = format!("is {temperature}, expected more than 0");
@@ -264,9 +256,9 @@ impl<T: Tensor> SearchOperands<'_, T> {
 }
 
 /// The beginning of sequences.
-struct Begun<T> {
+struct Begun {
     /// The sound that an encoder takes instead of tokens.
-    sound: Option<T>,
+    sound: Option<ErasedTensor>,
     /// The tokens, row by row.
     ids: Vec<i64>,
     batch: usize,
@@ -307,13 +299,13 @@ impl SearchAttributes<'_> {
     }
 
     /// Returns the kind of model: 0 for a decoder, 1 for an encoder of tokens before it, 2 for one of speech.
-    fn model(&self, kind: Search) -> Result<i64, Error> {
+    fn model(&self, kind: SearchKind) -> Result<i64, Error> {
         let models: &[i64] = match kind {
-            Search::Beams => &[0, 1, 2],
-            Search::Greedy | Search::Sampling => &[0, 1],
-            Search::Speech => &[2],
+            SearchKind::Beams => &[0, 1, 2],
+            SearchKind::Greedy | SearchKind::Sampling => &[0, 1],
+            SearchKind::Speech => &[2],
         };
-        let model = self.int("model_type", if kind == Search::Speech { 2 } else { 0 })?;
+        let model = self.int("model_type", if kind == SearchKind::Speech { 2 } else { 0 })?;
         match models.contains(&model) {
             true => Ok(model),
             false => Err(wrong(self.op, "model_type", format!("is {model}, expected one of {models:?}"))),
@@ -322,11 +314,11 @@ impl SearchAttributes<'_> {
 }
 
 /// The given tokens, row by row, and their mask, if there is one.
-pub(super) struct Prompt<T> {
+pub(super) struct Prompt {
     pub(super) tokens: Vec<Vec<i32>>,
     pub(super) mask: Option<Vec<Vec<i32>>>,
     /// The sound that an encoder takes instead of tokens.
-    pub(super) sound: Option<T>,
+    pub(super) sound: Option<ErasedTensor>,
 }
 
 impl SearchOptions {
@@ -340,19 +332,19 @@ impl SearchOptions {
     }
 
     /// Reads the operands and attributes of a node.
-    pub(super) fn read<B: Backend + ?Sized>(
-        on: &B,
-        kind: Search,
+    pub(super) fn read(
+        on: &ErasedBackend<'_>,
+        kind: SearchKind,
         node: &Node,
-        operands: &[Option<Item<B::Tensor>>],
-    ) -> Result<(SearchOptions, Prompt<B::Tensor>), B::Error> {
+        operands: &[Option<Item<ErasedTensor>>],
+    ) -> Result<(SearchOptions, Prompt), ErasedError> {
         let op = node.op_type.as_str();
         known(kind, node)?;
         let given = SearchOperands { op, operands };
         let attributes = SearchAttributes { op, node };
         given.at_most(last_operand(kind))?;
         let places = OperandPositions::of(kind);
-        let (beams, sampling) = (kind.follows_beams(), kind == Search::Sampling);
+        let (beams, sampling) = (kind.follows_beams(), kind == SearchKind::Sampling);
         let model = attributes.model(kind)?;
         let (encodes, hears) = (model > 0, model == 2);
         let asks = encodes && (!hears || given.tensor(10).is_none());
@@ -433,7 +425,7 @@ impl SearchOptions {
 }
 
 /// Refuses operands and attributes that a search of speech does not support.
-fn unheard<T: Tensor>(node: &Node, given: &SearchOperands<'_, T>) -> Result<(), Error> {
+fn unheard(node: &Node, given: &SearchOperands<'_>) -> Result<(), Error> {
     let op = node.op_type.as_str();
     for (index, why) in [(9, "an encoder of speech takes no mask"), (13, "it belongs to `cross_qk`")] {
         if given.tensor(index).is_some() {
@@ -449,7 +441,7 @@ fn unheard<T: Tensor>(node: &Node, given: &SearchOperands<'_, T>) -> Result<(), 
 }
 
 /// Refuses attributes that the operator does not support.
-fn known(kind: Search, node: &Node) -> Result<(), Error> {
+fn known(kind: SearchKind, node: &Node) -> Result<(), Error> {
     const ALL: &[&str] = &[
         "decoder",
         "decoder_start_token_id",
@@ -462,8 +454,8 @@ fn known(kind: Search, node: &Node) -> Result<(), Error> {
         "vocab_size",
     ];
     let own: &[&str] = match kind {
-        Search::Beams => &["early_stopping"],
-        Search::Speech => &[
+        SearchKind::Beams => &["early_stopping"],
+        SearchKind::Speech => &[
             "beginning_timestamp_token_id",
             "decoder_output_cross_qk",
             "early_stopping",
@@ -473,8 +465,8 @@ fn known(kind: Search, node: &Node) -> Result<(), Error> {
             "transcribe_token_id",
             "translate_token_id",
         ],
-        Search::Greedy => &[],
-        Search::Sampling => {
+        SearchKind::Greedy => &[],
+        SearchKind::Sampling => {
             &["custom", "filter_value", "min_tokens_to_keep", "presence_penalty", "temperature", "top_p"]
         }
     };

@@ -4,7 +4,7 @@
 
 use super::options::wrong;
 use super::scores::Scores;
-use crate::Error;
+use bb_core::Error;
 use bb_ir::graph::Node;
 
 /// The greatest timestamp that a sequence may begin with, counted from the first timestamp.

@@ -2,7 +2,7 @@
 
 use super::options::Draw;
 use super::scores::{Scores, greatest};
-use crate::Error;
+use bb_core::Error;
 
 /// Returns the most probable token of each row; the first one if several are equal.
 pub(super) fn most_probable(scores: &Scores) -> Result<Vec<i32>, Error> {

@@ -1,11 +1,10 @@
 //! The most probable sequences of a beam search: the active ones, and the ones that have ended.
 
+use super::OP;
 use super::options::SearchOptions;
 use super::scores::{Scores, greatest};
-use crate::Error;
+use bb_core::Error;
 use bb_ir::memory;
-
-const OP: &str = "a search";
 
 /// The sequences of an element of the batch that have ended, the best first.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
-//! Keys of a cache whose heads are stored in groups of 16 bytes, position by position, as `com.microsoft` stores them
-//! where memory is shared.
+//! Keys of a cache whose heads are stored in groups of 16 bytes, position by position. ONNX Runtime stores them so where memory is
+//! shared.
 
-use crate::{Backend, DataType, Error, Tensor};
+use bb_core::{Backend, DataType, Error, Tensor};
 
 /// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16
 /// bytes, or back. The result keeps the extents of the first form.
@@ -9,7 +9,7 @@ use crate::{Backend, DataType, Error, Tensor};
 /// # Errors
 ///
 /// [`Error::Operator`] if heads are no multiple of 16 bytes; the backend's own.
-pub fn grouped_keys<B: Backend + ?Sized>(
+pub(super) fn grouped_keys<B: Backend + ?Sized>(
     on: &B,
     keys: &B::Tensor,
     dtype: DataType,
