@@ -266,7 +266,7 @@ def test_what_is_no_backend_is_refused(named):
 
     for cls, cause, text in [
         (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
-        (Raises, OSError, "^backend `mine.*` is linked, but not available: `Raises\\(\\)` raised an exception: OSError: no such device$"),
+        (Raises, OSError, "^backend `mine.*` is registered, but not available: `Raises\\(\\)` raised an exception: OSError: no such device$"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:
             bb.Session(add_model(), named(cls))
@@ -619,7 +619,7 @@ def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
     assert node["backend"] == "cpu" and not node["missing"]
     [passed] = node["passed_over"]
     assert (passed["backend"], passed["why"]) == (name, "refused")
-    assert passed["reason"].startswith(f"`{name}` refuses `add` of f32: ")
+    assert passed["reason"].startswith(f"`{name}` refuses `add` of f32 and f32: ")
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in passed["reason"]
     [node] = bb.Session(add_model(), name).coverage()["nodes"]
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
