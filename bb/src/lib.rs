@@ -61,7 +61,8 @@ pub use bb_core::{
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
-pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, first_of};
+pub use first_of::{Fallback, FirstOf, FirstOfError, Transfers, first_of};
+pub use placement::PlacedTensor;
 
 /// The traits whose methods compute: [`Backend`] and the families of [`ext`]. `use bb::prelude::*;` imports their methods and no names.
 ///

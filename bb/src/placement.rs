@@ -1,12 +1,24 @@
 //! Which backend or component runs each node of a model, and which values are transferred between them, before anything runs.
+//!
+//! A model is placed in four steps, by [`FirstOf`](crate::FirstOf) and by [`Deployment`](crate::Deployment):
+//!
+//! 1. Each node gets a target: a `FirstOf` takes the backend of a pin, or else the one that costs the least; a deployment takes the
+//!    component, the backend of the first rule that matches, or the first backend.
+//! 2. [`cut`](bb_core::cut) groups nodes of one target into parts. No path leaves a part and comes back.
+//! 3. [`look`](crate::look) finds out how each node runs on its backend. [`Placement`] reports it.
+//! 4. A program runs the parts in order. Values pass between them in
+//!    [`PartedGraph`](bb_core::contract::PartedGraph), and [`PlacedTensor`] copies a value to each backend that reads it, once.
 
 mod passed_over;
+mod tensor;
 
 pub use passed_over::{PassedOver, WhyNot};
+pub use tensor::PlacedTensor;
 
+use crate::look::Looked;
 use bb_core::cut::Part;
 use bb_core::error::{How, NodeInfo, name};
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -38,6 +50,24 @@ pub struct NodePlacement {
     pub checked: bool,
     /// For a node of a [`FirstOf`](crate::FirstOf), the backends that precede its own in the list, and why each of them does not run it.
     pub passed_over: Vec<PassedOver>,
+}
+
+/// A node on the backend that runs it.
+pub(crate) struct PlacedNode {
+    /// The name of the backend.
+    pub(crate) backend: &'static str,
+    /// The analysis of the node on this backend.
+    pub(crate) looked: Looked,
+    /// The preferred backends that do not run it.
+    pub(crate) passed_over: Vec<PassedOver>,
+}
+
+impl PlacedNode {
+    pub(crate) fn report(self, graph: &Graph, node: &Node) -> NodePlacement {
+        let executor = Executor::Backend { name: self.backend.to_owned(), how: self.looked.how };
+        let (node, checked) = (NodeInfo::of(graph, node), self.looked.checked);
+        NodePlacement { node, executor, checked, passed_over: self.passed_over }
+    }
 }
 
 /// The backend or component that produces or reads a value.

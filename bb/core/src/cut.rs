@@ -23,6 +23,13 @@ pub struct Part<T> {
     pub outputs: Vec<ValueId>,
 }
 
+impl<T> Part<T> {
+    /// Returns the nodes as a graph of their own.
+    pub fn graph(&self, whole: &Graph) -> Graph {
+        whole.part(&self.nodes, &self.inputs, &self.outputs)
+    }
+}
+
 /// The greatest number of groups at which every pair is tried for merging.
 const MERGED: usize = 128;
 

@@ -76,17 +76,14 @@ impl Matrix {
     pub fn of(on: &Arc<dyn BackendRuntime>) -> Matrix {
         let natives = on.capabilities().families;
         let samples = Samples::read();
+        let row = |domain, name, since| {
+            let how = how_version(domain, name, since, &natives, None);
+            Row { domain, name, since, how, served: Vec::new(), refused: Vec::new() }
+        };
         let mut rows: Vec<Row> = opset::versions()
             .filter_map(|version| {
                 let (domain, name, since) = (version.domain, version.name, version.since);
-                let mut row = Row {
-                    domain,
-                    name,
-                    since,
-                    how: how_version(domain, name, since, &natives, None),
-                    served: Vec::new(),
-                    refused: Vec::new(),
-                };
+                let mut row = row(domain, name, since);
                 for dtype in version.types? {
                     let Some(sample) = samples.of(domain, name, since, dtype) else { continue };
                     let answer = match row.how {
@@ -108,18 +105,9 @@ impl Matrix {
                 Some(row)
             })
             .collect();
-        rows.extend(
-            bb_core::operator::operators().filter(|o| !opset::versions().any(|v| v.domain == o.domain)).map(
-                |o| Row {
-                    domain: o.domain,
-                    name: o.name,
-                    since: o.since,
-                    how: how_version(o.domain, o.name, o.since, &natives, None),
-                    served: Vec::new(),
-                    refused: Vec::new(),
-                },
-            ),
-        );
+        let others = bb_core::operator::operators();
+        let others = others.filter(|o| !opset::versions().any(|v| v.domain == o.domain));
+        rows.extend(others.map(|o| row(o.domain, o.name, o.since)));
         Matrix { backend: on.name(), rows }
     }
 }

@@ -15,11 +15,10 @@ pub use passed_over::PassedOverNodes;
 
 pub use crate::placement::{PassedOver, WhyNot};
 
-use crate::first_of::PlacedNode;
-use crate::look::{Part, look};
+use crate::look::look;
+use crate::placement::PlacedNode;
 use crate::{BackendHandle, BackendRuntime, FirstOf, Module};
 use bb_core::error::name;
-use bb_ir::graph::Graph;
 use std::sync::Arc;
 
 /// A node and how it runs.
@@ -71,9 +70,8 @@ impl Coverage {
             .nodes
             .iter()
             .zip(looked(module, on))
-            .zip(used(graph))
-            .filter(|(_, used)| *used)
-            .map(|((node, PlacedNode { backend, looked, passed_over }), _)| NodeCoverage {
+            .filter(|(_, placed)| placed.looked.used)
+            .map(|(node, PlacedNode { backend, looked, passed_over })| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
@@ -130,30 +128,9 @@ impl std::fmt::Display for Coverage {
 /// Returns each node on the backend that runs it.
 fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<PlacedNode> {
     let handle = BackendHandle::new(on.clone());
-    let placed = FirstOf::of(&handle).map(|several| several.placed(module));
-    placed.unwrap_or_else(|| {
-        let graph = module.graph();
-        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-        let only = |looked| PlacedNode { backend: on.name(), looked, passed_over: Vec::new() };
-        look(module, &part, on).into_iter().map(only).collect()
-    })
-}
-
-/// Returns for each node whether the outputs need it.
-fn used(graph: &Graph) -> Vec<bool> {
-    let mut values = vec![false; graph.values.len()];
-    let mut nodes = vec![false; graph.nodes.len()];
-    let mark = |values: &mut Vec<bool>, v: bb_ir::graph::ValueId| {
-        if let Some(place) = values.get_mut(v.index()) {
-            *place = true;
-        }
-    };
-    graph.outputs.iter().for_each(|v| mark(&mut values, *v));
-    for (node, used) in graph.nodes.iter().zip(&mut nodes).rev() {
-        *used = node.outputs.iter().flatten().any(|v| values.get(v.index()) == Some(&true));
-        if *used {
-            node.inputs.iter().flatten().for_each(|v| mark(&mut values, *v));
-        }
+    if let Some(several) = FirstOf::of(&handle) {
+        return several.placed(module);
     }
-    nodes
+    let only = |looked| PlacedNode { backend: on.name(), looked, passed_over: Vec::new() };
+    look(module, on).into_iter().map(only).collect()
 }

@@ -3,7 +3,7 @@
 //! `tests/cases/samples.py` writes them to `samples.bin`; it documents their origin and their format.
 
 use super::{How, Missing, Refusal, RefusedBy, Why};
-use crate::look::{Part, look};
+use crate::look::look;
 use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::convert::{Rounding, cast};
@@ -111,8 +111,7 @@ impl Sample {
         let invalid = |error: Error| (RefusedBy::Operator, bb_core::error::causes(&error));
         let call = self.ready(indices).map_err(invalid)?;
         let graph = call.module.graph();
-        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-        let looked = look(&call.module, &part, on);
+        let looked = look(&call.module, on);
         if let Err(error) = call.run(on) {
             let missing: Vec<&Missing> = looked.iter().flat_map(|looked| &looked.missing).collect();
             return Err(self.blame(&call, &missing, &error));

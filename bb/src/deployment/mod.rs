@@ -8,14 +8,14 @@
 mod builder;
 pub(crate) mod component;
 pub(crate) mod models;
+mod parts;
+mod prepare;
 mod ready;
 mod rule;
 mod run;
-mod subgraph;
-mod target;
 mod unused;
 
 pub use crate::placement::{Executor, NodePlacement, PlacedPart, Placement, Side, Transfer};
 pub use builder::{DeploymentBuilder, ModelSource};
 pub use models::Model;
-pub use subgraph::BackendSubgraph;
+pub use parts::BackendSubgraph;

@@ -1,7 +1,9 @@
 //! Models that can run, with inputs by name or by position, blocking or as futures.
 
+use super::builder::DeploymentBuilder;
+use super::parts::BackendSubgraph;
 use super::run::Program;
-use super::{BackendSubgraph, DeploymentBuilder, Placement};
+use crate::placement::Placement;
 use crate::{Backends, Error, Module, RunOptions, Value};
 use std::collections::HashMap;
 
@@ -111,10 +113,7 @@ impl Deployment {
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,
     ) -> Result<HashMap<String, Value>, Error> {
-        let model = self.first()?;
-        let inputs = model.program.by_position(inputs)?;
-        let outputs = model.program.run_async(model.backends, inputs).await?;
-        Ok(model.program.by_name(outputs))
+        self.first()?.run_named_async(inputs).await
     }
 }
 

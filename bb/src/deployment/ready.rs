@@ -1,29 +1,18 @@
 //! Checks all bindings and builds a deployment from them. Reports where each node runs, and which bindings would fail or
 //! have no effect.
 
+use super::builder::DeploymentBuilder;
 use super::models::Deployment;
-use super::run::{Program, Step};
-use super::target::{self, Target};
-use super::{BackendSubgraph, DeploymentBuilder};
-use crate::coverage::{How, Missing, NodeInfo, Why};
+use super::parts::{Loaded, Part, Target};
 use crate::first_of::FirstOf;
-use crate::look::{Part, look};
-use crate::placement::{Executor, NodePlacement, Placement, Side};
-use crate::{BackendHandle, CheckedGraph, Error, Module};
+use crate::look::look_part;
+use crate::placement::{Executor, NodePlacement, PlacedNode, Placement, Side};
+use crate::{BackendHandle, Error, Module};
 use bb_core::cut;
-use bb_core::error::{Problem, ProblemList, Uncovered};
+use bb_core::error::{How, Missing, NodeInfo, Problem, ProblemList, Uncovered, Why, name};
 use bb_core::plan::carriers;
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
-
-/// A model that is read and cut, but not yet prepared to run.
-pub(super) struct Loaded {
-    name: String,
-    pub(super) module: Module,
-    parts: Vec<target::Part>,
-    placement: Placement,
-}
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Which rules, components and backends had an effect.
 pub(super) struct Effects {
@@ -101,27 +90,14 @@ impl DeploymentBuilder {
 
     /// Finds models, backends and components that were bound twice; only the first would count.
     fn duplicates(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let mut models = HashSet::new();
-        for (model, _) in &self.models {
-            if !models.insert(model) {
-                problems.push(Problem::DuplicateModel { model: model.clone() });
-            }
-        }
-        let mut backends = HashSet::new();
-        for backend in self.backends.iter().map(BackendHandle::name) {
-            if !backends.insert(backend) {
-                problems.push(Problem::DuplicateBackend { backend: backend.to_owned() });
-            }
-        }
-        let mut components = HashSet::new();
-        for bound in &self.components {
-            if !components.insert((&bound.domain, &bound.name)) {
-                let (domain, name) = (bound.domain.clone(), bound.name.clone());
-                problems.push(Problem::DuplicateComponent { domain, name });
-            }
-        }
-        problems
+        let models = repeated(self.models.iter().map(|(model, _)| model));
+        let models = models.map(|model| Problem::DuplicateModel { model: model.clone() });
+        let backends = repeated(self.backends.iter().map(BackendHandle::name));
+        let backends = backends.map(|backend| Problem::DuplicateBackend { backend: backend.to_owned() });
+        let components = repeated(self.components.iter().map(|bound| (&bound.domain, &bound.name)));
+        let components = components
+            .map(|(domain, name)| Problem::DuplicateComponent { domain: domain.clone(), name: name.clone() });
+        models.chain(backends).chain(components).collect()
     }
 
     /// Finds backends that are named but not bound.
@@ -162,57 +138,48 @@ impl DeploymentBuilder {
             }
         }
         let parts = cut::cut(graph, &targets, Target::is_alone);
-        let misplaced = self.only_tensors_leave(name, graph, &parts)?.into_iter();
+        let misplaced = self.only_tensors_leave(name, graph, &parts).into_iter();
         problems.extend(
             misplaced.map(|leaves| Problem::Model { model: name.to_owned(), source: Box::new(leaves) }),
         );
         let mut placement = Placement::of_parts(graph, &parts, |part| self.side(graph, part));
-        let mut placed: Vec<Option<NodePlacement>> = vec![None; graph.nodes.len()];
+        let mut placed = BTreeMap::new();
         for part in &parts {
-            let (Target::Backend(at) | Target::Carrier(at)) = part.target else {
-                for at in &part.nodes {
-                    if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
-                        let node = NodeInfo::of(graph, node);
-                        let (executor, passed_over) = (Executor::Component, Vec::new());
-                        *place = Some(NodePlacement { node, executor, checked: true, passed_over });
-                    }
-                }
+            let nodes = part.nodes.iter().filter_map(|&at| Some((at, graph.nodes.get(at)?)));
+            let Some(on) = self.backend_of(part.target) else {
+                placed.extend(nodes.map(|(at, node)| {
+                    let (node, executor) = (NodeInfo::of(graph, node), Executor::Component);
+                    (at, NodePlacement { node, executor, checked: true, passed_over: Vec::new() })
+                }));
                 continue;
             };
-            let backend = self.backend_at(at)?;
-            effects.backends.insert(backend.name().to_owned());
-            if let Some(combined) = backend.typed::<FirstOf>() {
+            effects.backends.insert(on.name().to_owned());
+            if let Some(combined) = on.typed::<FirstOf>() {
                 combined.check_pins(graph)?;
             }
-            let nodes: HashSet<usize> = part.nodes.iter().copied().collect();
-            let has = |at: usize| nodes.contains(&at);
-            let part = Part { has: &has, inputs: &part.inputs, outputs: &part.outputs };
-            for (at, looked) in look(&module, &part, backend.runtime()).into_iter().enumerate() {
-                let (Some(node), true) = (graph.nodes.get(at), nodes.contains(&at)) else { continue };
-                let mut missing = looked.missing;
-                self.bound_inside(graph, node, effects, &mut missing);
-                let how = if missing.is_empty() { looked.how } else { How::Unsupported };
+            for ((at, node), mut looked) in nodes.zip(look_part(&module, part, on.runtime())) {
+                self.bound_inside(graph, node, effects, &mut looked.missing);
+                if !looked.missing.is_empty() {
+                    looked.how = How::Unsupported;
+                }
+                let mut missing = looked.missing.clone();
                 if !self.accepts_narrowing {
-                    let exceeds =
-                        |error| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(error) };
-                    missing.extend(looked.exceeding.into_iter().map(exceeds));
+                    let exceeding = looked.exceeding.iter().cloned();
+                    missing.extend(
+                        exceeding.map(|e| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(e) }),
+                    );
                 }
-                if let Some(place) = placed.get_mut(at) {
-                    let executor = Executor::Backend { name: backend.name().to_owned(), how };
-                    let (node, checked) = (NodeInfo::of(graph, node), looked.checked);
-                    *place = Some(NodePlacement { node, executor, checked, passed_over: Vec::new() });
+                // A node whose rule names a backend that is not bound may run on any backend.
+                if !open.contains(&at) {
+                    problems.extend(missing.into_iter().map(|missing| {
+                        Problem::Node(Uncovered::new(name.to_owned(), missing, on.name().to_owned()))
+                    }));
                 }
-                // The rule names a backend that is not bound, so it is not known which backend runs this node.
-                if open.contains(&at) {
-                    continue;
-                }
-                problems.extend(missing.into_iter().map(|missing| {
-                    let (model, backend) = (name.to_owned(), backend.name().to_owned());
-                    Problem::Node(Uncovered::new(model, missing, backend))
-                }));
+                let node_placed = PlacedNode { backend: on.name(), looked, passed_over: Vec::new() };
+                placed.insert(at, node_placed.report(graph, node));
             }
         }
-        placement.nodes = placed.into_iter().flatten().collect();
+        placement.nodes = placed.into_values().collect();
         Ok(Loaded { name: name.to_owned(), module, parts, placement })
     }
 
@@ -231,12 +198,9 @@ impl DeploymentBuilder {
                 *chooses = true;
                 if std::mem::take(&mut first) {
                     *counts = true;
-                    let owner = self.backends.named(&rule.backend).map(BackendHandle::owner);
-                    match owner.ok().and_then(|owner| self.backends.iter().position(|b| b.owner() == owner)) {
+                    match self.position(&rule.backend) {
                         Some(backend) => target = Target::Backend(backend),
-                        None => {
-                            open.insert(at);
-                        }
+                        None => _ = open.insert(at),
                     }
                 }
             }
@@ -244,7 +208,7 @@ impl DeploymentBuilder {
                 // Bindings of the deployment take precedence over the backend that the model names.
                 let free = first && component.is_none();
                 let asked = carriers::backend(node).filter(|_| free).and_then(|name| {
-                    let found = self.backends.iter().position(|backend| backend.name() == name);
+                    let found = self.position(name);
                     if found.is_none() {
                         effects.unbound.push((bb_core::error::name(graph, node), name.to_owned()));
                     }
@@ -263,6 +227,10 @@ impl DeploymentBuilder {
         (targets, open)
     }
 
+    fn position(&self, backend: &str) -> Option<usize> {
+        self.backends.iter().position(|on| on.name() == backend)
+    }
+
     /// Returns the component bound to a node's operator.
     fn component_of(&self, node: &graph::Node) -> Option<usize> {
         self.components.iter().position(|bound| bound.domain == node.domain && bound.name == node.op_type)
@@ -276,105 +244,35 @@ impl DeploymentBuilder {
         effects: &mut Effects,
         missing: &mut Vec<Missing>,
     ) {
-        let mut open: Vec<&Graph> = holder.subgraphs().collect();
-        while let Some(inner) = open.pop() {
-            for node in &inner.nodes {
-                open.extend(node.subgraphs());
-                let Some(component) = self.component_of(node) else { continue };
-                if let Some(used) = effects.components.get_mut(component) {
-                    *used = true;
-                }
-                let node = NodeInfo::of(inner, node);
-                missing.retain(|known| known.node != node);
-                missing.push(Missing {
-                    node,
-                    why: Why::InSubgraph { holder: bb_core::error::name(graph, holder) },
-                });
+        for (inner, node) in inner_nodes(holder) {
+            let Some(component) = self.component_of(node) else { continue };
+            if let Some(used) = effects.components.get_mut(component) {
+                *used = true;
             }
+            let node = NodeInfo::of(inner, node);
+            missing.retain(|known| known.node != node);
+            missing.push(Missing { node, why: Why::InSubgraph { holder: name(graph, holder) } });
         }
     }
 
-    fn side(&self, graph: &Graph, part: &target::Part) -> Side {
+    fn side(&self, graph: &Graph, part: &Part) -> Side {
         let first = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
-        match part.target {
-            Target::Backend(at) | Target::Carrier(at) => {
-                Side::Backend(self.backend_at(at).map_or_else(|_| String::new(), |on| on.name().to_owned()))
-            }
-            Target::Component(_) => {
-                Side::Component(first().map_or_else(String::new, |node| bb_core::error::name(graph, node)))
-            }
+        match self.backend_of(part.target) {
+            Some(on) => Side::Backend(on.name().to_owned()),
+            None => Side::Component(first().map_or_else(String::new, |node| name(graph, node))),
         }
     }
 
-    fn backend_at(&self, at: usize) -> Result<&BackendHandle, Error> {
-        self.backends.iter().nth(at).map_or_else(|| self.backends.default_backend(), Ok)
-    }
-
-    /// Prepares the parts of a model.
-    fn program(&self, model: Loaded) -> Result<Program, Error> {
-        let Loaded { module, parts, placement, .. } = model;
-        let graph = module.graph();
-        let mut steps = Vec::new();
-        for part in &parts {
-            steps.push(match part.target {
-                Target::Backend(at) => {
-                    let backend = self.backend_at(at)?;
-                    let part = graph.part(&part.nodes, &part.inputs, &part.outputs);
-                    let accompanying = self.accompanying.get(backend.name());
-                    Step::Subgraph(BackendSubgraph {
-                        backend: backend.clone(),
-                        checked: Arc::new(CheckedGraph::new(Module::of_part(part))?),
-                        attributes: accompanying.map(|a| a.attributes.clone()).unwrap_or_default(),
-                        metadata: accompanying.map(|a| a.metadata.clone()).unwrap_or_default(),
-                    })
-                }
-                Target::Carrier(at) => self.carrier(graph, part, self.backend_at(at)?)?,
-                Target::Component(at) => match (self.components.get(at), part.nodes.as_slice()) {
-                    (Some(bound), [node]) => {
-                        Step::Component { component: bound.component.clone(), node: *node }
-                    }
-                    _ => continue,
-                },
-            });
+    /// Returns the backend of a part; `None` for a component.
+    pub(super) fn backend_of(&self, target: Target) -> Option<&BackendHandle> {
+        match target {
+            Target::Backend(at) | Target::Carrier(at) => self.backends.iter().nth(at),
+            Target::Component(_) => None,
         }
-        Program::new(module.clone(), steps, parts, placement, &self.backends)
-    }
-
-    /// Prepares the body of a carrier: the backend gets it with the attributes and metadata of the node, and those that accompany
-    /// every part.
-    fn carrier(&self, graph: &Graph, part: &target::Part, backend: &BackendHandle) -> Result<Step, Error> {
-        let node = part.nodes.first().and_then(|at| graph.nodes.get(*at));
-        let (Some(node), Some(body)) = (node, node.and_then(carriers::body)) else {
-            return Err(Error::excluded("a part of one carrier"));
-        };
-        carriers::check(node, body)?;
-        let kept = node.attributes.iter().filter(|(name, _)| *name != carriers::BODY);
-        let kept =
-            graph::Attributes::new(kept.map(|(name, value)| (name.to_owned(), value.clone())).collect());
-        let mut attributes = kept.to_proto(&|value| graph.name_of(value).to_owned())?;
-        let mut metadata: Vec<_> =
-            node.metadata.iter().map(|(key, value)| bb_ir::graph::entry(key, value)).collect();
-        if let Some(given) = self.accompanying.get(backend.name()) {
-            attributes.extend(given.attributes.iter().cloned());
-            metadata.extend(given.metadata.iter().cloned());
-        }
-        let named =
-            |(inner, outer): (&ValueId, &Option<ValueId>)| Some((body.name_of(*inner).to_owned(), (*outer)?));
-        let captured = body.captures.iter().map(|(outer, inner)| (body.name_of(*inner).to_owned(), *outer));
-        let inputs = body.inputs.iter().zip(&node.inputs).filter_map(named).chain(captured).collect();
-        let outputs = body.outputs.iter().zip(&node.outputs).filter_map(named).collect();
-        let checked = Arc::new(CheckedGraph::new(Module::of_part(carriers::standalone(body)))?);
-        let subgraph = BackendSubgraph { backend: backend.clone(), checked, attributes, metadata };
-        Ok(Step::Carrier { subgraph, inputs, outputs })
     }
 
     /// Finds values that are not tensors among those that pass between parts, or between a part and the caller.
-    fn only_tensors_leave(
-        &self,
-        model: &str,
-        graph: &Graph,
-        parts: &[target::Part],
-    ) -> Result<Vec<Error>, Error> {
+    fn only_tensors_leave(&self, model: &str, graph: &Graph, parts: &[Part]) -> Vec<Error> {
         const CALLER: &str = "the caller";
         let mut made_by: HashMap<ValueId, String> = HashMap::new();
         let leaves = |value: &ValueId, from: Option<&String>, to: &str| {
@@ -388,17 +286,15 @@ impl DeploymentBuilder {
         };
         let mut found = Vec::new();
         for part in parts {
-            let name = match part.target {
-                Target::Backend(at) | Target::Carrier(at) => {
-                    format!("a part on `{}`", self.backend_at(at)?.name())
-                }
-                Target::Component(_) => "a component".to_owned(),
+            let name = match self.backend_of(part.target) {
+                Some(on) => format!("a part on `{}`", on.name()),
+                None => "a component".to_owned(),
             };
             found.extend(part.inputs.iter().filter_map(|value| leaves(value, made_by.get(value), &name)));
             made_by.extend(part.outputs.iter().map(|value| (*value, name.clone())));
         }
         found.extend(graph.outputs.iter().filter_map(|value| leaves(value, made_by.get(value), CALLER)));
-        Ok(found)
+        found
     }
 }
 
@@ -410,4 +306,21 @@ fn kind(graph: &Graph, value: ValueId) -> Option<&'static str> {
         ValueType::Optional(_) => Some("an optional"),
         ValueType::Map(..) => Some("a map"),
     }
+}
+
+/// Returns the items that come more than once, without the first of each.
+fn repeated<T: Eq + std::hash::Hash + Copy>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let mut known = HashSet::new();
+    items.filter(move |item| !known.insert(*item))
+}
+
+/// Returns all nodes in the subgraphs of a node, with their graphs.
+pub(super) fn inner_nodes(holder: &graph::Node) -> Vec<(&Graph, &graph::Node)> {
+    let mut open: Vec<&Graph> = holder.subgraphs().collect();
+    let mut nodes = Vec::new();
+    while let Some(inner) = open.pop() {
+        open.extend(inner.nodes.iter().flat_map(graph::Node::subgraphs));
+        nodes.extend(inner.nodes.iter().map(|node| (inner, node)));
+    }
+    nodes
 }

@@ -1,101 +1,62 @@
 //! Runs the parts of a model in order.
 
-use super::BackendSubgraph;
 use super::component::{Component, Ctx};
-use super::target::Part;
-use crate::placement::Placement;
-use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value, WrongResult};
-use bb_ir::TensorData;
+use super::parts::BackendSubgraph;
+use crate::placement::{PlacedTensor, Placement};
+use crate::{BackendAttrs, Backends, ContractResponse, Error, Module, RunOptions, Value, WrongResult};
+use bb_core::contract::{OnnxValue, PartValues, PartedGraph, by_name, by_position, tensors};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+/// A part of a model that can run.
+pub(super) struct Step {
+    pub(super) runs: Runs,
+    /// The results that others read, with their names.
+    pub(super) outputs: Vec<(String, ValueId)>,
+    /// The values that no later part reads.
+    pub(super) dead: Vec<ValueId>,
+}
+
 /// The backend subgraph or the component that runs one part.
-pub(super) enum Step {
-    Subgraph(BackendSubgraph),
-    /// The body of a carrier, with the outer values of its inputs and outputs by name.
-    Carrier {
-        subgraph: BackendSubgraph,
-        inputs: Vec<(String, ValueId)>,
-        outputs: Vec<(String, ValueId)>,
-    },
-    Component {
-        component: Arc<dyn Component>,
-        node: usize,
-    },
+pub(super) enum Runs {
+    /// A graph that is sent to a backend, and the values of its inputs by name.
+    Subgraph { subgraph: BackendSubgraph, inputs: Vec<(String, ValueId)> },
+    /// A component, and the number of its node.
+    Component { component: Arc<dyn Component>, node: usize },
 }
 
 /// A model that can run.
 pub(super) struct Program {
     pub(super) module: Module,
-    /// The declared inputs, against which each run checks its inputs.
-    declared: InputSpec,
     pub(super) placement: Placement,
-    parts: Vec<Part>,
-    steps: Vec<Step>,
-    /// For each part, the values that no later part reads.
-    frees: Vec<Vec<ValueId>>,
-    /// The constants that components read or that are outputs of the model.
-    constants: Vec<(ValueId, Value)>,
+    pub(super) whole: PartedGraph<PlacedTensor>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// The values of a run, by number.
-type Values = HashMap<ValueId, Value>;
+type Values = PartValues<PlacedTensor>;
 
 /// Tensors by name.
 type Named = HashMap<String, Value>;
 
 impl Program {
-    pub(super) fn new(
-        module: Module,
-        steps: Vec<Step>,
-        parts: Vec<Part>,
-        placement: Placement,
-        backends: &Backends,
-    ) -> Result<Program, Error> {
-        let graph = module.graph();
-        let frees = bb_core::cut::last_reads(graph, &parts);
-        let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
-        for step in &steps {
-            match step {
-                Step::Component { node, .. } => {
-                    wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
-                }
-                Step::Carrier { inputs, .. } => wanted.extend(inputs.iter().map(|(_, value)| *value)),
-                Step::Subgraph(_) => {}
-            }
-        }
-        let on_default = |(value, data): &(ValueId, TensorData)| {
-            let made = backends.default_backend()?.constant(data);
-            Ok((*value, made.map_err(|e| bb_core::plan::initializer(graph, *value, data.dtype(), e))?))
-        };
-        let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
-        let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
-        let declared = InputSpec::new(graph);
-        Ok(Program { module, declared, placement, parts, steps, frees, constants })
-    }
-
     /// Iterates over the parts that are sent to backends as a whole.
     pub(super) fn subgraphs(&self) -> impl Iterator<Item = &BackendSubgraph> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Subgraph(subgraph) | Step::Carrier { subgraph, .. } => Some(subgraph),
-            Step::Component { .. } => None,
+        self.steps.iter().filter_map(|step| match &step.runs {
+            Runs::Subgraph { subgraph, .. } => Some(subgraph),
+            Runs::Component { .. } => None,
         })
-    }
-
-    fn graph(&self) -> &Graph {
-        self.module.graph()
     }
 
     /// Runs the model with inputs by position. Blocks while a backend's result is pending.
     pub(super) fn run(&self, backends: &Backends, inputs: Vec<Option<Value>>) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
-        for at in 0..self.steps.len() {
+        for step in &self.steps {
             RunOptions::check_current()?;
-            let outputs = self.begin(at, backends, &values).wait()?;
-            self.end(at, outputs, &mut values)?;
+            let outputs = self.begin(step, backends, &values).wait()?;
+            self.end(step, &outputs, &mut values)?;
         }
-        RunOptions::check_current()?;
         self.leave(&values)
     }
 
@@ -106,12 +67,11 @@ impl Program {
         inputs: Vec<Option<Value>>,
     ) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
-        for at in 0..self.steps.len() {
+        for step in &self.steps {
             RunOptions::check_current()?;
-            let outputs = self.begin(at, backends, &values).await?;
-            self.end(at, outputs, &mut values)?;
+            let outputs = self.begin(step, backends, &values).await?;
+            self.end(step, &outputs, &mut values)?;
         }
-        RunOptions::check_current()?;
         self.leave(&values)
     }
 
@@ -124,72 +84,40 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,
     ) -> Result<Vec<Option<Value>>, Error> {
-        let graph = self.graph();
-        let mut ordered: Vec<Option<Value>> = vec![None; graph.inputs.len()];
-        for (name, given) in inputs {
-            let name = name.into();
-            let place =
-                graph.inputs.iter().zip(&mut ordered).find(|(value, _)| graph.name_of(**value) == name);
-            let Some((_, place)) = place else {
-                let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
-                return Err(Error::UnknownInput { name, expected });
-            };
-            if place.replace(given).is_some() {
-                return Err(Error::RepeatedInput { name });
-            }
-        }
-        Ok(ordered)
+        let named: Vec<(String, Value)> = inputs.into_iter().map(|(name, x)| (name.into(), x)).collect();
+        let named: Vec<(&str, &Value)> = named.iter().map(|(name, x)| (name.as_str(), x)).collect();
+        Ok(by_position(&self.whole.inputs, &named)?.into_iter().map(Option::<&Value>::cloned).collect())
     }
 
     /// Returns the outputs by name.
     pub(super) fn by_name(&self, outputs: Vec<Value>) -> HashMap<String, Value> {
-        let names = self.graph().outputs.iter().map(|value| self.graph().name_of(*value).to_owned());
-        names.zip(outputs).collect()
+        by_name(&self.whole.outputs, outputs)
     }
 
     /// Checks the inputs and returns them by value number, with the constants.
     fn arrive(&self, inputs: Vec<Option<Value>>) -> Result<Values, Error> {
-        let graph = self.graph();
-        if inputs.len() > graph.inputs.len() {
-            return Err(Error::InputCount { expected: graph.inputs.len(), got: inputs.len() });
-        }
-        let mut values: Values = self.constants.iter().cloned().collect();
-        let has_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
-        let given = inputs.into_iter().chain(std::iter::repeat(None));
-        for (value, given) in graph.inputs.iter().zip(given) {
-            match given {
-                Some(given) => {
-                    values.insert(*value, given);
-                }
-                None if has_default(value) => {}
-                None => {
-                    let needed = graph.inputs.iter().filter(|value| !has_default(value));
-                    let expected = needed.map(|value| graph.name_of(*value).to_owned()).collect();
-                    let name = graph.name_of(*value).to_owned();
-                    return Err(Error::MissingInput { name, expected });
-                }
-            }
-        }
-        let given = |i: usize| values.get(graph.inputs.get(i)?).map(|x| (x.dtype(), x.shape()));
-        self.declared.check_by(graph.inputs.len(), &given)?;
-        Ok(values)
+        let placed: Vec<_> = inputs.into_iter().map(|x| x.map(PlacedTensor::of_value)).collect();
+        let given: Vec<_> = placed.iter().map(|x| x.as_ref().map(OnnxValue::Tensor)).collect();
+        self.whole.begin(&given)
     }
 
     /// Starts a part.
-    fn begin(&self, at: usize, backends: &Backends, values: &Values) -> ContractResponse<Named, Error> {
-        match (self.steps.get(at), self.parts.get(at)) {
-            (Some(Step::Subgraph(subgraph)), Some(part)) => {
-                let given = part.inputs.iter().filter_map(|value| Some((*value, values.get(value)?.clone())));
-                subgraph.dispatch(given.map(|(value, given)| (self.graph().name_of(value).to_owned(), given)))
+    fn begin(&self, step: &Step, backends: &Backends, values: &Values) -> ContractResponse<Named, Error> {
+        match &step.runs {
+            Runs::Subgraph { subgraph, inputs } => {
+                let given = inputs.iter().filter_map(|(name, value)| Some((name, tensor(values, *value)?)));
+                let moved = given.map(|(name, x)| Ok((name.clone(), x.on(&subgraph.backend, |_| {})?)));
+                let attrs = BackendAttrs::default().with_node(&subgraph.attributes, &subgraph.metadata);
+                match moved.collect() {
+                    Ok(inputs) => {
+                        subgraph.backend.runtime().clone().dispatch_checked(&subgraph.checked, inputs, attrs)
+                    }
+                    Err(error) => ContractResponse::Now(Err(error)),
+                }
             }
-            (Some(Step::Carrier { subgraph, inputs, .. }), _) => {
-                let given = inputs.iter().filter_map(|(name, value)| Some((name, values.get(value)?)));
-                subgraph.dispatch(given.map(|(name, value)| (name.clone(), value.clone())))
-            }
-            (Some(Step::Component { component, node }), _) => {
+            Runs::Component { component, node } => {
                 ContractResponse::Now(self.component(&**component, *node, backends, values))
             }
-            _ => ContractResponse::Now(Ok(Named::new())),
         }
     }
 
@@ -201,92 +129,72 @@ impl Program {
         backends: &Backends,
         values: &Values,
     ) -> Result<Named, Error> {
-        let graph = self.graph();
+        let graph = self.module.graph();
         let Some(node) = graph.nodes.get(at) else { return Ok(Named::new()) };
         let failed = |source| Error::Node {
             node: bb_core::error::name(graph, node),
             op: node.op_type.clone(),
             source,
         };
-        let inputs: Vec<Option<&Value>> =
-            node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
+        let operands: Vec<Option<&PlacedTensor>> =
+            node.inputs.iter().map(|input| input.and_then(|value| tensor(values, value))).collect();
         // The operations of a component run where its first operand is.
-        let first = inputs.iter().flatten().next();
+        let first = operands.iter().flatten().find_map(|x| x.computed());
         let home = first.and_then(|x| backends.owner(x.owner()).or(backends.iter().next()));
-        let moved = inputs.iter().map(|x| match (home, x) {
-            (Some(home), Some(x)) if x.owner() != home.owner() => home.adopt(x).map(Some),
+        let here = |x: &Option<&PlacedTensor>| match (home, x) {
+            (Some(home), Some(x)) => x.on(home, |_| {}).map(Some),
             _ => Ok(None),
-        });
-        let moved: Vec<Option<Value>> = moved.collect::<Result<_, Error>>()?;
-        let inputs: Vec<Option<&Value>> =
-            inputs.iter().zip(&moved).map(|(x, moved)| moved.as_ref().or(*x)).collect();
+        };
+        let operands: Vec<Option<Value>> = operands.iter().map(here).collect::<Result<_, Error>>()?;
+        let operands: Vec<Option<&Value>> = operands.iter().map(Option::as_ref).collect();
         let ctx = Ctx::for_node(backends, node);
-        let results = bb_core::runtime::catch(|| component.run(&ctx, &inputs))
+        let results = bb_core::runtime::catch(|| component.run(&ctx, &operands))
             .unwrap_or_else(|message| Err(Error::ComponentPanicked { message }.into()))
             .map_err(failed)?;
-        let (got, most) = (results.len(), node.outputs.len());
+        let (op, got, most) = (&node.op_type, results.len(), node.outputs.len());
+        let count = |expected| failed(Error::Results { op: op.clone(), expected, got }.into());
         if got > most {
-            return Err(failed(Error::Results { op: node.op_type.clone(), expected: most, got }.into()));
+            return Err(count(most));
         }
         let mut results = results.into_iter();
         let mut named = Named::new();
         for (position, output) in node.outputs.iter().enumerate() {
-            match (output, results.next()) {
-                (Some(value), Some(result)) => {
-                    check_result(graph, *value, &node.op_type, position, &result)
-                        .map_err(|wrong| failed(wrong.by_component().into()))?;
-                    named.insert(graph.name_of(*value).to_owned(), result);
-                }
-                (None, _) => {}
-                (Some(_), None) => {
-                    let results = Error::Results { op: node.op_type.clone(), expected: position + 1, got };
-                    return Err(failed(results.into()));
-                }
-            }
+            let result = results.next();
+            let Some(value) = output else { continue };
+            let result = result.ok_or_else(|| count(position + 1))?;
+            check_result(graph, *value, op, position, &result)
+                .map_err(|wrong| failed(wrong.by_component().into()))?;
+            named.insert(graph.name_of(*value).to_owned(), result);
         }
         Ok(named)
     }
 
     /// Stores the results of a part by value number, and drops the values that no later part reads.
-    fn end(&self, at: usize, mut outputs: Named, values: &mut Values) -> Result<(), Error> {
-        let Some(part) = self.parts.get(at) else { return Ok(()) };
-        let carried = match self.steps.get(at) {
-            Some(Step::Carrier { outputs, .. }) => outputs.as_slice(),
-            _ => &[],
-        };
-        let check = |value: &ValueId, index: usize, made: &Value| {
-            check_result(self.graph(), *value, "dispatch", index, made).map_err(Error::WrongResult)
-        };
-        for (index, (name, value)) in carried.iter().enumerate() {
-            let made = outputs.get(name).cloned().ok_or_else(|| Error::missing_output(name, &outputs))?;
-            check(value, index, &made)?;
-            values.insert(*value, made);
-        }
-        // The results of a component were compared where it ran.
-        let by_backend = matches!(self.steps.get(at), Some(Step::Subgraph(_)));
-        for (index, value) in part.outputs.iter().filter(|_| carried.is_empty()).enumerate() {
-            let name = self.graph().name_of(*value);
-            let made = outputs.remove(name).ok_or_else(|| Error::missing_output(name, &outputs))?;
-            if by_backend {
-                check(value, index, &made)?;
+    fn end(&self, step: &Step, outputs: &Named, values: &mut Values) -> Result<(), Error> {
+        for (index, (name, value)) in step.outputs.iter().enumerate() {
+            let made = outputs.get(name).ok_or_else(|| Error::missing_output(name, outputs))?;
+            // The results of a component were compared where it ran.
+            if matches!(step.runs, Runs::Subgraph { .. }) {
+                check_result(self.module.graph(), *value, "dispatch", index, made)
+                    .map_err(Error::WrongResult)?;
             }
-            values.insert(*value, made);
+            values.set(*value, Some(OnnxValue::Tensor(PlacedTensor::of_value(made.clone()))));
         }
-        for value in self.frees.get(at).into_iter().flatten() {
-            values.remove(value);
-        }
+        values.drop_all(&step.dead);
         Ok(())
     }
 
-    /// Returns the outputs.
+    /// Returns the outputs, each on the backend that computed it.
     fn leave(&self, values: &Values) -> Result<Vec<Value>, Error> {
-        let output = |value: &ValueId| {
-            let missing =
-                || Error::MissingOutput { name: self.graph().name_of(*value).to_owned(), made: Vec::new() };
-            values.get(value).cloned().ok_or_else(missing)
-        };
-        self.graph().outputs.iter().map(output).collect()
+        RunOptions::check_current()?;
+        let results = tensors(self.whole.end(values)?, &self.whole.outputs)?;
+        results.iter().map(|x| x.computed().ok_or(Error::Abandoned)).collect()
     }
+}
+
+/// Returns a value of a run. Only tensors pass between the parts of a deployment.
+fn tensor(values: &Values, value: ValueId) -> Option<&PlacedTensor> {
+    values.get(value).and_then(OnnxValue::tensor)
 }
 
 /// Compares a result with the type that the graph declares for it.

@@ -1,10 +1,11 @@
 //! Finds bindings that have no effect, and suggests the name that was probably meant.
 
-use super::DeploymentBuilder;
-use super::ready::{Effects, Loaded};
+use super::builder::DeploymentBuilder;
+use super::parts::Loaded;
+use super::ready::{Effects, inner_nodes};
 use super::rule::{Chooses, Rule};
-use bb_core::error::Problem;
-use bb_ir::graph::{self, Graph};
+use bb_core::error::{Problem, name};
+use bb_ir::graph::Graph;
 use bb_ir::nearest;
 use std::collections::BTreeSet;
 
@@ -12,22 +13,21 @@ impl DeploymentBuilder {
     /// Finds the bindings that have no effect on any model.
     pub(super) fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
-        let named = |graph: &Graph| {
-            graph.nodes.iter().map(|node| bb_core::error::name(graph, node)).collect::<Vec<_>>()
-        };
-        let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
+        let graphs = || models.iter().map(|model| model.module.graph());
+        let nodes = || graphs().flat_map(|graph| &graph.nodes);
+        let operators: Vec<String> = nodes().map(|node| node.op_type.clone()).collect();
+        let names: Vec<String> =
+            graphs().flat_map(|graph| graph.nodes.iter().map(|node| name(graph, node))).collect();
         for (at, (bound, used)) in self.components.iter().zip(&effects.components).enumerate() {
             // The first of two for one operator counts, and that there are two is a problem of its own.
             let first = self.components.iter().position(|b| b.domain == bound.domain && b.name == bound.name);
             if *used || first != Some(at) {
                 continue;
             }
-            let same = all.iter().find(|node| node.op_type == bound.name);
-            let near = || nearest(&bound.name, all.iter().map(|node| node.op_type.as_str()));
-            let near = same
-                .copied()
-                .or_else(|| near().and_then(|near| all.iter().find(|n| n.op_type == near).copied()));
+            // An operator of the same name, in another domain, is nearest.
+            let near = nearest(&bound.name, operators.iter().map(String::as_str));
+            let node = |op: &str| nodes().find(|node| node.op_type == op);
+            let near = node(&bound.name).or_else(|| near.and_then(node));
             problems.push(Problem::UnusedComponent {
                 domain: bound.domain.clone(),
                 name: bound.name.clone(),
@@ -36,29 +36,21 @@ impl DeploymentBuilder {
         }
         for (at, (rule, (chooses, counts))) in self.rules.iter().zip(&effects.rules).enumerate() {
             let text = rule.text(at);
-            match (chooses, counts) {
-                (true, true) => {}
-                (true, false) => problems.push(Problem::ShadowedRule { rule: text }),
-                (false, _) => {
-                    let near = match &rule.chooses {
-                        Chooses::Op(op) => nearest(op, all.iter().map(|node| node.op_type.as_str())),
-                        Chooses::Node(name) => nearest(name, names.iter().map(String::as_str)),
-                        Chooses::Where(_) => None,
-                    };
-                    let holder = models.iter().find_map(|model| holder(model.module.graph(), rule));
-                    let known: BTreeSet<&str> = match &rule.chooses {
-                        Chooses::Op(_) => all.iter().map(|node| node.op_type.as_str()).collect(),
-                        Chooses::Node(_) => names.iter().map(String::as_str).collect(),
-                        Chooses::Where(_) => BTreeSet::new(),
-                    };
-                    problems.push(Problem::UnusedRule {
-                        rule: text,
-                        nearest: near.map(str::to_owned),
-                        inside: holder,
-                        names: known.into_iter().map(str::to_owned).collect(),
-                    });
-                }
+            if *chooses {
+                problems.extend((!counts).then_some(Problem::ShadowedRule { rule: text }));
+                continue;
             }
+            let (meant, known) = match &rule.chooses {
+                Chooses::Op(op) => (op.as_str(), operators.as_slice()),
+                Chooses::Node(name) => (name.as_str(), names.as_slice()),
+                Chooses::Where(_) => ("", &[][..]),
+            };
+            problems.push(Problem::UnusedRule {
+                rule: text,
+                nearest: nearest(meant, known.iter().map(String::as_str)).map(str::to_owned),
+                inside: graphs().find_map(|graph| holder(graph, rule)),
+                names: known.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect(),
+            });
         }
         for backend in self.accompanying.keys() {
             if self.backends.named(backend).is_ok() && !effects.backends.contains(backend) {
@@ -71,15 +63,8 @@ impl DeploymentBuilder {
 
 /// Finds the node whose subgraphs contain a node that the rule would select.
 fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
-    let chooses = |outer: &&graph::Node| {
-        let mut open: Vec<&Graph> = outer.subgraphs().collect();
-        while let Some(inner) = open.pop() {
-            if inner.nodes.iter().any(|node| rule.chooses(inner, node)) {
-                return true;
-            }
-            open.extend(inner.nodes.iter().flat_map(graph::Node::subgraphs));
-        }
-        false
-    };
-    graph.nodes.iter().find(chooses).map(|node| bb_core::error::name(graph, node))
+    let mut nodes = graph.nodes.iter();
+    let found =
+        nodes.find(|outer| inner_nodes(outer).into_iter().any(|(inner, node)| rule.chooses(inner, node)));
+    found.map(|node| name(graph, node))
 }

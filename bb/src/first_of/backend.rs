@@ -1,14 +1,16 @@
-//! The first of several backends as a backend.
+//! The first of several backends as a backend. Single operations run on one of the backends.
 
+use super::error::FirstOfError;
 use super::program::Program;
-use super::tensor::PlacedTensor;
-use super::{FirstOf, FirstOfError};
+use super::several::FirstOf;
+use crate::placement::PlacedTensor;
 use crate::services::{DeviceInfo, Lifecycle, ServiceError};
 use crate::{
-    Backend, BackendAttrs, CompileOptions, Error, Executable, GraphProto, InnerBackend, Module, Outputs,
-    Primitive, TensorData, forward_to_call,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, Error, Executable, GraphProto, InnerBackend,
+    Module, Outputs, Primitive, Tensor, TensorData, Value, forward_to_call,
 };
 use bb_core::__private::{OpSet, kept};
+use bb_core::runtime::Question;
 use bb_ir::op::{Family, OpSpec, Param};
 use std::collections::HashMap;
 
@@ -26,6 +28,44 @@ impl FirstOf {
             return Ok(Outputs::from_buf([PlacedTensor::of_host(data.clone().into_owned())]));
         }
         self.call(op.spec(), inputs, params)
+    }
+
+    /// Calls an operation of any family on a backend that supports it. Prefers backends that have it natively, then backends that hold
+    /// more bytes of its operands.
+    fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&PlacedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<PlacedTensor>, FirstOfError> {
+        let on = self.chosen(op, inputs, params).ok_or(Error::Abandoned)?;
+        let here =
+            |x: &Option<&PlacedTensor>| x.map(|x| x.on(on, |bytes| self.counters().moved(bytes))).transpose();
+        let values = inputs.iter().map(here).collect::<Result<Outputs<_>, Error>>()?;
+        let operands: Outputs<Option<&Value>> = values.iter().map(Option::as_ref).collect();
+        let results = on.call(op, &operands, params).map_err(|error| FirstOfError::of(on, error))?;
+        Ok(results.into_iter().map(PlacedTensor::of_value).collect())
+    }
+
+    fn chosen(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&PlacedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<&BackendHandle> {
+        let question = Question::call(op, inputs.iter().map(|x| x.map(Tensor::dtype)), params);
+        let supports = |on: &&BackendHandle| question.refused(&**on.runtime(), Question::sample).is_none();
+        let bytes = |on: &BackendHandle| -> usize {
+            inputs.iter().flatten().filter(|x| x.lies_on(on)).map(|x| x.byte_len()).sum()
+        };
+        let of_each = self.backends().iter().zip(self.capabilities());
+        let mut ordered: Outputs<_> = of_each
+            .filter(|(on, _)| !on.runtime().is_lost())
+            .map(|(on, has)| (has.is_native(op.family, op.index), bytes(on), on))
+            .collect();
+        // If backends hold equally many bytes, the earlier one stays first.
+        ordered.sort_by_key(|&(native, bytes, _)| std::cmp::Reverse((native, bytes)));
+        ordered.iter().map(|(.., on)| *on).find(supports).or_else(|| self.backends().last())
     }
 }
 

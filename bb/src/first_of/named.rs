@@ -1,12 +1,10 @@
 //! The first of several backends by name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost, place=cost)`.
 
-use super::{Fallback, FirstOf};
+use super::settings::{Fallback, NAME};
+use super::several::FirstOf;
 use crate::{BackendHandle, CombinedRegistration, Error};
 use bb_core::__private::inventory;
 use bb_core::Combined;
-
-/// The name before the parentheses.
-pub(super) const NAME: &str = "first_of";
 
 /// The entries that are not pins.
 const KEYS: [&str; 2] = ["fallback", "place"];

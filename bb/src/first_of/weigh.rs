@@ -3,12 +3,11 @@
 //! Times are computed from [`cost`](crate::cost), and from rates that hold for any processor within a factor of a few. The estimate
 //! must only show that a product costs more than a transfer, and a sum of two small tensors less.
 
-use super::FirstOf;
-use crate::look::Looked;
+use crate::look::{Looked, extent_of};
 use crate::services::DeviceKind;
 use crate::{Capabilities, Module};
 use bb_core::error::How;
-use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
+use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use std::collections::HashMap;
 
 /// The operations on numbers that a backend does in a second.
@@ -32,12 +31,12 @@ const LEAST: f64 = 1e-6;
 /// The cost of a lowered node, relative to a native one.
 const LOWERED: f64 = 3.0;
 /// The assumed value of an extent that depends on inputs.
-const EXTENT: i64 = 32;
+const EXTENT: usize = 32;
 
 /// The cost of each node on each backend, and the cost of moving each value.
 pub(super) struct Weights {
     /// For each backend, the seconds of each node; infinite where the backend does not run it.
-    pub(super) nodes: Vec<Vec<f64>>,
+    nodes: Vec<Vec<f64>>,
     /// For each value, its bytes.
     values: Vec<f64>,
     /// For each backend, whether its memory is separate from the host's.
@@ -46,37 +45,38 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Weighs a graph; `looked` has the analysis for each backend.
-    pub(super) fn of(module: &Module, on: &FirstOf, looked: &[Vec<Looked>]) -> Weights {
+    pub(super) fn of(module: &Module, capabilities: &[Capabilities], looked: &[Vec<Looked>]) -> Weights {
         let graph = module.graph();
-        let sizes: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
-        let transfers: Vec<f64> = sizes.iter().map(|bytes| TRANSFER + bytes / MOVED).collect();
+        let values: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
         let is_remote = |has: &Capabilities| {
             matches!(has.device.kind, DeviceKind::Gpu | DeviceKind::Accelerator | DeviceKind::Remote)
         };
-        let remote: Vec<bool> = on.capabilities().iter().map(is_remote).collect();
-        let own = own_costs(module, on, &sizes);
-        let nodes = remote.iter().zip(looked).enumerate().map(|(rank, (&remote, looked))| {
+        let remote = capabilities.iter().map(is_remote).collect();
+        let own = own_costs(module, capabilities, &values);
+        let mut weights = Weights { nodes: Vec::new(), values, remote };
+        for (rank, looked) in looked.iter().enumerate() {
             // The order of the backends says which is faster.
             let slower = f64::from(1u32 << rank.min(16));
-            let seconds = |(at, looked): (usize, &Looked)| {
-                if !looked.missing.is_empty() {
-                    return f64::INFINITY;
-                }
-                let own = own.get(at).copied().unwrap_or(LEAST) * slower;
-                match looked.how {
-                    How::Native => own,
-                    How::Lowered(_) => own * LOWERED,
-                    // A node that the host computes moves its operands off the device and its results back.
-                    How::Host if remote => own * LOWERED + around(graph, at, &transfers),
-                    How::Host => own * LOWERED,
-                    How::Unsupported => f64::INFINITY,
-                }
+            let seconds = |((looked, node), own): ((&Looked, &Node), &f64)| match looked.how {
+                _ if !looked.missing.is_empty() => f64::INFINITY,
+                How::Native => own * slower,
+                How::Lowered(_) => own * slower * LOWERED,
+                How::Host => own * slower * LOWERED + weights.around(node, rank),
+                How::Unsupported => f64::INFINITY,
             };
-            looked.iter().enumerate().map(seconds).collect()
-        });
-        let mut nodes: Vec<Vec<f64>> = nodes.collect();
-        only_exact(&mut nodes, looked);
-        Weights { nodes, values: sizes, remote }
+            let nodes = looked.iter().zip(&graph.nodes).zip(&own).map(seconds).collect();
+            weights.nodes.push(nodes);
+        }
+        only_exact(&mut weights.nodes, looked);
+        weights
+    }
+
+    /// Returns the seconds of moving the operands of a node, which the host computes, off a device, and its results back.
+    fn around(&self, node: &Node, backend: usize) -> f64 {
+        match self.remote.get(backend) {
+            Some(true) => touched(node).map(|value| self.transfer(value, backend, backend)).sum(),
+            _ => 0.0,
+        }
     }
 
     /// Returns the seconds of a node on a backend.
@@ -111,25 +111,22 @@ fn only_exact(nodes: &mut [Vec<f64>], looked: &[Vec<Looked>]) {
     }
 }
 
-/// Returns the transfers of all operands and results of a node.
-fn around(graph: &Graph, at: usize, transfers: &[f64]) -> f64 {
-    let Some(node) = graph.nodes.get(at) else { return 0.0 };
-    let values = node.reads().chain(node.outputs.iter().flatten().copied());
-    values.filter_map(|value| transfers.get(value.index())).sum()
+/// Returns the operands and results of a node.
+pub(super) fn touched(node: &Node) -> impl Iterator<Item = ValueId> {
+    node.reads().chain(node.outputs.iter().flatten().copied())
 }
 
 /// Returns the seconds of each node on a backend that has it natively.
-fn own_costs(module: &Module, on: &FirstOf, sizes: &[f64]) -> Vec<f64> {
+fn own_costs(module: &Module, capabilities: &[Capabilities], sizes: &[f64]) -> Vec<f64> {
     let graph = module.graph();
     let mut costs: Vec<f64> = Vec::with_capacity(graph.nodes.len());
     let mut at_of: HashMap<String, usize> = HashMap::with_capacity(graph.nodes.len());
     for (at, node) in graph.nodes.iter().enumerate() {
-        let moved = node.reads().chain(node.outputs.iter().flatten().copied());
-        let moved: f64 = moved.filter_map(|value| sizes.get(value.index())).sum();
+        let moved: f64 = touched(node).filter_map(|value| sizes.get(value.index())).sum();
         costs.push(LEAST.max(moved / BYTES));
         at_of.insert(bb_core::error::name(graph, node), at);
     }
-    let natives = on.capabilities().first().map_or(&[][..], |first| first.families.as_slice());
+    let natives = capabilities.first().map_or(&[][..], |first| first.families.as_slice());
     // A node without an estimate costs the time to read its operands and write its results.
     let Ok(estimate) = module.estimate(&shapes(graph), natives) else { return costs };
     let mut counted: HashMap<usize, f64> = HashMap::new();
@@ -173,8 +170,7 @@ fn shapes(graph: &Graph) -> HashMap<String, Vec<usize>> {
 }
 
 fn extent(dim: &Dim) -> usize {
-    let known = dim.formula().and_then(|formula| formula.value(&|_| Some(EXTENT)));
-    usize::try_from(known.unwrap_or(EXTENT)).unwrap_or(0)
+    extent_of(dim, EXTENT)
 }
 
 /// Returns the bytes of a value, as far as they follow from its type.

@@ -3,55 +3,65 @@
 mod begin;
 mod traced;
 
-pub(crate) use traced::Part;
+pub(crate) use traced::extent_of;
 
 use crate::NarrowError;
 use crate::{BackendRuntime, Module};
+use bb_core::cut::Part;
 use bb_core::error::{How, Missing, NodeInfo, Why};
 use bb_core::plan::{carriers, how};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
 /// The findings about a node on a backend.
+#[derive(Clone)]
 pub(crate) struct Looked {
+    /// Whether a result of the node is used.
+    pub(crate) used: bool,
     pub(crate) how: How,
     pub(crate) missing: Vec<Missing>,
     pub(crate) checked: bool,
     pub(crate) exceeding: Vec<NarrowError>,
 }
 
-/// Determines how each node of a part of a graph runs on a backend.
-pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
-    let natives = on.capabilities().families;
-    let seen = traced::look(&module.shared(), part, &**on);
+/// Determines how each node of a graph runs on a backend.
+pub(crate) fn look(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
     let graph = module.graph();
-    let nodes = graph.nodes.iter().enumerate().zip(seen);
-    let looked = nodes.map(|((at, node), mut seen)| {
-        let is_here = (part.has)(at);
-        if let Some(body) = carriers::body(node).filter(|_| is_here) {
-            return carried(body, on);
+    let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
+    look_part(module, &Part { target: (), nodes: (0..graph.nodes.len()).collect(), inputs, outputs }, on)
+}
+
+/// Determines how each node of a part of a graph runs on a backend.
+pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
+    let natives = on.capabilities().families;
+    let mut seen = traced::look(&module.shared(), part, &**on);
+    let graph = module.graph();
+    let nodes = part.nodes.iter().filter_map(|&at| {
+        let (node, mut seen) = (graph.nodes.get(at)?, std::mem::take(seen.get_mut(at)?));
+        if let Some(body) = carriers::body(node) {
+            return Some(Looked { used: seen.used, ..carried(body, on) });
         }
-        if let Some(reason) = is_here.then(|| on.declines(graph, node)).flatten() {
+        if let Some(reason) = on.declines(graph, node) {
             seen.wrong.push(Missing { node: NodeInfo::of(graph, node), why: Why::Declined { reason } });
         }
-        Looked {
+        Some(Looked {
+            used: seen.used,
             how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
             missing: seen.wrong,
             checked: !seen.unchecked,
             exceeding: seen.exceeding,
-        }
+        })
     });
-    looked.collect()
+    nodes.collect()
 }
 
 /// Determines how the body of a carrier runs; the body is analysed separately.
 fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
     let module = Module::of_part(carriers::standalone(body));
-    let graph = module.graph();
-    let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-    let mut all = Looked { how: How::Unsupported, missing: Vec::new(), checked: true, exceeding: Vec::new() };
+    let (missing, exceeding) = (Vec::new(), Vec::new());
+    let mut all = Looked { used: true, how: How::Unsupported, missing, checked: true, exceeding };
     let mut steps = Some(0usize);
-    for looked in look(&module, &part, on) {
+    for looked in look(&module, on) {
         all.missing.extend(looked.missing);
         all.exceeding.extend(looked.exceeding);
         all.checked &= looked.checked;

@@ -9,6 +9,7 @@ use super::begin::{Begin, results};
 use crate::BackendRuntime;
 use crate::NarrowError;
 use bb_core::contract::OnnxValue;
+use bb_core::cut::Part;
 use bb_core::error::{Missing, NodeInfo, Refusal, Why};
 use bb_core::narrow::exceeding;
 use bb_core::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
@@ -23,15 +24,17 @@ use std::sync::Arc;
 
 /// The findings about a node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(super) struct Seen {
+    /// Whether a result of the node is used.
+    pub(super) used: bool,
     /// The number of operations that it is lowered to, if known.
-    pub(crate) steps: Option<usize>,
+    pub(super) steps: Option<usize>,
     /// The reasons why the node, or a node inside it, cannot run.
-    pub(crate) wrong: Vec<Missing>,
+    pub(super) wrong: Vec<Missing>,
     /// Whether some of its element types are unknown before inputs are given.
-    pub(crate) unchecked: bool,
+    pub(super) unchecked: bool,
     /// The operations whose results may leave the range of the integer type that the backend uses for them.
-    pub(crate) exceeding: Vec<NarrowError>,
+    pub(super) exceeding: Vec<NarrowError>,
 }
 
 /// The made-up extents. They are tried in this order until no node fails because of them.
@@ -44,11 +47,12 @@ const TRIED: usize = 1 << 20;
 const PASSED: usize = 1000;
 
 /// Traces the nodes of a part of a graph that run on a backend. Nodes outside the part have default findings.
-pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime) -> Vec<Seen> {
+pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntime) -> Vec<Seen> {
     let mut missing = Vec::new();
-    let resolved = match Resolved::part(graph.clone(), part.outputs, part.has, &mut missing) {
+    let has = |at: usize| part.nodes.binary_search(&at).is_ok();
+    let resolved = match Resolved::part(graph.clone(), &part.outputs, &has, &mut missing) {
         Ok(resolved) => Arc::new(resolved),
-        Err(_) => return vec![Seen { unchecked: true, ..Seen::default() }; graph.nodes.len()],
+        Err(_) => return vec![Seen { used: true, unchecked: true, ..Seen::default() }; graph.nodes.len()],
     };
     let settings = Settings {
         natives: on.capabilities().families,
@@ -61,7 +65,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
         let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
-        look.inputs(&resolved, part.inputs);
+        look.inputs(&resolved, &part.inputs);
         look
     };
     let mut best = attempt(EXTENTS[0]);
@@ -75,6 +79,9 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         }
     }
     let mut seen = best.seen;
+    for (seen, code) in seen.iter_mut().zip(&resolved.code) {
+        seen.used = !matches!(code, Code::Unused);
+    }
     for (at, missing) in missing {
         if let Some(seen) = seen.get_mut(at) {
             seen.wrong.push(missing);
@@ -83,11 +90,10 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
     seen
 }
 
-/// The nodes to trace.
-pub(crate) struct Part<'a> {
-    pub(crate) has: &'a dyn Fn(usize) -> bool,
-    pub(crate) inputs: &'a [ValueId],
-    pub(crate) outputs: &'a [ValueId],
+/// Returns an extent, with `unknown` for each one that is not known.
+pub(crate) fn extent_of(dim: &Dim, unknown: usize) -> usize {
+    let known = dim.formula().and_then(|formula| formula.value(&|_| i64::try_from(unknown).ok()));
+    known.and_then(|extent| usize::try_from(extent).ok()).unwrap_or(unknown)
 }
 
 struct Look<'a> {
@@ -147,9 +153,7 @@ impl Look<'_> {
                     Dim::Known(extent) => *extent,
                     other => {
                         self.exact = false;
-                        let known =
-                            other.formula().and_then(|f| f.value(&|_| i64::try_from(self.extents).ok()));
-                        known.and_then(|n| usize::try_from(n).ok()).unwrap_or(self.extents)
+                        extent_of(other, self.extents)
                     }
                 };
                 let shape: Shape = match shape {

@@ -416,6 +416,30 @@ fn parts_that_do_not_depend_on_each_other_run_at_the_same_time() {
     assert_eq!(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap()[0], 2.0);
 }
 
+/// The operand `u` of the part that fails is read by no later part.
+#[test]
+fn a_part_that_fails_beside_another_runs_elsewhere() {
+    let extents = [512i64, 512];
+    let nodes = vec![
+        named("left", node("MatMul", &["u", "u"], &["a"])),
+        named("right", node("MatMul", &["x", "x"], &["b"])),
+        named("end", node("Add", &["a", "b"], &["y"])),
+    ];
+    let two = model(&[("u", &extents), ("x", &extents)], nodes, &[("y", &extents)]);
+    let flaky = Mine::start("flaky", |op, inputs| {
+        let fails = op == Primitive::MatMul && elements(inputs) > 1000;
+        fails.then(|| Err(Error::Abandoned.into()))
+    });
+    let both = first_of([flaky, cpu()]).unwrap().with_fallback(Fallback::WhenFailed);
+    let both = both.with_pin("left", "flaky").unwrap().with_pin("right", "cpu").unwrap();
+    let on = handle(both.clone());
+    let compiled = on.compile(Module::from_bytes(two).unwrap(), &CompileOptions::default()).unwrap();
+    let x = on.tensor(&[512, 512], &vec![1f32 / 512.0; 512 * 512]).unwrap();
+    let y = compiled.run(&[Some(&x), Some(&x)]).unwrap();
+    assert_eq!(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap()[0], 2.0 / 512.0);
+    assert_eq!(both.fallbacks(), 1);
+}
+
 #[test]
 fn single_operations_run_where_their_operands_lie() {
     let (first, calls) = without(Primitive::Exp);

@@ -129,6 +129,17 @@ fn coverage_considers_element_types() {
     );
 }
 
+#[test]
+fn a_node_whose_result_only_a_branch_reads_is_reported() {
+    let then = vec![node("Mul", &["a", "x"], &["t"])];
+    let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], then, &["t"]);
+    let choice = with_graph(choice, "else_branch", &[], vec![node("Identity", &["x"], &["e"])], &["e"]);
+    let nodes = vec![node("Neg", &["x"], &["a"]), node("Abs", &["x"], &["unread"]), choice];
+    let bytes = typed(model(&[("x", &[2]), ("c", &[])], nodes, &[("z", &[2])]), &[("c", DataType::Bool)]);
+    let found = coverage(bytes, |_, _, _| None);
+    assert_eq!(found.nodes.iter().map(|node| node.op.as_str()).collect::<Vec<_>>(), ["Neg", "If"]);
+}
+
 /// Coverage reports nodes whose requirements are only known when inputs are given.
 #[test]
 fn unchecked_nodes_are_reported() {

@@ -10,9 +10,11 @@ use bb::{
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_graph, with_int};
+use bb_tests::tampered::Tampered;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
@@ -95,6 +97,38 @@ fn parts_are_maximal_and_transfers_are_listed() {
     let transfers: Vec<_> = placement.transfers.iter().map(|c| (&*c.value, &c.from, &c.to)).collect();
     assert_eq!(transfers, [("a", &on("reference"), &on("device")), ("c", &on("device"), &on("reference"))]);
     assert!(placement.nodes.iter().all(|n| matches!(n.executor, Executor::Backend { how: How::Native, .. })));
+}
+
+/// The value `a` goes to two parts of one backend, and is listed as one transfer.
+#[test]
+fn a_value_moves_once_to_each_backend_that_reads_it() {
+    static MOVED: AtomicUsize = AtomicUsize::new(0);
+    let counting = Tampered(|op, _, _| {
+        MOVED.fetch_add(usize::from(op == Primitive::Constant), Ordering::SeqCst);
+        None
+    });
+    let nodes = vec![
+        node("Neg", &["x"], &["a"]),
+        node("Exp", &["a"], &["b"]),
+        node("Abs", &["b"], &["c"]),
+        node("Add", &["c", "a"], &["z"]),
+    ];
+    let (on, bytes) = (reference(), model(&[("x", &[1])], nodes, &[("z", &[1])]));
+    let ready = Deployment::builder()
+        .model("m", bytes)
+        .backend(on.clone())
+        .backend(BackendHandle::new(Runtime::named("counting", counting)))
+        .bind_op("Exp", "counting")
+        .bind_op("Add", "counting")
+        .ready()
+        .unwrap();
+    let counted = Side::Backend("counting".to_owned());
+    let placement = ready.model("m").unwrap().placement();
+    assert_eq!(placement.transfers.iter().filter(|transfer| transfer.to == counted).count(), 2);
+    MOVED.store(0, Ordering::SeqCst);
+    let z = floats(&ready.run(&[Some(&on.tensor(&[1], &[0.5f32]).unwrap())]).unwrap()[0]);
+    assert!((z[0] - ((-0.5f32).exp() - 0.5)).abs() < 1e-6);
+    assert_eq!(MOVED.load(Ordering::SeqCst), 2);
 }
 
 #[test]

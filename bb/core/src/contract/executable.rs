@@ -204,7 +204,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
 /// # Errors
 ///
 /// [`Error::UnknownInput`] and [`Error::RepeatedInput`].
-pub(crate) fn by_position<'a, T>(ports: &[Port], inputs: &[(&str, &'a T)]) -> Result<Ordered<&'a T>, Error> {
+pub fn by_position<'a, T>(ports: &[Port], inputs: &[(&str, &'a T)]) -> Result<Ordered<&'a T>, Error> {
     let mut ordered: Ordered<&'a T> = ports.iter().map(|_| None).collect();
     for (name, value) in inputs {
         let place = ports.iter().zip(&mut ordered).find(|(port, _)| port.name == *name);
@@ -220,6 +220,6 @@ pub(crate) fn by_position<'a, T>(ports: &[Port], inputs: &[(&str, &'a T)]) -> Re
 }
 
 /// Names results by the ports.
-pub(crate) fn by_name<T>(ports: &[Port], results: Vec<T>) -> HashMap<String, T> {
+pub fn by_name<T>(ports: &[Port], results: Vec<T>) -> HashMap<String, T> {
     ports.iter().map(|port| port.name.clone()).zip(results).collect()
 }

@@ -2,7 +2,6 @@
 
 use super::backend::Named;
 use super::own::Own;
-use super::parts::module_of;
 use super::{NarrowTensor, NarrowedOn};
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
@@ -58,7 +57,7 @@ impl NarrowedOn<'_> {
         // A part without readers does not run.
         for (part, dead) in parts.into_iter().zip(dead).filter(|(part, _)| !part.outputs.is_empty()) {
             // Errors in the graph are reported by the plan of the whole graph.
-            let graph = CheckedGraph::new(module_of(graph, &part)).ok()?;
+            let graph = CheckedGraph::new(Module::of_part(part.graph(graph))).ok()?;
             let Part { inputs, outputs, target: needs_no_narrowing, .. } = part;
             ready.push(GraphPart { inputs, outputs, dead, needs_no_narrowing, graph });
         }

@@ -10,7 +10,7 @@
 use super::backend::Named;
 use super::graph_parts::GraphParts;
 use super::{NarrowTensor, NarrowedOn};
-use crate::contract::OnnxValue;
+use crate::contract::{OnnxValue, tensors};
 use crate::cut;
 use crate::error::NarrowError;
 use crate::ext::{ErasedCompiled, ErasedError, ErasedTensor};
@@ -238,7 +238,7 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
         inputs: &[Option<&NarrowTensor>],
     ) -> Result<Vec<NarrowTensor>, ErasedError> {
         let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-        tensors(self.run_items(on, &items)?, &self.0.outputs)
+        Ok(tensors(self.run_items(on, &items)?, &self.0.outputs)?)
     }
 
     fn run_items(
@@ -256,16 +256,4 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
     fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
         (self.0.saved)(&*self.0.executable)
     }
-}
-
-/// Returns results that all are tensors.
-pub(super) fn tensors(
-    results: Vec<OnnxValue<NarrowTensor>>,
-    outputs: &[Port],
-) -> Result<Vec<NarrowTensor>, ErasedError> {
-    let tensor = |(item, port): (OnnxValue<NarrowTensor>, &Port)| match item {
-        OnnxValue::Tensor(x) => Ok(x),
-        other => Err(Error::NotTensor { name: port.name.clone(), got: other.kind() }.into()),
-    };
-    results.into_iter().zip(outputs).map(tensor).collect()
 }

@@ -3,22 +3,17 @@
 
 use super::own::{OwnExecutable, has_own_types, made_constants};
 use super::{NarrowTensor, NarrowedOn};
-use crate::contract::OnnxValue;
+use crate::contract::{OnnxValue, PartedGraph, tensors};
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
 use crate::plan::Profile;
-use crate::{CompileOptions, Error, Executable, InputSpec, Module, Port, RunOptions};
+use crate::{CompileOptions, Executable, Module, Port, RunOptions};
 use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::HashSet;
 
 /// A graph in parts, which run one after the other.
 pub(super) struct Parts<'a> {
-    module: Module,
-    declared: InputSpec,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
-    /// The constants that are defaults of inputs, or outputs.
-    constants: Vec<(ValueId, NarrowTensor)>,
+    whole: PartedGraph<NarrowTensor>,
     parts: Vec<Ready<'a>>,
 }
 
@@ -56,7 +51,7 @@ where
         let mut own: Vec<Option<OwnExecutable>> = Vec::with_capacity(parts.len());
         for part in &parts {
             own.push(match part.target && !part.outputs.is_empty() {
-                true => match self.compile_own(&module_of(graph, part), &options)? {
+                true => match self.compile_own(&Module::of_part(part.graph(graph)), &options)? {
                     Some(executable) => Some(executable),
                     None => return Ok(None),
                 },
@@ -71,17 +66,13 @@ where
             }
             let executable: Box<dyn Executable<NarrowedOn<'a>>> = match own {
                 Some(own) => Box::new(own),
-                None => self.compile_narrowed(module_of(graph, &part), &options)?,
+                None => self.compile_narrowed(Module::of_part(part.graph(graph)), &options)?,
             };
             let Part { inputs, outputs, .. } = part;
             ready.push(Ready { inputs, outputs, dead: std::mem::take(dead), executable });
         }
         Ok(Some(Parts {
-            constants: self.read_constants(graph)?,
-            declared: InputSpec::new(graph).with_strict(options.strict),
-            inputs: Port::all_of(graph, &graph.inputs),
-            outputs: Port::all_of(graph, &graph.outputs),
-            module: module.clone(),
+            whole: PartedGraph::new(graph, options.strict, self.read_constants(graph)?),
             parts: ready,
         }))
     }
@@ -112,10 +103,6 @@ impl NarrowedOn<'_> {
     }
 }
 
-pub(super) fn module_of(graph: &Graph, part: &Part<bool>) -> Module {
-    Module::of_part(graph.part(&part.nodes, &part.inputs, &part.outputs))
-}
-
 impl<'a> Parts<'a> {
     fn run_all(
         &self,
@@ -123,53 +110,29 @@ impl<'a> Parts<'a> {
         inputs: &[Option<OnnxValue<&NarrowTensor>>],
         mut profile: Option<&mut Profile>,
     ) -> Result<Vec<Item>, ErasedError> {
-        self.declared.check_items(inputs)?;
-        let graph = self.module.graph();
-        let mut slots: Vec<Option<Item>> = vec![None; graph.values.len()];
-        let set = |slots: &mut Vec<Option<Item>>, id: ValueId, item: Option<Item>| {
-            if let Some(slot) = slots.get_mut(id.index()) {
-                *slot = item;
-            }
-        };
-        for (id, tensor) in &self.constants {
-            set(&mut slots, *id, Some(OnnxValue::Tensor(tensor.clone())));
-        }
-        for (id, item) in graph.inputs.iter().zip(inputs) {
-            if let Some(item) = item {
-                set(&mut slots, *id, Some(item.map(&mut |x: &&NarrowTensor| (*x).clone())));
-            }
-        }
+        let mut values = self.whole.begin(inputs)?;
         for part in &self.parts {
             RunOptions::check_current()?;
-            let results = {
-                let item = |id: &ValueId| slots.get(id.index()).and_then(Option::as_ref);
-                let operands: Vec<Option<OnnxValue<&NarrowTensor>>> =
-                    part.inputs.iter().map(|id| item(id).map(|item| item.map(&mut |x| x))).collect();
-                match profile.as_deref_mut() {
-                    None => part.executable.run_items(on, &operands)?,
-                    Some(profile) => part.executable.run_profiled(on, &operands, profile)?,
-                }
+            let operand = |id: &ValueId| values.get(*id).map(|item| item.map(&mut |x| x));
+            let operands: Vec<Option<OnnxValue<&NarrowTensor>>> = part.inputs.iter().map(operand).collect();
+            let results = match profile.as_deref_mut() {
+                None => part.executable.run_items(on, &operands)?,
+                Some(profile) => part.executable.run_profiled(on, &operands, profile)?,
             };
-            for (id, result) in part.outputs.iter().zip(results) {
-                set(&mut slots, *id, Some(result));
-            }
-            part.dead.iter().for_each(|id| set(&mut slots, *id, None));
+            values.store(&part.outputs, results);
+            values.drop_all(&part.dead);
         }
-        let output = |id: &ValueId| {
-            let missing = || Error::MissingOutput { name: graph.name_of(*id).to_owned(), made: Vec::new() };
-            slots.get(id.index()).cloned().flatten().ok_or_else(missing)
-        };
-        Ok(graph.outputs.iter().map(output).collect::<Result<_, Error>>()?)
+        Ok(self.whole.end(&values)?)
     }
 }
 
 impl<'a> Executable<NarrowedOn<'a>> for Parts<'a> {
     fn inputs(&self) -> &[Port] {
-        &self.inputs
+        &self.whole.inputs
     }
 
     fn outputs(&self) -> &[Port] {
-        &self.outputs
+        &self.whole.outputs
     }
 
     fn run(
@@ -178,7 +141,7 @@ impl<'a> Executable<NarrowedOn<'a>> for Parts<'a> {
         inputs: &[Option<&NarrowTensor>],
     ) -> Result<Vec<NarrowTensor>, ErasedError> {
         let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-        super::own::tensors(self.run_all(on, &items, None)?, &self.outputs)
+        Ok(tensors(self.run_all(on, &items, None)?, &self.whole.outputs)?)
     }
 
     fn run_items(

@@ -1,9 +1,8 @@
-//! Tensors that are stored on one or more of several backends.
+//! Tensors that are stored on one or more of several backends, and their transfers.
 
-use super::counts::Counters;
 use crate::{BackendHandle, DataType, Error, Shape, TensorData, Value};
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tensor of [`FirstOf`](crate::FirstOf).
 ///
@@ -43,49 +42,58 @@ impl Copies {
 }
 
 impl PlacedTensor {
-    pub(super) fn of_host(data: TensorData) -> PlacedTensor {
+    pub(crate) fn of_host(data: TensorData) -> PlacedTensor {
         let (dtype, shape) = (data.dtype(), data.shape().into());
         let copies = Copies { host: Some(data), on: SmallVec::new() };
         PlacedTensor(Arc::new(TensorCopies { dtype, shape, copies: Mutex::new(copies) }))
     }
 
-    pub(super) fn of_value(value: Value) -> PlacedTensor {
+    pub(crate) fn of_value(value: Value) -> PlacedTensor {
         let (dtype, shape) = (value.dtype(), value.shape().into());
         let copies = Copies { host: None, on: SmallVec::from_buf([value]) };
         PlacedTensor(Arc::new(TensorCopies { dtype, shape, copies: Mutex::new(copies) }))
     }
 
-    /// Returns the tensor on a backend, and copies it there first if necessary.
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tensor on a backend, and copies it there first if necessary. `moved` gets the bytes of a tensor that comes from
+    /// another backend.
     ///
     /// # Errors
     ///
     /// Those of the backend that has the elements, and of the one that gets them.
-    pub(super) fn on(&self, backend: &BackendHandle, counters: &Counters) -> Result<Value, Error> {
+    pub(crate) fn on(&self, backend: &BackendHandle, moved: impl FnOnce(usize)) -> Result<Value, Error> {
         // The lock is held while the elements move, so that two operations do not move them twice.
-        let mut copies = self.0.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies();
         if let Some(value) = copies.on.iter().find(|value| value.owner() == backend.owner()) {
             return Ok(value.clone());
         }
         let host = copies.read()?;
         let value = backend.runtime().constant(&host)?;
         if copies.host.is_none() {
-            counters.moved(host.byte_len());
+            moved(host.byte_len());
         }
         copies.on.push(value.clone());
         Ok(value)
     }
 
+    /// Returns the tensor on the backend that computed it; `None` if it comes from the host.
+    pub(crate) fn computed(&self) -> Option<Value> {
+        self.copies().on.first().cloned()
+    }
+
     /// Returns whether the tensor is on a backend.
-    pub(super) fn lies_on(&self, backend: &BackendHandle) -> bool {
-        let copies = self.0.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.on.iter().any(|value| value.owner() == backend.owner())
+    pub(crate) fn lies_on(&self, backend: &BackendHandle) -> bool {
+        self.copies().on.iter().any(|value| value.owner() == backend.owner())
     }
 
-    pub(super) fn to_host(&self) -> Result<TensorData, Error> {
-        self.0.copies.lock().unwrap_or_else(PoisonError::into_inner).read()
+    pub(crate) fn to_host(&self) -> Result<TensorData, Error> {
+        self.copies().read()
     }
 
-    pub(super) fn byte_len(&self) -> usize {
+    pub(crate) fn byte_len(&self) -> usize {
         let elements = bb_ir::element_count(&self.0.shape);
         elements.and_then(|elements| self.0.dtype.bytes_for(elements)).unwrap_or(0)
     }

@@ -1,9 +1,37 @@
-//! Part of a model, which is sent to one backend as a whole.
+//! Parts of a model: the target of each node, and the graphs that are sent to backends.
 
-use crate::{BackendAttrs, BackendHandle, CheckedGraph, ContractResponse, Error, Value};
+use crate::placement::Placement;
+use crate::{BackendAttrs, BackendHandle, CheckedGraph, Error, Module};
+use bb_core::cut;
 use bb_ir::proto::{AttributeProto, GraphProto, StringStringEntryProto};
-use std::collections::HashMap;
 use std::sync::Arc;
+
+/// The backend or the component that runs a node, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    Backend(usize),
+    /// A node that carries a graph, which goes to the backend as a whole.
+    Carrier(usize),
+    Component(usize),
+}
+
+impl Target {
+    /// Returns whether each node is a part of its own: each node of a component, and each carrier.
+    pub(super) fn is_alone(&self) -> bool {
+        !matches!(self, Target::Backend(_))
+    }
+}
+
+/// Nodes that run together.
+pub(super) type Part = cut::Part<Target>;
+
+/// A model that is read and cut, but not yet prepared to run.
+pub(super) struct Loaded {
+    pub(super) name: String,
+    pub(super) module: Module,
+    pub(super) parts: Vec<Part>,
+    pub(super) placement: Placement,
+}
 
 /// Part of a model: a graph, the backend that runs it, and the attributes and metadata that are sent with it.
 #[derive(Debug, Clone)]
@@ -40,18 +68,5 @@ impl BackendSubgraph {
             .with_identity(self.checked.identity())
             .with_opsets(self.checked.opsets())
             .with_node(&self.attributes, &self.metadata)
-    }
-
-    /// Moves the inputs to the backend and dispatches the graph.
-    pub(super) fn dispatch(
-        &self,
-        inputs: impl IntoIterator<Item = (String, Value)>,
-    ) -> ContractResponse<HashMap<String, Value>, Error> {
-        let moved = inputs.into_iter().map(|(name, value)| Ok((name, self.backend.adopt(&value)?)));
-        let attrs = BackendAttrs::default().with_node(&self.attributes, &self.metadata);
-        match moved.collect() {
-            Ok(inputs) => self.backend.runtime().clone().dispatch_checked(&self.checked, inputs, attrs),
-            Err(error) => ContractResponse::Now(Err(error)),
-        }
     }
 }

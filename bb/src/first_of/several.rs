@@ -1,0 +1,158 @@
+//! The combined backend, and the report of where it runs each node of a graph.
+
+use super::counts::{Counters, Transfers};
+use super::place::{Barred, Candidates};
+use super::settings::{Fallback, Settings};
+use crate::placement::{PlacedNode, Placement, Side};
+use crate::{BackendHandle, Capabilities, Error, Module, Runtime};
+use bb_ir::graph::Graph;
+use std::sync::Arc;
+
+/// Makes a backend of several running ones, the preferred one first.
+///
+/// # Errors
+///
+/// Those of [`FirstOf::new`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// let both = bb::first_of([bb::backend("gpu")?, bb::backend("cpu")?])?;
+/// let both = bb::BackendHandle::start("both", both.with_pin("Softmax", "cpu")?);
+/// let model = both.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn first_of(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
+    FirstOf::new(backends)
+}
+
+/// A backend that combines several: each node of a graph runs on the one that suits it best.
+///
+/// Before anything runs, each node is placed on the first backend that has it natively with its element types; if none has, on the first
+/// that runs it at all. Each backend counts as twice as fast as the next one in the list. A part of a graph moves to another backend as a
+/// whole if that costs less than its transfers do, so that neighbours stay together. Weights go to the backend that reads them, once. Two
+/// parts that do not depend on each other run at the same time.
+///
+/// Single operations run on the backend that holds most of their operands, if it supports them.
+///
+/// By name, in the command line, Python and the service: `first_of(gpu, cpu)`, `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
+///
+/// A layer around it that implements operations receives each of them separately, and nothing is placed beforehand. Put it around
+/// each member instead: `first_of(metrics+gpu, metrics+cpu)`.
+#[derive(Debug, Clone)]
+pub struct FirstOf {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+}
+
+impl FirstOf {
+    /// Makes a backend of several running ones, the preferred one first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMembers`] if there is none; [`Error::MemberTwice`] if two have the same name.
+    pub fn new(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
+        let settings = Settings::new(backends.into_iter().collect())?;
+        let counters = Arc::new(Counters::of(settings.backends.len()));
+        Ok(FirstOf { settings: Arc::new(settings), counters })
+    }
+
+    /// Returns the same with a node, or all nodes of an operator, pinned to one of the backends. A node without a name has the name of its
+    /// first result. If several pins match, the first one counts. Compiling a model fails with [`Error::UnusedPin`] if neither the model has a
+    /// node of this name nor `bb` an operator.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMember`] if none of the backends has this name.
+    pub fn with_pin(mut self, node_or_operator: impl Into<String>, backend: &str) -> Result<FirstOf, Error> {
+        Arc::make_mut(&mut self.settings).pin(node_or_operator.into(), backend)?;
+        Ok(self)
+    }
+
+    /// Returns the same with this reaction to a backend that fails in the middle of a graph.
+    #[must_use]
+    pub fn with_fallback(mut self, fallback: Fallback) -> FirstOf {
+        Arc::make_mut(&mut self.settings).fallback = fallback;
+        self
+    }
+
+    /// Returns the same with nodes placed only by the order of the backends: each on the first that runs it, whatever the transfers cost.
+    #[must_use]
+    pub fn with_order(mut self) -> FirstOf {
+        Arc::make_mut(&mut self.settings).by_order = true;
+        self
+    }
+
+    /// Returns the several backends of a running one, if it was started from them.
+    pub fn of(handle: &BackendHandle) -> Option<&FirstOf> {
+        let any: &dyn std::any::Any = &**handle.runtime();
+        any.downcast_ref::<Runtime<FirstOf>>().map(Runtime::backend)
+    }
+
+    /// Returns the backends, the preferred one first.
+    pub fn backends(&self) -> &[BackendHandle] {
+        &self.settings.backends
+    }
+
+    /// Returns the transfers between backends so far.
+    pub fn transfers(&self) -> Transfers {
+        self.counters.read()
+    }
+
+    /// Returns how many parts of graphs each backend ran so far.
+    pub fn parts(&self) -> Vec<u64> {
+        self.counters.parts()
+    }
+
+    /// Returns how often another backend reran a failed part.
+    pub fn fallbacks(&self) -> u64 {
+        self.counters.fallbacks()
+    }
+
+    /// Returns which backend would run each node of a graph, and which values would move.
+    pub fn placement(&self, module: &Module) -> Placement {
+        let graph = module.graph();
+        let candidates = Candidates::of(module, &self.settings, self.none_barred());
+        let of = candidates.place(graph);
+        let parts = candidates.parts(graph, &of);
+        let side = |at: usize| Side::Backend(self.settings.name_of(at).to_owned());
+        let mut placement = Placement::of_parts(graph, &parts, |part| side(part.target));
+        let placed = candidates.report(graph, &of, &self.settings).into_iter().zip(&graph.nodes);
+        placement.nodes = placed.map(|(placed, node)| placed.report(graph, node)).collect();
+        placement
+    }
+
+    /// Returns each node of a graph on the backend that would run it.
+    pub(crate) fn placed(&self, module: &Module) -> Vec<PlacedNode> {
+        let candidates = Candidates::of(module, &self.settings, self.none_barred());
+        candidates.report(module.graph(), &candidates.place(module.graph()), &self.settings)
+    }
+
+    /// Returns the native operations of each backend, and its device.
+    pub(super) fn capabilities(&self) -> &[Capabilities] {
+        &self.settings.capabilities
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(super) fn none_barred(&self) -> Barred {
+        Barred::none(self.backends().len())
+    }
+
+    pub(super) fn fallback(&self) -> Fallback {
+        self.settings.fallback
+    }
+
+    /// Refuses a pin that names neither an operator nor a node of the graph.
+    pub(crate) fn check_pins(&self, graph: &Graph) -> Result<(), Error> {
+        self.settings.check_pins(graph)
+    }
+}
