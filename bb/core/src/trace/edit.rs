@@ -69,6 +69,21 @@ pub(crate) struct NewStep {
     pub(crate) phase: Phase,
 }
 
+impl NewStep {
+    /// A step that applies the operation of another one to these operands.
+    pub(crate) fn like(step: &Step, inputs: impl IntoIterator<Item = Option<TraceValue>>) -> NewStep {
+        let Step { operation, params, symbolic, origins, phase, .. } = step;
+        NewStep {
+            operation: *operation,
+            params: params.clone(),
+            symbolic: symbolic.clone(),
+            inputs: inputs.into_iter().collect(),
+            origins: origins.clone(),
+            phase: *phase,
+        }
+    }
+}
+
 /// A value that an inserted step makes.
 #[derive(Debug, Clone)]
 pub(crate) struct NewValue {

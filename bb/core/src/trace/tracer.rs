@@ -331,7 +331,7 @@ impl Tracer {
     }
 
     /// Adds a value of a type, that no step computes.
-    pub(super) fn stand_in(&self, dtype: DataType, extents: &[Extent]) -> TracedTensor {
+    pub(crate) fn stand_in(&self, dtype: DataType, extents: &[Extent]) -> TracedTensor {
         let present = |extent: &Extent| usize::try_from(extent.present()).unwrap_or(0);
         let shape: Shape = extents.iter().map(present).collect();
         let requires = extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));

@@ -18,7 +18,7 @@ use super::recognized::{origins, replace};
 use super::{Pass, PassOptions};
 use crate::ext::NnOp;
 use crate::plan::program::Engine;
-use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, Trace, TraceEdit, TraceValue, Uses};
+use crate::trace::{NewStep, NewValue, Operation, Step, StepId, Trace, TraceEdit, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::Param;
 use bb_ir::{Shape, TensorData};
@@ -207,14 +207,8 @@ impl Scaled {
         let own = edit.trace().steps.get(id)?;
         let &[Some(x), ..] = own.inputs.as_slice() else { return Ok(()) };
         let operands = [Some(x), Some(weights), bias];
-        let new = NewStep {
-            operation: own.operation,
-            params: own.params.clone(),
-            symbolic: own.symbolic.clone(),
-            inputs: operands.into_iter().take(own.inputs.len()).collect(),
-            origins,
-            phase: Phase::EachRun,
-        };
+        let operands = operands.into_iter().take(own.inputs.len());
+        let new = NewStep { origins, ..NewStep::like(own, operands) };
         let like = NewValue::like(edit.trace().values.get(result)?);
         let made = insert(edit, last, new, like)?;
         replace(edit, result, made, &steps)
@@ -265,7 +259,7 @@ mod tests {
     use crate::plan::passes::fold_constants;
     use crate::plan::passes::samples::{native, zeros};
     use crate::plan::switches::PassSwitches;
-    use crate::trace::{TraceStop, TracedTensor, Tracer};
+    use crate::trace::{Phase, TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 
     const WEIGHTS: [usize; 4] = [4, 128, 3, 3];

@@ -5,13 +5,12 @@
 //! readers of its result are in the group, so that no other step needs the result. The result must have the extents of the
 //! group's result, because a value that is broadcast later would be computed more often.
 
+use super::recognized::{Call, Found, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::ext::ScalarOp;
 use crate::ext::fused::{Function, Line, program};
 use crate::plan::program::Engine;
-use crate::trace::{
-    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses,
-};
+use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue, Uses};
 use crate::{Error, Primitive};
 use bb_ir::DataType;
 use bb_ir::op::Param;
@@ -44,37 +43,16 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
             members.get_mut(last)?.push(id);
         }
     }
-    let mut found: Vec<(StepId, Fusion)> = Vec::new();
+    let mut found = Vec::new();
     for (last, members) in members.iter() {
-        found.extend(Fusion::of(trace, members)?.map(|fusion| (last, fusion)));
+        let Some(Fusion { members, tensors, lines }) = Fusion::of(trace, members)? else { continue };
+        let params = Box::new([Param::Ints(program(&lines).into())]);
+        let inputs = tensors.into_iter().map(Some).collect();
+        let replacement = Call { spec: ScalarOp::Fused.spec(), params, inputs };
+        let result = output(trace.steps.get(last)?)?;
+        found.push(Found { replacement, steps: members, last, result });
     }
-    let mut count = 0;
-    let mut edit = trace.edit();
-    for (id, Fusion { members, tensors, lines }) in found {
-        count += members.len();
-        let mut origins = StepOrigins::new();
-        for &member in &members {
-            origins.extend(edit.trace().steps.get(member)?.origins.iter().copied());
-        }
-        let result = output(edit.trace().steps.get(id)?)?;
-        let results = [NewValue::like(edit.trace().values.get(result)?)];
-        let new = NewStep {
-            operation: Operation::Row(ScalarOp::Fused.spec()),
-            params: Box::new([Param::Ints(program(&lines).into())]),
-            symbolic: None,
-            inputs: tensors.into_iter().map(Some).collect(),
-            origins,
-            phase: Phase::EachRun,
-        };
-        for fused in edit.insert(id, new, results)? {
-            edit.replace(result, fused)?;
-        }
-        for member in members {
-            edit.remove(member)?;
-        }
-    }
-    edit.finish()?;
-    Ok(count)
+    replace_by_calls(trace, found)
 }
 
 /// Returns the function of a step, if a program may contain it: it runs in each run, on floats that an `f32` represents.

@@ -4,14 +4,14 @@
 //! Nearly every convolution has an epilogue: a batch normalisation, an activation, the sum with a residual connection. As a
 //! separate step, the epilogue reads the result from memory again. Fused, it reads the result while it is in a cache.
 
+use super::recognized::{Call, Found, replace_by_calls};
+use super::view::View;
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::fused::{Function, Line, lines, program};
 use crate::ext::{NnOp, ScalarOp};
 use crate::plan::program::Engine;
-use crate::trace::{
-    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, Uses,
-};
+use crate::trace::{Operation, Phase, Step, StepId, Trace, TraceValue};
 use bb_ir::op::{OpSpec, Param};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-epilogues", engines: &[Engine::Interpreter], run };
@@ -25,49 +25,22 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         return Ok(0);
     }
     let uses = trace.uses()?;
+    let view = View { trace, uses: &uses, options };
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
-        if let Some(functions) = Functions::of(step)
-            && let Some(producer) = functions.producer(trace, &uses, options, id)?
-        {
-            found.push((id, functions, producer));
+        let (Some(functions), Some(&result)) = (Functions::of(step), step.outputs.first()) else { continue };
+        if let Some(producer) = functions.producer(view, id, result)? {
+            let steps = vec![producer.id, id];
+            found.push(Found { replacement: functions.call(&producer), steps, last: id, result });
         }
     }
-    let count = 2 * found.len();
-    let mut edit = trace.edit();
-    for (id, functions, Producer { step: producer, result, fused }) in found {
-        let (made, step) = (edit.trace().steps.get(producer)?, edit.trace().steps.get(id)?);
-        let Some(&last) = step.outputs.first() else { continue };
-        let mut origins = StepOrigins::new();
-        origins.extend(made.origins.iter().chain(&step.origins).copied());
-        let (tensors, lines) = functions.behind(result);
-        // Fills in absent operands at the end, because the first tensor of the program comes after all operands.
-        let operands = fused.inputs.len() - 1;
-        let own = made.inputs.iter().copied().chain(std::iter::repeat(None)).take(operands);
-        let inputs = own.chain(tensors.into_iter().map(Some)).collect();
-        let params = std::iter::once(Param::Ints(program(&lines).into())).chain(made.params.iter().cloned());
-        let new = NewStep {
-            operation: Operation::Row(fused),
-            params: params.collect(),
-            symbolic: None,
-            inputs,
-            origins,
-            phase: Phase::EachRun,
-        };
-        let results = [NewValue::like(edit.trace().values.get(last)?)];
-        for new in edit.insert(id, new, results)? {
-            edit.replace(last, new)?;
-        }
-        edit.remove(producer)?;
-        edit.remove(id)?;
-    }
-    edit.finish()?;
-    Ok(count)
+    replace_by_calls(trace, found)
 }
 
 /// A step whose result only a program reads.
-struct Producer {
-    step: StepId,
+struct Producer<'t> {
+    id: StepId,
+    step: &'t Step,
     result: TraceValue,
     fused: &'static OpSpec,
 }
@@ -98,31 +71,37 @@ impl Functions {
 
     /// Returns the last step that makes a tensor of the program with one of the [`PRODUCERS`], if only the program reads its
     /// result and does not broadcast it.
-    fn producer(
+    fn producer<'t>(
         &self,
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
-        id: StepId,
-    ) -> Result<Option<Producer>, Error> {
-        let step = trace.steps.get(id)?;
-        let Some(&last) = step.outputs.first() else { return Ok(None) };
-        let mut found: Option<Producer> = None;
-        for &tensor in &self.tensors {
-            let Some(maker) = uses.maker(tensor)? else { continue };
-            let made = trace.steps.get(maker)?;
-            let Operation::Row(spec) = made.operation else { continue };
+        view: View<'t>,
+        reader: StepId,
+        last: TraceValue,
+    ) -> Result<Option<Producer<'t>>, Error> {
+        let mut found: Option<Producer<'t>> = None;
+        for &result in &self.tensors {
+            let Some((id, step)) = view.maker_for(result, reader)? else { continue };
+            let Operation::Row(spec) = step.operation else { continue };
             let Some((_, fused)) = PRODUCERS.iter().find(|(own, _)| *own == spec) else { continue };
-            let fits = options.natives.has(fused)
-                && made.phase == Phase::EachRun
-                && made.symbolic.is_none()
-                && uses.only_reader(tensor)? == Some(id)
-                && trace.values.get(tensor)?.shape == trace.values.get(last)?.shape;
-            if fits && found.as_ref().is_none_or(|before| before.step < maker) {
-                found = Some(Producer { step: maker, result: tensor, fused });
+            let fits = view.options.natives.has(fused)
+                && step.phase == Phase::EachRun
+                && step.symbolic.is_none()
+                && view.trace.values.get(result)?.shape == view.trace.values.get(last)?.shape;
+            if fits && found.as_ref().is_none_or(|before| before.id < id) {
+                found = Some(Producer { id, step, result, fused });
             }
         }
         Ok(found)
+    }
+
+    /// Returns the call that computes a producer and the program of its result.
+    fn call(self, producer: &Producer<'_>) -> Call {
+        let &Producer { step, result, fused, .. } = producer;
+        let (tensors, lines) = self.behind(result);
+        // Fills in absent operands at the end, because the first tensor of the program comes after all operands.
+        let own = step.inputs.iter().copied().chain(std::iter::repeat(None)).take(fused.inputs.len() - 1);
+        let inputs = own.chain(tensors.into_iter().map(Some)).collect();
+        let params = std::iter::once(Param::Ints(program(&lines).into())).chain(step.params.iter().cloned());
+        Call { spec: fused, params: params.collect(), inputs }
     }
 
     /// Returns the tensors without `first`, and the lines, where `first` is the first tensor of the program.

@@ -9,21 +9,19 @@
 //! replaced only if the second trace records the same steps, with the same parameters, constants, types and extents. Steps are
 //! not replaced if their parameters differ between runs, or if the pattern queried an extent that does.
 
-use super::quantised::{data, insert, step};
-use super::recognized::{is_closed, origins, replace};
+use super::matching::{Compare, Matching};
+use super::pattern::Pattern;
+use super::recognized::{Call, Found, replace_by_calls};
+use super::view::View;
 use super::{Pass, PassOptions, rewrite_to};
 use crate::ext::OpSet;
 use crate::ext::PatternOperand;
 use crate::ext::vendor::{self, VendorOperation, VendorPattern};
 use crate::plan::program::Engine;
 use crate::plan::segment::Settings;
-use crate::trace::{
-    InputIndex, NewValue, Operation, Phase, Step, StepId, Table, TableIndex, Trace, TraceValue, TracedTensor,
-    Tracer, Uses, ValueSource, Varies,
-};
-use crate::{DataType, Error, Primitive, TensorData};
-use bb_ir::convert::{Rounding, cast};
-use bb_ir::op::{Arity, Family, OpSpec, Param};
+use crate::trace::{InputIndex, StepId, TableIndex, Trace, TraceValue, TracedTensor, Tracer, Varies};
+use crate::{DataType, Error};
+use bb_ir::op::{Arity, Family, Param};
 use std::collections::{HashMap, HashSet};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-vendor", engines: &[Engine::Interpreter], run };
@@ -41,29 +39,28 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         let Family::Vendor(domain) = family else { continue };
         let operations = vendor::family(domain).into_iter().flat_map(|family| family.operations());
         for operation in operations.filter(|operation| set.contains(operation.spec().index)) {
-            patterns.extend(operation.patterns().iter().map(|&pattern| Pattern { operation, pattern }));
+            patterns.extend(operation.patterns().iter().map(|&pattern| Candidate { operation, pattern }));
         }
     }
     if patterns.is_empty() {
         return Ok(0);
     }
     let uses = trace.uses()?;
+    let view = View { trace, uses: &uses, options };
     let (mut found, mut taken) = (Vec::new(), HashSet::new());
-    let mut forms: HashMap<(usize, DataType, usize), Option<PatternTrace>> = HashMap::new();
+    let mut forms: HashMap<(usize, DataType, usize), Option<Form>> = HashMap::new();
     // Starts at the last step, so that an outer pattern is tried before the patterns that it contains.
-    for (id, last) in trace.steps.iter().collect::<Vec<_>>().into_iter().rev() {
+    for (id, last) in trace.steps.iter().rev() {
         let &[result] = last.outputs.as_slice() else { continue };
         let info = trace.values.get(result)?;
-        let mut best: Option<Match> = None;
+        let mut best: Option<Found<Call>> = None;
         for (at, pattern) in patterns.iter().enumerate() {
             let key = (at, info.dtype, info.shape.len());
             let form = forms
                 .entry(key)
                 .or_insert_with(|| pattern.form(info.dtype, info.shape.len(), settings, options));
             let Some(form) = form else { continue };
-            let Some(matched) = pattern.matched(trace, &uses, options, settings, form, id, result)? else {
-                continue;
-            };
+            let Some(matched) = pattern.matched(view, settings, form, id, result)? else { continue };
             if best.as_ref().is_none_or(|best| best.steps.len() < matched.steps.len()) {
                 best = Some(matched);
             }
@@ -73,45 +70,24 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
             found.push(best);
         }
     }
-    let mut count = 0;
-    let mut edit = trace.edit();
-    for Match { spec, operands, params, steps, last, result } in found {
-        count += steps.len();
-        let new = step(spec, params.into(), operands, origins(edit.trace(), &steps)?);
-        let like = NewValue::like(edit.trace().values.get(result)?);
-        let made = insert(&mut edit, last, new, like)?;
-        replace(&mut edit, result, made, &steps)?;
-    }
-    edit.finish()?;
-    Ok(count)
+    found.reverse();
+    replace_by_calls(trace, found)
 }
 
-/// A pattern, and the operation that replaces its steps.
-struct Pattern {
+/// A pattern of a vendor, and the operation that replaces its steps.
+struct Candidate {
     operation: &'static VendorOperation,
     pattern: VendorPattern,
 }
 
-/// The recorded trace of a pattern.
-struct PatternTrace {
-    recorded: Trace,
-    result: TraceValue,
+/// The first trace of a pattern.
+struct Form {
+    pattern: Pattern,
     /// For each float parameter, its marker number; `None` for other parameters.
     markers: Vec<Option<f64>>,
 }
 
-/// Steps that an operation replaces.
-struct Match {
-    spec: &'static OpSpec,
-    operands: Vec<Option<TraceValue>>,
-    params: Vec<Param<'static>>,
-    /// In order.
-    steps: Vec<StepId>,
-    last: StepId,
-    result: TraceValue,
-}
-
-impl Pattern {
+impl Candidate {
     /// Traces the pattern for its form; `None` if the pattern does not accept operands of the type.
     fn form(
         &self,
@@ -119,13 +95,15 @@ impl Pattern {
         rank: usize,
         settings: &Settings,
         options: PassOptions<'_>,
-    ) -> Option<PatternTrace> {
+    ) -> Option<Form> {
         let spec = self.operation.spec();
         let shape = vec![EXTENT; rank];
         let operands: Vec<Option<OperandType<'_>>> = spec
             .inputs
             .iter()
-            .map(|(_, arity)| (*arity == Arity::Tensor).then_some(OperandType { dtype, shape: &shape, varies: false }))
+            .map(|(_, arity)| {
+                (*arity == Arity::Tensor).then_some(OperandType { dtype, shape: &shape, varies: false })
+            })
             .collect();
         let mut markers = Vec::with_capacity(spec.params.len());
         let mut params = Vec::with_capacity(spec.params.len());
@@ -137,10 +115,9 @@ impl Pattern {
             params.push(marker.map(Param::Float).or(default)?);
             markers.push(marker);
         }
-        let (recorded, result) = self.traced(&operands, &params, settings, options)?;
+        let pattern = self.traced(&operands, &params, settings, options)?;
         // A body without steps would match everywhere.
-        let has_steps = matches!(recorded.values.get(result).ok()?.source, ValueSource::Step);
-        has_steps.then_some(PatternTrace { recorded, result, markers })
+        pattern.has_steps().then_some(Form { pattern, markers })
     }
 
     /// Traces the pattern, and rewrites the trace with the passes that have rewritten the model.
@@ -150,7 +127,7 @@ impl Pattern {
         params: &[Param<'_>],
         settings: &Settings,
         options: PassOptions<'_>,
-    ) -> Option<(Trace, TraceValue)> {
+    ) -> Option<Pattern> {
         let own = self.operation.spec();
         let natives = settings.natives.iter().map(|&(family, set)| {
             (family, if family == own.family { OpSet::without(set, own.index) } else { set })
@@ -176,28 +153,29 @@ impl Pattern {
         }
         rewrite_to(&mut recorded, options.of_constants(), BEFORE).ok()?;
         let &[result] = recorded.outputs.as_slice() else { return None };
-        Some((recorded, result))
+        Pattern::recorded(recorded, result).ok()
     }
 
     /// Matches the steps that make a result against the pattern.
-    #[expect(clippy::too_many_arguments, reason = "what the comparison looks at")]
     fn matched(
         &self,
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
+        view: View<'_>,
         settings: &Settings,
-        form: &PatternTrace,
+        form: &Form,
         last: StepId,
         result: TraceValue,
-    ) -> Result<Option<Match>, Error> {
+    ) -> Result<Option<Found<Call>>, Error> {
         let spec = self.operation.spec();
-        let mut loose = PatternMatch::new(trace, uses, options, &form.recorded, spec, Some(&form.markers))?;
-        if !loose.value(form.result, result)? {
+        let compare = Compare::Form(&form.markers);
+        let Some(loose) = Matching::new(view, &form.pattern, compare, result).first()? else {
             return Ok(None);
-        }
+        };
+        let bound = |found: &Matching<'_>| -> Vec<_> {
+            (0..spec.inputs.len()).map(|index| found.operand(index)).collect()
+        };
+        let inputs = bound(&loose);
         let mut operands = Vec::with_capacity(spec.inputs.len());
-        for (bound, (_, arity)) in loose.operands.iter().zip(spec.inputs) {
+        for (bound, (_, arity)) in inputs.iter().zip(spec.inputs) {
             let Some(value) = bound else {
                 if *arity == Arity::Tensor {
                     return Ok(None);
@@ -205,38 +183,34 @@ impl Pattern {
                 operands.push(None);
                 continue;
             };
-            let info = trace.values.get(*value)?;
+            let info = view.trace.values.get(*value)?;
             let varies = (0..info.shape.len()).any(|axis| info.varying.has(axis));
             operands.push(Some(OperandType { dtype: info.dtype, shape: &info.shape, varies }));
         }
         let mut params = Vec::with_capacity(spec.params.len());
-        for ((param, marker), number) in spec.params.iter().zip(&form.markers).zip(&loose.numbers) {
+        for (slot, param) in spec.params.iter().enumerate() {
             let default = param.default.map(|default| default());
-            params.push(match (marker, number, default) {
-                (Some(_), Some(number), _) => Param::Float(*number),
-                (_, _, Some(default)) => default,
-                (_, _, None) => return Ok(None),
-            });
+            let Some(param) = loose.number(slot).map(Param::Float).or(default) else { return Ok(None) };
+            params.push(param);
         }
-        if !self.accepted(trace, &loose.operands, &params)? {
+        if !self.accepted(view.trace, &inputs, &params)? {
             return Ok(None);
         }
-        let Some((exact, made)) = self.traced(&operands, &params, settings, options) else { return Ok(None) };
-        let mut strict = PatternMatch::new(trace, uses, options, &exact, spec, None)?;
-        if !strict.value(made, result)? || strict.operands != loose.operands {
+        let Some(exact) = self.traced(&operands, &params, settings, view.options) else { return Ok(None) };
+        let mut strict = Matching::new(view, &exact, Compare::Exact, result);
+        if !strict.find(&mut |strict| Ok(bound(strict) == inputs))? {
             return Ok(None);
         }
         let mut steps = strict.steps;
         steps.sort_unstable();
         steps.dedup();
-        if !is_closed(trace, uses, &steps, last)? {
-            return Ok(None);
-        }
-        Ok(Some(Match { spec, operands: strict.operands, params, steps, last, result }))
+        let replacement = Call { spec, params: params.into(), inputs };
+        let found = Found { replacement, steps, last, result };
+        Ok(view.is_closed(&found.steps, last)?.then_some(found))
     }
 }
 
-impl Pattern {
+impl Candidate {
     /// Returns whether the author's conditions accept the operands and parameters.
     fn accepted(
         &self,
@@ -266,181 +240,4 @@ struct OperandType<'a> {
     shape: &'a [usize],
     /// Whether its extents may differ between runs.
     varies: bool,
-}
-
-/// The state of a comparison between a pattern and a trace.
-#[derive(Clone)]
-struct PatternMatch<'t> {
-    trace: &'t Trace,
-    uses: &'t Uses,
-    options: PassOptions<'t>,
-    form: &'t Trace,
-    /// For each value of the pattern, the step that makes it.
-    makers: Table<TraceValue, Option<StepId>>,
-    /// The marker numbers of parameters; if `None`, everything is compared exactly.
-    markers: Option<&'t [Option<f64>]>,
-    /// For each value of the pattern, the matching value of the trace.
-    values: Table<TraceValue, Option<TraceValue>>,
-    operands: Vec<Option<TraceValue>>,
-    numbers: Vec<Option<f64>>,
-    steps: Vec<StepId>,
-}
-
-impl<'t> PatternMatch<'t> {
-    fn new(
-        trace: &'t Trace,
-        uses: &'t Uses,
-        options: PassOptions<'t>,
-        form: &'t Trace,
-        spec: &OpSpec,
-        markers: Option<&'t [Option<f64>]>,
-    ) -> Result<PatternMatch<'t>, Error> {
-        let mut makers = Table::with(form.values.len(), || None);
-        for (id, step) in form.steps.iter() {
-            for &value in &step.outputs {
-                makers.set(value, Some(id))?;
-            }
-        }
-        Ok(PatternMatch {
-            trace,
-            uses,
-            options,
-            form,
-            makers,
-            markers,
-            values: Table::with(form.values.len(), || None),
-            operands: vec![None; spec.inputs.len()],
-            numbers: vec![None; spec.params.len()],
-            steps: Vec::new(),
-        })
-    }
-
-    /// Compares a value of the pattern with one of the trace.
-    fn value(&mut self, own: TraceValue, other: TraceValue) -> Result<bool, Error> {
-        if let Some(before) = *self.values.get(own)? {
-            return Ok(before == other);
-        }
-        let (own_info, other_info) = (self.form.values.get(own)?, self.trace.values.get(other)?);
-        if self.markers.is_none() && own_info.dtype != other_info.dtype {
-            return Ok(false);
-        }
-        let same = match own_info.source {
-            ValueSource::Input(index) => match self.operands.get_mut(index.position()) {
-                Some(bound) => {
-                    let free = bound.is_none_or(|bound| bound == other);
-                    *bound = Some(other);
-                    free
-                }
-                None => false,
-            },
-            ValueSource::Constant(index) => {
-                let constant = self.form.constants.get(index)?;
-                match data(self.trace, self.options, other)? {
-                    Some(found) => self.constant(constant, found)?,
-                    None => false,
-                }
-            }
-            ValueSource::Weight(_) => false,
-            ValueSource::Step => {
-                let (Some(own_step), Some(other_step)) = (*self.makers.get(own)?, self.uses.maker(other)?)
-                else {
-                    return Ok(false);
-                };
-                // The result of a step has the extents that the pattern gives it.
-                if self.markers.is_none() && own_info.shape != other_info.shape {
-                    return Ok(false);
-                }
-                let (form, trace) = (self.form, self.trace);
-                let (own_step, step) = (form.steps.get(own_step)?, trace.steps.get(other_step)?);
-                let position = |step: &Step, value| step.outputs.iter().position(|v| *v == value);
-                position(own_step, own) == position(step, other) && self.step(own_step, other_step, step)?
-            }
-        };
-        if same {
-            self.values.set(own, Some(other))?;
-        }
-        Ok(same)
-    }
-
-    /// Compares constants by type, shape and elements. The ranks of two single elements may differ. A marker matches any float,
-    /// and binds it to the parameter.
-    fn constant(&mut self, own: &TensorData, other: &TensorData) -> Result<bool, Error> {
-        if own.len() != 1 || other.len() != 1 {
-            return Ok(own.dtype() == other.dtype() && own.shape() == other.shape() && own.bytes()? == other.bytes()?);
-        }
-        if own.dtype() == other.dtype() && own.bytes()? == other.bytes()? {
-            return Ok(true);
-        }
-        let Some(markers) = self.markers else { return Ok(false) };
-        for (marker, number) in markers.iter().zip(&mut self.numbers) {
-            let Some(marker) = marker else { continue };
-            let stands = TensorData::new(&[], &[*marker])?;
-            let Ok(stands) = cast(&stands, own.dtype(), Rounding::default()) else { continue };
-            if stands.bytes()? != own.bytes()? {
-                continue;
-            }
-            let Some(found) = float(other) else { return Ok(false) };
-            let agrees = number.is_none_or(|before| before.to_bits() == found.to_bits());
-            *number = Some(found);
-            return Ok(agrees);
-        }
-        Ok(false)
-    }
-
-    /// Compares steps and their operands.
-    fn step(&mut self, own: &Step, id: StepId, other: &Step) -> Result<bool, Error> {
-        let (Operation::Row(own_spec), Operation::Row(spec)) = (own.operation, other.operation) else {
-            return Ok(false);
-        };
-        let alike = own_spec == spec
-            && own.inputs.len() == other.inputs.len()
-            && other.phase == Phase::EachRun
-            && own.symbolic.is_none()
-            && other.symbolic.is_none()
-            && (self.markers.is_some() || own.params == other.params);
-        if !alike {
-            return Ok(false);
-        }
-        let before = self.clone();
-        let straight = own.inputs.iter().copied().zip(other.inputs.iter().copied());
-        let mut same = self.inputs(straight)?;
-        if !same && is_commutative(spec) {
-            *self = before;
-            let crossed = own.inputs.iter().copied().zip(other.inputs.iter().rev().copied());
-            same = self.inputs(crossed)?;
-        }
-        self.steps.push(id);
-        Ok(same)
-    }
-
-    fn inputs(
-        &mut self,
-        pairs: impl Iterator<Item = (Option<TraceValue>, Option<TraceValue>)>,
-    ) -> Result<bool, Error> {
-        for pair in pairs {
-            let same = match pair {
-                (None, None) => true,
-                (Some(own), Some(other)) => self.value(own, other)?,
-                (None, Some(_)) | (Some(_), None) => false,
-            };
-            if !same {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// Returns the only element of a tensor of floats.
-fn float(x: &TensorData) -> Option<f64> {
-    let wide = x.dtype().is_float().then(|| cast(x, DataType::F64, Rounding::default()).ok())??;
-    wide.as_slice::<f64>().ok()?.first().copied()
-}
-
-/// Returns whether an operation of two operands gives the same bits for either order.
-fn is_commutative(spec: &OpSpec) -> bool {
-    use crate::ext::ScalarOp;
-    let primitives = [Primitive::Add, Primitive::Mul, Primitive::Equal].map(Primitive::spec);
-    let scalars = [ScalarOp::And, ScalarOp::Or, ScalarOp::Xor].map(ScalarOp::spec);
-    primitives.into_iter().chain(scalars).any(|own| own == spec)
 }

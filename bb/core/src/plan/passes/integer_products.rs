@@ -10,13 +10,15 @@
 //! products that it is added to, as quantisers write it.
 
 use super::quantised::{
-    Dequantized, Quantized, Unbounded, bytes, calls, data, floats, insert, is_plain, like, look_up, step,
+    Dequantized, Quantized, Unbounded, are_bytes, bytes, calls, insert, is_plain, like, look_up, step,
     zero_point,
 };
+use super::recognized::origins;
+use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::{NnOp, QuantOp};
 use crate::plan::program::Engine;
-use crate::trace::{NewValue, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses};
+use crate::trace::{NewValue, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::Param;
 use bb_ir::{Shape, TensorData};
@@ -34,10 +36,11 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         return Ok(0);
     }
     let uses = trace.uses()?;
+    let view = View { trace, uses: &uses, options };
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
-        if let Some(to) = Quantized::of(trace, options, step)?
-            && let Some(product) = Product::of(trace, &uses, options, id, &to)?
+        if let Some(to) = Quantized::of(view, step)?
+            && let Some(product) = Product::of(view, id, &to)?
         {
             found.push((id, to, product));
         }
@@ -88,35 +91,20 @@ struct Scales<'t> {
 }
 
 impl Product {
-    fn of(
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
-        id: StepId,
-        to: &Quantized,
-    ) -> Result<Option<Product>, Error> {
-        let found = to.unbounded(trace, uses, options, id)?;
-        let Some(maker) = maker(uses, found.x, found.reader)? else { return Ok(None) };
-        let made = trace.steps.get(maker)?;
+    fn of(view: View<'_>, id: StepId, to: &Quantized) -> Result<Option<Product>, Error> {
+        let found = to.unbounded(view, id)?;
+        let Some((maker, made)) = view.maker_for(found.x, found.reader)? else { return Ok(None) };
         if calls(made, NnOp::Conv.spec()) {
-            return Product::convolution(trace, uses, options, (maker, made), (&found, to));
+            return Product::convolution(view, (maker, made), (&found, to));
         }
         if made.operation.primitive() != Some(Primitive::Add) {
-            return Product::matrices(trace, uses, options, (maker, made), None, (&found, to));
+            return Product::matrices(view, (maker, made), None, (&found, to));
         }
         let &[Some(a), Some(b)] = made.inputs.as_slice() else { return Ok(None) };
         for (product, bias) in [(a, b), (b, a)] {
-            let Some(by) = self::maker(uses, product, maker)? else { continue };
-            let bias = Dequantized::making(trace, uses, bias)?;
-            if let Some(bias) = bias
-                && let Some(product) = Product::matrices(
-                    trace,
-                    uses,
-                    options,
-                    (by, trace.steps.get(by)?),
-                    Some((maker, bias)),
-                    (&found, to),
-                )?
+            let Some(by) = view.maker_for(product, maker)? else { continue };
+            if let Some(bias) = Dequantized::making(view, bias)?
+                && let Some(product) = Product::matrices(view, by, Some((maker, bias)), (&found, to))?
             {
                 return Ok(Some(product));
             }
@@ -125,9 +113,7 @@ impl Product {
     }
 
     fn convolution(
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
+        view: View<'_>,
         (id, made): (StepId, &Step),
         (found, to): (&Unbounded, &Quantized),
     ) -> Result<Option<Product>, Error> {
@@ -135,8 +121,8 @@ impl Product {
         else {
             return Ok(None);
         };
-        let Some((x, w)) = operands(trace, uses, options, [x, w])? else { return Ok(None) };
-        let shape = &trace.values.get(w.x)?.shape;
+        let Some((x, w)) = operands(view, [x, w])? else { return Ok(None) };
+        let shape = &view.trace.values.get(w.x)?.shape;
         let (&[filters, ref window @ ..], true) = (shape.as_slice(), made.symbolic.is_none()) else {
             return Ok(None);
         };
@@ -145,22 +131,22 @@ impl Product {
             _ => 0,
         };
         let pays = (2..=3).contains(&window.len()) && pays(filters, groups);
-        if !pays || !options.natives.has(QuantOp::QLinearConv.spec()) {
+        if !pays || !view.options.natives.has(QuantOp::QLinearConv.spec()) {
             return Ok(None);
         }
         let along = |own: &[usize]| own.len() == shape.len() && own.first() == Some(&filters);
-        let Some(of_w) = Scales::of(trace, options, &w, filters, along)? else { return Ok(None) };
-        let Some(scales) = of_w.times(trace, options, &x, filters)? else { return Ok(None) };
+        let Some(of_w) = Scales::of(view, &w, filters, along)? else { return Ok(None) };
+        let Some(scales) = of_w.times(view, &x, filters)? else { return Ok(None) };
         let biased = match bias {
             None => None,
-            Some(bias) => match Dequantized::making(trace, uses, bias)? {
+            Some(bias) => match Dequantized::making(view, bias)? {
                 Some(bias) => Some(bias),
                 None => return Ok(None),
             },
         };
         let terms = window.iter().product::<usize>() as u64;
-        let Some(bias) = fitting(trace, options, biased, (&scales, filters), terms)? else { return Ok(None) };
-        let Some(bounded) = bounded(options, found, to)? else { return Ok(None) };
+        let Some(bias) = fitting(view, biased, (&scales, filters), terms)? else { return Ok(None) };
+        let Some(bounded) = bounded(view, found, to)? else { return Ok(None) };
         let trailing = std::iter::repeat_n(1, window.len() - 1);
         let per_filter: Shape = match scales.len() {
             1 => Shape::new(),
@@ -180,9 +166,7 @@ impl Product {
     }
 
     fn matrices(
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
+        view: View<'_>,
         (id, made): (StepId, &Step),
         added: Option<(StepId, Dequantized)>,
         (found, to): (&Unbounded, &Quantized),
@@ -192,27 +176,28 @@ impl Product {
         };
         let native = [QuantOp::MatMulInteger, QuantOp::Requantize];
         if made.operation.primitive() != Some(Primitive::MatMul)
-            || !native.iter().all(|op| options.natives.has(op.spec()))
+            || !native.iter().all(|op| view.options.natives.has(op.spec()))
         {
             return Ok(None);
         }
-        let Some((x, w)) = operands(trace, uses, options, [a, b])? else { return Ok(None) };
-        let shape = &trace.values.get(w.x)?.shape;
+        let Some((x, w)) = operands(view, [a, b])? else { return Ok(None) };
+        let shape = &view.trace.values.get(w.x)?.shape;
         let &[depth, columns] = shape.as_slice() else { return Ok(None) };
         let along = |own: &[usize]| own == [columns] || own == [1, columns];
-        let Some(of_w) = Scales::of(trace, options, &w, columns, along)? else { return Ok(None) };
-        let Some(scales) = of_w.times(trace, options, &x, columns)? else { return Ok(None) };
+        let Some(of_w) = Scales::of(view, &w, columns, along)? else { return Ok(None) };
+        let Some(scales) = of_w.times(view, &x, columns)? else { return Ok(None) };
         let (adding, biased) = added.unzip();
         if let Some(bias) = &biased
-            && trace.values.get(bias.x)?.shape.as_slice() != [columns]
+            && view.trace.values.get(bias.x)?.shape.as_slice() != [columns]
         {
             return Ok(None);
         }
-        let Some(bias) = fitting(trace, options, biased, (&scales, columns), depth as u64)? else {
+        let Some(bias) = fitting(view, biased, (&scales, columns), depth as u64)? else {
             return Ok(None);
         };
-        let Some(bounded) = bounded(options, found, to)? else { return Ok(None) };
-        let per_column: Shape = if scales.len() == 1 { Shape::new() } else { [scales.len()].into_iter().collect() };
+        let Some(bounded) = bounded(view, found, to)? else { return Ok(None) };
+        let per_column: Shape =
+            if scales.len() == 1 { Shape::new() } else { [scales.len()].into_iter().collect() };
         Ok(Some(Product {
             kind: ProductKind::Matrices,
             w_zero: of_w.zeros.map(|zeros| zeros.reshaped(&[zeros.len()])).transpose()?,
@@ -228,10 +213,8 @@ impl Product {
 
     /// Inserts the steps that compute with integers, and returns their result.
     fn inserted(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
-        let mut origins = StepOrigins::new();
-        for &step in self.steps.iter().chain([&id]) {
-            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
-        }
+        let steps: Vec<StepId> = self.steps.iter().copied().chain([id]).collect();
+        let origins = origins(edit.trace(), &steps)?;
         let x_zero = zero_point(edit, self.x.zero, edit.trace().values.get(self.x.x)?.dtype)?;
         let w_zero = match &self.w_zero {
             Some(zeros) if zeros.len() == 1 => edit.constant(zeros.reshaped(&[])?),
@@ -289,70 +272,49 @@ fn pays(filters: usize, groups: usize) -> bool {
     groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
 }
 
-/// Returns the step that makes a value, if `reader` is the only reader of the value.
-fn maker(uses: &Uses, value: TraceValue, reader: StepId) -> Result<Option<StepId>, Error> {
-    if uses.only_reader(value)? != Some(reader) {
-        return Ok(None);
-    }
-    uses.maker(value)
-}
-
 /// Matches the operands of a product: bytes with one scale, and constant bytes.
-fn operands(
-    trace: &Trace,
-    uses: &Uses,
-    options: PassOptions<'_>,
-    [x, w]: [TraceValue; 2],
-) -> Result<Option<(Dequantized, Dequantized)>, Error> {
-    let (Some(x), Some(w)) = (Dequantized::making(trace, uses, x)?, Dequantized::making(trace, uses, w)?)
-    else {
-        return Ok(None);
-    };
-    let varies = !trace.values.get(x.x)?.source.is_constant();
-    let fit = varies && is_known(trace, uses, w.x)? && x.grid(trace, options)?.is_some();
+fn operands(view: View<'_>, [x, w]: [TraceValue; 2]) -> Result<Option<(Dequantized, Dequantized)>, Error> {
+    let [x, w] = [Dequantized::making(view, x)?, Dequantized::making(view, w)?];
+    let (Some(x), Some(w)) = (x, w) else { return Ok(None) };
+    let varies = !view.trace.values.get(x.x)?.source.is_constant();
+    let fit = varies && is_known(view, w.x)? && x.grid(view)?.is_some();
     Ok(fit.then_some((x, w)))
 }
 
 /// Returns whether a value is a constant, or a constant with permuted dimensions, so that it has the same extents in all runs.
-fn is_known(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
+fn is_known(view: View<'_>, value: TraceValue) -> Result<bool, Error> {
     let mut value = value;
-    while let Some(maker) = uses.maker(value)? {
-        let step = trace.steps.get(maker)?;
+    while let Some((_, step)) = view.maker(value)? {
         match (step.operation.primitive(), step.inputs.as_slice()) {
             (Some(Primitive::Transpose), &[Some(operand)]) => value = operand,
             _ => return Ok(false),
         }
     }
-    Ok(trace.values.get(value)?.source.is_constant())
+    Ok(view.trace.values.get(value)?.source.is_constant())
 }
 
 /// Returns the table that bounds each byte. The inner `None` means that bounding changes no byte, the outer `None` that the
 /// backend lacks the look-up for a table.
-fn bounded(
-    options: PassOptions<'_>,
-    found: &Unbounded,
-    to: &Quantized,
-) -> Result<Option<Option<TensorData>>, Error> {
+fn bounded(view: View<'_>, found: &Unbounded, to: &Quantized) -> Result<Option<Option<TensorData>>, Error> {
     let table = found.table(&to.grid)?;
-    Ok((table.is_none() || options.natives.has(QuantOp::Lookup.spec())).then_some(table))
+    Ok((table.is_none() || view.options.natives.has(QuantOp::Lookup.spec())).then_some(table))
 }
 
 impl<'t> Scales<'t> {
     /// Reads the scales and zero points of the second operand: one, or `count` along the dimension that `along` accepts.
     fn of(
-        trace: &'t Trace,
-        options: PassOptions<'t>,
+        view: View<'t>,
         w: &Dequantized,
         count: usize,
         along: impl Fn(&[usize]) -> bool,
     ) -> Result<Option<Scales<'t>>, Error> {
-        let dtype = trace.values.get(w.x)?.dtype;
+        let dtype = view.trace.values.get(w.x)?.dtype;
         let fits = |shape: &[usize], len: usize| len == 1 || (len == count && along(shape));
-        let Some((shape, scales)) = floats(trace, options, w.scale)? else { return Ok(None) };
-        if !super::quantised::are_bytes(dtype) || !fits(shape, scales.len()) {
+        let Some((shape, scales)) = view.floats(w.scale)? else { return Ok(None) };
+        if !are_bytes(dtype) || !fits(shape, scales.len()) {
             return Ok(None);
         }
-        let zeros = match w.zero.map(|zero| data(trace, options, zero)).transpose()? {
+        let zeros = match w.zero.map(|zero| view.data(zero)).transpose()? {
             None => None,
             Some(Some(zeros)) if zeros.dtype() == dtype && fits(zeros.shape(), zeros.len()) => Some(zeros),
             Some(_) => return Ok(None),
@@ -366,14 +328,8 @@ impl<'t> Scales<'t> {
     }
 
     /// Multiplies the scales by the scale of the first operand.
-    fn times(
-        &self,
-        trace: &Trace,
-        options: PassOptions<'_>,
-        x: &Dequantized,
-        count: usize,
-    ) -> Result<Option<Vec<f32>>, Error> {
-        let Some(grid) = x.grid(trace, options)? else { return Ok(None) };
+    fn times(&self, view: View<'_>, x: &Dequantized, count: usize) -> Result<Option<Vec<f32>>, Error> {
+        let Some(grid) = x.grid(view)? else { return Ok(None) };
         let products: Vec<f32> = self.scales.iter().map(|scale| grid.scale * scale).collect();
         debug_assert!(products.len() == 1 || products.len() == count);
         Ok(products.iter().all(|&scale| is_plain(scale)).then_some(products))
@@ -383,8 +339,7 @@ impl<'t> Scales<'t> {
 /// Returns the integers of a bias, if it has the scales of the products and no sum of `terms` products and the bias overflows.
 /// The inner `None` means that there is no bias, the outer `None` that a condition is not met.
 fn fitting(
-    trace: &Trace,
-    options: PassOptions<'_>,
+    view: View<'_>,
     bias: Option<Dequantized>,
     (scales, count): (&[f32], usize),
     terms: u64,
@@ -392,14 +347,14 @@ fn fitting(
     let room = (i32::MAX as u64).checked_sub(terms.saturating_mul(GREATEST));
     let Some(room) = room else { return Ok(None) };
     let Some(bias) = bias else { return Ok(Some(None)) };
-    let (Some(numbers), Some((_, own))) =
-        (data(trace, options, bias.x)?, floats(trace, options, bias.scale)?)
-    else {
+    let (Some(numbers), Some((_, own))) = (view.data(bias.x)?, view.floats(bias.scale)?) else {
         return Ok(None);
     };
-    let zero = match bias.zero.map(|zero| data(trace, options, zero)).transpose()? {
+    let zero = match bias.zero.map(|zero| view.data(zero)).transpose()? {
         None => true,
-        Some(Some(zeros)) if zeros.dtype() == DataType::I32 => zeros.as_slice::<i32>()?.iter().all(|&z| z == 0),
+        Some(Some(zeros)) if zeros.dtype() == DataType::I32 => {
+            zeros.as_slice::<i32>()?.iter().all(|&z| z == 0)
+        }
         Some(_) => false,
     };
     if numbers.dtype() != DataType::I32 || numbers.shape() != [count] || !zero {

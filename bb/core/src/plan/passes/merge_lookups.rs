@@ -104,14 +104,7 @@ impl Merging<'_> {
         let (of, to) = (trace.values.get(x)?.dtype, trace.values.get(result)?.dtype);
         let step = trace.steps.get(id)?;
         let origins = step.origins.clone();
-        let mut new = NewStep {
-            operation: step.operation,
-            params: step.params.clone(),
-            symbolic: None,
-            inputs: step.inputs.clone(),
-            origins: origins.clone(),
-            phase: step.phase,
-        };
+        let mut new = NewStep::like(step, step.inputs.iter().copied());
         for &(place, function) in operands {
             let table = match function.table {
                 Some(table) => table,

@@ -30,12 +30,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     for (id, root, result, mut origins) in found {
         let step = edit.trace().steps.get(id)?;
         origins.extend(step.origins.iter().copied());
-        let (operation, params, phase) = (step.operation, step.params.clone(), step.phase);
-        let symbolic = step.symbolic.clone();
-        let info = edit.trace().values.get(result)?;
-        let results = [NewValue::like(info)];
-        let inputs = [Some(root)].into_iter().collect();
-        let new = NewStep { operation, params, symbolic, inputs, origins, phase };
+        let new = NewStep { origins, ..NewStep::like(step, [Some(root)]) };
+        let results = [NewValue::like(edit.trace().values.get(result)?)];
         for merged in edit.insert(id, new, results)? {
             edit.replace(result, merged)?;
         }

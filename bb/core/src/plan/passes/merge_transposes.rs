@@ -33,14 +33,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
             continue;
         }
         let step = edit.trace().steps.get(id)?;
-        let new = NewStep {
-            operation: step.operation,
-            params: perm.params(),
-            symbolic: None,
-            inputs: [Some(root)].into_iter().collect(),
-            origins,
-            phase: step.phase,
-        };
+        let new = NewStep { params: perm.params(), origins, ..NewStep::like(step, [Some(root)]) };
         let results = [NewValue::like(edit.trace().values.get(result)?)];
         for merged in edit.insert(id, new, results)? {
             edit.replace(result, merged)?;

@@ -50,9 +50,12 @@ passes![
 ];
 
 mod extents;
+mod matching;
+mod pattern;
 mod permutation;
 mod quantised;
 mod recognized;
+mod view;
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]

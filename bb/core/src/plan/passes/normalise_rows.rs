@@ -14,291 +14,110 @@
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass on for `f32`. Halves need no switch, because
 //! their squares overflow between steps and not within the operation.
 
-use super::quantised::{calls, data};
-use super::recognized::{is_closed, number, origins, replace};
+use super::matching::{Compare, Matching};
+use super::pattern::{Pattern, Recorder};
+use super::recognized::{Call, find, has_call, replace_by_calls};
 use super::{Pass, PassOptions};
-use crate::ext::{LlmOp, NnOp, ScalarOp};
+use crate::ext::{Create, LlmOp, NnOp, Scalar};
 use crate::plan::program::Engine;
-use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, Trace, TraceValue, Uses};
-use crate::{DataType, Error, Primitive};
-use bb_ir::op::{OpSpec, Param};
+use crate::trace::{Trace, TraceStop, TracedTensor};
+use crate::{Backend, DataType, Error, Primitive};
+use bb_ir::op::{Param, RoundMode};
 
 pub(super) const PASS: Pass = Pass { name: "normalise-rows", engines: &[Engine::Interpreter], run };
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    let [layer, root] = [NnOp::LayerNormalization.spec(), LlmOp::RmsNormalization.spec()];
-    let has = |centred| options.natives.has(if centred { layer } else { root });
-    if !(has(true) || has(false)) {
+    let native = [NnOp::LayerNormalization.spec(), LlmOp::RmsNormalization.spec()];
+    if !native.iter().any(|spec| options.natives.has(spec)) || !has_call(trace, &[Primitive::Sqrt.spec()]) {
         return Ok(0);
     }
-    let uses = trace.uses()?;
-    let mut found = Vec::new();
-    for (id, _) in trace.steps.iter() {
-        let matching = NormalizationMatch { trace, uses: &uses, options, steps: Vec::new() };
-        found.extend(matching.rows(id)?.filter(|rows| has(rows.centred)));
+    let mut patterns = vec![normalization(true, false)?, normalization(false, false)?];
+    if options.switches.recognize {
+        patterns.extend([normalization(true, true)?, normalization(false, true)?]);
     }
-    let mut count = 0;
-    let mut edit = trace.edit();
-    for NormalizedRows { x, axis, epsilon, centred, scale, bias, last, steps } in found {
-        count += steps.len();
-        let origins = origins(edit.trace(), &steps)?;
-        let &[result] = edit.trace().steps.get(last)?.outputs.as_slice() else { continue };
-        let new = NewStep {
-            operation: Operation::Row(if centred { layer } else { root }),
-            params: Box::new([Param::Int(axis), Param::Float(epsilon)]),
-            symbolic: None,
-            inputs: [Some(x), Some(scale), bias].into_iter().take(if centred { 3 } else { 2 }).collect(),
-            origins,
-            phase: Phase::EachRun,
-        };
-        let results = [NewValue::like(edit.trace().values.get(result)?)];
-        for made in edit.insert(last, new, results)? {
-            replace(&mut edit, result, made, &steps)?;
-        }
-    }
-    edit.finish()?;
-    Ok(count)
+    let distance = Pattern::of([DataType::F32], |on, [x]| distance(on, &x))?;
+    let found = find(trace, options, &patterns, |matching, _| accepted(matching, &distance))?;
+    replace_by_calls(trace, found)
 }
 
-/// A matched normalisation of rows.
-struct NormalizedRows {
-    x: TraceValue,
-    /// The first dimension of a row, counted from the end.
-    axis: i64,
-    epsilon: f64,
-    /// Whether the mean is subtracted.
-    centred: bool,
-    scale: TraceValue,
-    bias: Option<TraceValue>,
-    /// The step whose result is replaced.
-    last: StepId,
-    /// The steps that the operation replaces, in order.
-    steps: Vec<StepId>,
+fn mean(on: &Recorder, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    on.reduce_mean(x, &[-1], true)
 }
 
-/// The state of a match.
-struct NormalizationMatch<'t> {
-    trace: &'t Trace,
-    uses: &'t Uses,
-    options: PassOptions<'t>,
-    steps: Vec<StepId>,
+fn distance(on: &Recorder, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
+    on.sub(x, &mean(on, x)?)
 }
 
-impl<'t> NormalizationMatch<'t> {
-    /// Matches the steps around a root.
-    fn rows(mut self, root: StepId) -> Result<Option<NormalizedRows>, Error> {
-        let trace = self.trace;
-        let step = trace.steps.get(root)?;
-        if !calls(step, Primitive::Sqrt.spec()) {
+/// A normalisation, with or without the mean. If it is `converted`, it computes with halves in `f32`.
+fn normalization(centred: bool, converted: bool) -> Result<Pattern, Error> {
+    let outer = if converted { DataType::F16 } else { DataType::F32 };
+    Pattern::of([outer, outer, outer, DataType::F32], |on, [x, scale, bias, epsilon]| {
+        let cast = |x: &TracedTensor, to| match converted {
+            true => on.cast(x, to, true, RoundMode::Up),
+            false => Ok(x.clone()),
+        };
+        let x = cast(&x, DataType::F32)?;
+        // PyTorch subtracts the mean once for the variance and once more for the quotient.
+        let of = || if centred { distance(on, &x) } else { Ok(x.clone()) };
+        let (d, dividend) = (of()?, of()?);
+        let square = on.either([&on.mul(&d, &d)?, &on.pow(&d, &on.scalar_like(&d, 2.0)?)?]);
+        let root = on.sqrt(&on.add(&mean(on, &square)?, &epsilon)?)?;
+        let inverse = on.either([&on.reciprocal(&root)?, &on.div(&on.scalar_like(&root, 1.0)?, &root)?]);
+        let quotient = on.either([&on.div(&dividend, &root)?, &on.mul(&inverse, &dividend)?]);
+        let scaled = on.mul(&cast(&quotient, outer)?, &scale)?;
+        Ok(if centred { on.either([&on.add(&scaled, &bias)?, &scaled]) } else { scaled })
+    })
+}
+
+fn accepted(matching: &Matching<'_>, distance: &Pattern) -> Result<Option<Call>, Error> {
+    let &Matching { view, result, .. } = matching;
+    let [Some(x), Some(scale), bias, Some(epsilon)] = matching.operands() else { return Ok(None) };
+    let of = view.trace.values.get(x)?;
+    let rank = of.shape.len();
+    let (Some(epsilon), Some(length)) = (view.number(epsilon)?, length(matching, rank)) else {
+        return Ok(None);
+    };
+    let centred = matching.calling(Primitive::Sub.spec()).next().is_some();
+    let spec = if centred { NnOp::LayerNormalization.spec() } else { LlmOp::RmsNormalization.spec() };
+    // Between steps of halves, a square may leave the range of halves. So the operation is right where the steps are not.
+    let is_half = matches!(of.dtype, DataType::F16 | DataType::BF16);
+    let converted = matching.calling(Primitive::Cast.spec()).next().is_some();
+    let replaceable = is_half || (!converted && of.dtype == DataType::F32 && view.options.switches.recognize);
+    // An epsilon with more dimensions would raise the rank of the result.
+    if !replaceable || !view.options.natives.has(spec) || view.trace.values.get(result)?.shape != of.shape {
+        return Ok(None);
+    }
+    let row = of.shape.get(rank.saturating_sub(length)..).unwrap_or_default();
+    for value in [Some(scale), bias].into_iter().flatten() {
+        if !view.data(value)?.is_some_and(|own| own.dtype() == of.dtype && own.shape() == row) {
             return Ok(None);
         }
-        let (&[Some(shifted)], &[divisor]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
-            return Ok(None);
-        };
-        self.steps.push(root);
-        let Some((variance, epsilon)) = self.with_number(shifted, Primitive::Add)? else { return Ok(None) };
-        let Some((square, length)) = self.mean(variance)? else { return Ok(None) };
-        let Some(distance) = self.squared(square)? else { return Ok(None) };
-        let centre = self.centred(distance, length)?;
-        let x = centre.unwrap_or(distance);
-        let Some(normal) = self.divided([distance, x], divisor, centre.is_some(), length)? else {
-            return Ok(None);
-        };
-        let (x, normal) = self.converted(x, normal)?.unwrap_or((x, normal));
-        let Some((scaled, scale, at)) = self.with_row(normal, Primitive::Mul, length)? else {
-            return Ok(None);
-        };
-        let shifted = match centre {
-            Some(_) => self.with_row(scaled, Primitive::Add, length)?,
-            None => None,
-        };
-        let (last, bias) = shifted.map_or((at, None), |(_, bias, at)| (at, Some(bias)));
-        self.steps.sort_unstable();
-        self.steps.dedup();
-        let (of, result) = (trace.values.get(x)?, trace.steps.get(last)?.outputs.first());
-        let same = match result {
-            // An epsilon with more dimensions would raise the rank of the result.
-            Some(&result) => trace.values.get(result)?.shape == of.shape,
-            None => false,
-        };
-        if !same || !self.may_replace(of.dtype) || !is_closed(trace, self.uses, &self.steps, last)? {
-            return Ok(None);
-        }
-        let axis = -(length as i64);
-        let centred = centre.is_some();
-        Ok(Some(NormalizedRows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
     }
-
-    /// Returns whether steps on these elements become one operation. Between steps of halves, a square may leave the range of
-    /// halves. So the operation is right where the steps are not.
-    fn may_replace(&self, dtype: DataType) -> bool {
-        match dtype {
-            DataType::F16 | DataType::BF16 => true,
-            _ => dtype == DataType::F32 && self.options.switches.recognize,
-        }
+    // If the steps that subtract the mean cannot be replaced too, the normalisation stays as it is.
+    let compared = Matching::new(view, distance, Compare::Form(&[]), x);
+    let is_distance = compared.first()?.is_some_and(|found| self::length(&found, rank) == Some(length));
+    if is_distance && !centred && !converted {
+        return Ok(None);
     }
+    let params = Box::new([Param::Int(-(length as i64)), Param::Float(epsilon.into())]);
+    let inputs = [Some(x), Some(scale), bias].into_iter().take(spec.inputs.len()).collect();
+    Ok(Some(Call { spec, params, inputs }))
+}
 
-    /// Returns the step that makes a value, if it calls this operation in each run.
-    fn making(&self, value: TraceValue, spec: &'static OpSpec) -> Result<Option<(StepId, &'t Step)>, Error> {
-        let Some(id) = self.uses.maker(value)? else { return Ok(None) };
-        let step = self.trace.steps.get(id)?;
-        Ok(calls(step, spec).then_some((id, step)))
-    }
-
-    /// Matches an operation on a value and a number.
-    fn with_number(
-        &mut self,
-        value: TraceValue,
-        op: Primitive,
-    ) -> Result<Option<(TraceValue, f32)>, Error> {
-        let Some((id, step)) = self.making(value, op.spec())? else { return Ok(None) };
-        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
-        let number = |value| number(self.trace, self.options, value);
-        let found = match (number(a)?, number(b)?) {
-            (None, Some(number)) => (a, number),
-            (Some(number), None) if op == Primitive::Add => (b, number),
-            _ => return Ok(None),
-        };
-        self.steps.push(id);
-        Ok(Some(found))
-    }
-
-    /// Matches a mean over the last dimensions, which it keeps. Returns its operand and the number of these dimensions.
-    fn mean(&mut self, value: TraceValue) -> Result<Option<(TraceValue, usize)>, Error> {
-        let Some((id, step)) = self.making(value, Primitive::ReduceMean.spec())? else { return Ok(None) };
-        let (&[Some(x)], &[Param::Ints(ref axes), Param::Bool(true)]) = (step.inputs.as_slice(), &step.params[..])
-        else {
-            return Ok(None);
-        };
-        let rank = self.trace.values.get(x)?.shape.len();
+/// Returns the number of dimensions of the matched means, which are the last ones of `rank` dimensions and are kept.
+fn length(matching: &Matching<'_>, rank: usize) -> Option<usize> {
+    let mut length = None;
+    for step in matching.calling(Primitive::ReduceMean.spec()) {
+        let [Param::Ints(axes), Param::Bool(true)] = &*step.params else { return None };
         let mut axes: Vec<i64> =
             axes.iter().map(|&axis| if axis < 0 { axis + rank as i64 } else { axis }).collect();
         axes.sort_unstable();
-        let first = rank.saturating_sub(axes.len()) as i64;
-        let last = !axes.is_empty() && axes.iter().copied().eq(first..rank as i64);
-        if !last || step.symbolic.is_some() {
-            return Ok(None);
+        let first = rank.checked_sub(axes.len())?;
+        let last = !axes.is_empty() && axes.iter().copied().eq(first as i64..rank as i64);
+        if !last || length.is_some_and(|length| length != axes.len()) {
+            return None;
         }
-        self.steps.push(id);
-        Ok(Some((x, axes.len())))
+        length = Some(axes.len());
     }
-
-    /// Matches a square, and returns the value that is squared.
-    fn squared(&mut self, square: TraceValue) -> Result<Option<TraceValue>, Error> {
-        if let Some((of, 2.0)) = self.with_number(square, Primitive::Pow)? {
-            return Ok(Some(of));
-        }
-        let Some((id, step)) = self.making(square, Primitive::Mul.spec())? else { return Ok(None) };
-        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
-        self.steps.push(id);
-        Ok((a == b).then_some(a))
-    }
-
-    /// Matches the distance from the mean over the last dimensions, and returns the value before the mean is subtracted.
-    fn centred(&mut self, distance: TraceValue, length: usize) -> Result<Option<TraceValue>, Error> {
-        let Some((id, step)) = self.making(distance, Primitive::Sub.spec())? else { return Ok(None) };
-        let &[Some(x), Some(mean)] = step.inputs.as_slice() else { return Ok(None) };
-        let known = self.steps.len();
-        if self.mean(mean)? != Some((x, length)) {
-            self.steps.truncate(known);
-            return Ok(None);
-        }
-        self.steps.push(id);
-        Ok(Some(x))
-    }
-
-    /// Finds the quotient of a distance and a divisor.
-    fn divided(
-        &mut self,
-        [distance, x]: [TraceValue; 2],
-        divisor: TraceValue,
-        centred: bool,
-        length: usize,
-    ) -> Result<Option<TraceValue>, Error> {
-        let Some(reader) = self.uses.only_reader(divisor)? else { return Ok(None) };
-        let step = self.trace.steps.get(reader)?;
-        let &[result] = step.outputs.as_slice() else { return Ok(None) };
-        let (inputs, divides) = (step.inputs.as_slice(), calls(step, Primitive::Div.spec()));
-        self.steps.push(reader);
-        let numerator = |by: TraceValue| number(self.trace, self.options, by);
-        let inverse = match *inputs {
-            [Some(_)] => calls(step, ScalarOp::Reciprocal.spec()),
-            [Some(one), Some(by)] if divides && by == divisor => numerator(one)? == Some(1.0),
-            _ => false,
-        };
-        let (dividend, result) = if inverse {
-            let Some(at) = self.uses.only_reader(result)? else { return Ok(None) };
-            let step = self.trace.steps.get(at)?;
-            let (&[Some(a), Some(b)], &[product]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
-                return Ok(None);
-            };
-            if !calls(step, Primitive::Mul.spec()) || (a == result) == (b == result) {
-                return Ok(None);
-            }
-            self.steps.push(at);
-            (if a == result { b } else { a }, product)
-        } else {
-            match inputs {
-                &[Some(dividend), Some(by)] if divides && by == divisor => (dividend, result),
-                _ => return Ok(None),
-            }
-        };
-        // PyTorch subtracts the mean once for the variance and once more for the quotient.
-        let same = dividend == distance || (centred && self.centred(dividend, length)? == Some(x));
-        Ok(same.then_some(result))
-    }
-
-    /// Finds the conversions of halves around `f32`. Returns the half that was converted to `x`, and the quotient after it is
-    /// converted back.
-    fn converted(
-        &mut self,
-        x: TraceValue,
-        quotient: TraceValue,
-    ) -> Result<Option<(TraceValue, TraceValue)>, Error> {
-        let (Some((_, before)), Some(reader)) =
-            (self.making(x, Primitive::Cast.spec())?, self.uses.only_reader(quotient)?)
-        else {
-            return Ok(None);
-        };
-        let behind = self.trace.steps.get(reader)?;
-        let (&[Some(half)], &[result]) = (before.inputs.as_slice(), behind.outputs.as_slice()) else {
-            return Ok(None);
-        };
-        let dtype = |value| Ok::<_, Error>(self.trace.values.get(value)?.dtype);
-        let back = calls(behind, Primitive::Cast.spec())
-            && dtype(result)? == dtype(half)?
-            && matches!(dtype(half)?, DataType::F16 | DataType::BF16);
-        if !self.options.switches.recognize || !back {
-            return Ok(None);
-        }
-        self.steps.push(reader);
-        Ok(Some((half, result)))
-    }
-
-    /// Finds the only reader of a value, if it applies an operation with a constant that has the extents of a row.
-    fn with_row(
-        &mut self,
-        value: TraceValue,
-        op: Primitive,
-        length: usize,
-    ) -> Result<Option<(TraceValue, TraceValue, StepId)>, Error> {
-        let Some(reader) = self.uses.only_reader(value)? else { return Ok(None) };
-        let step = self.trace.steps.get(reader)?;
-        let (&[Some(a), Some(b)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
-            return Ok(None);
-        };
-        if !calls(step, op.spec()) || (a == value) == (b == value) {
-            return Ok(None);
-        }
-        let by = if a == value { b } else { a };
-        let info = self.trace.values.get(value)?;
-        let (dtype, shape) = (info.dtype, &info.shape);
-        let row = shape.get(shape.len().saturating_sub(length)..).unwrap_or_default();
-        let fits = data(self.trace, self.options, by)?
-            .is_some_and(|own| own.dtype() == dtype && own.shape() == row);
-        if fits {
-            self.steps.push(reader);
-        }
-        Ok(fits.then_some((result, by, reader)))
-    }
+    length
 }

@@ -1,10 +1,9 @@
 //! Steps of a trace that quantise and dequantise, and the numbers that bytes represent.
 
-use super::PassOptions;
+use super::view::View;
 use crate::ext::{NnOp, QuantOp, ScalarOp};
 use crate::trace::{
-    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses,
-    ValueSource,
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue,
 };
 use crate::{DataType, Error};
 use bb_ir::TensorData;
@@ -15,46 +14,6 @@ use smallvec::SmallVec;
 pub(super) fn calls(step: &Step, spec: &OpSpec) -> bool {
     let same = |own: &OpSpec| own.family == spec.family && own.index == spec.index;
     step.phase == Phase::EachRun && matches!(step.operation, Operation::Row(own) if same(own))
-}
-
-/// Returns the elements of a value that is known before anything runs.
-pub(super) fn data<'t>(
-    trace: &'t Trace,
-    options: PassOptions<'t>,
-    value: TraceValue,
-) -> Result<Option<&'t TensorData>, Error> {
-    Ok(match trace.values.get(value)?.source {
-        ValueSource::Constant(index) => Some(trace.constants.get(index)?),
-        ValueSource::Weight(id) => Some(options.weights.get(id)?),
-        ValueSource::Input(_) | ValueSource::Step => None,
-    })
-}
-
-/// The extents and the elements.
-type Floats<'t> = (&'t [usize], &'t [f32]);
-
-/// Returns the floats of a value that is known before anything runs.
-pub(super) fn floats<'t>(
-    trace: &'t Trace,
-    options: PassOptions<'t>,
-    value: TraceValue,
-) -> Result<Option<Floats<'t>>, Error> {
-    match data(trace, options, value)? {
-        Some(data) if data.dtype() == DataType::F32 => Ok(Some((data.shape(), data.as_slice()?))),
-        _ => Ok(None),
-    }
-}
-
-/// Returns the only float of a value that is known before anything runs.
-pub(super) fn scalar(
-    trace: &Trace,
-    options: PassOptions<'_>,
-    value: TraceValue,
-) -> Result<Option<f32>, Error> {
-    Ok(match floats(trace, options, value)? {
-        Some((_, &[only])) => Some(only),
-        _ => None,
-    })
 }
 
 /// Returns whether elements are integers of eight bits.
@@ -79,15 +38,13 @@ pub(super) struct Grid {
 impl Grid {
     /// Reads a scale and a zero point that are single numbers, known before anything runs. `None` for others.
     fn of(
-        trace: &Trace,
-        options: PassOptions<'_>,
+        view: View<'_>,
         dtype: DataType,
-        [scale, zero]: [Option<TraceValue>; 2],
+        scale: TraceValue,
+        zero: Option<TraceValue>,
     ) -> Result<Option<Grid>, Error> {
-        let Some(scale) = scale.map(|scale| scalar(trace, options, scale)).transpose()?.flatten() else {
-            return Ok(None);
-        };
-        let zero = match zero.map(|zero| data(trace, options, zero)).transpose()? {
+        let Some(scale) = view.scalar(scale)? else { return Ok(None) };
+        let zero = match zero.map(|zero| view.data(zero)).transpose()? {
             None => Some(0),
             Some(Some(data)) if data.dtype() == dtype && data.len() == 1 => bytes(data)?.first().copied(),
             Some(_) => None,
@@ -167,20 +124,16 @@ impl Dequantized {
     }
 
     /// Reads the step that makes a value.
-    pub(super) fn making(
-        trace: &Trace,
-        uses: &Uses,
-        value: TraceValue,
-    ) -> Result<Option<Dequantized>, Error> {
-        match uses.maker(value)? {
-            Some(maker) => Dequantized::of(trace, trace.steps.get(maker)?),
+    pub(super) fn making(view: View<'_>, value: TraceValue) -> Result<Option<Dequantized>, Error> {
+        match view.maker(value)? {
+            Some((_, step)) => Dequantized::of(view.trace, step),
             None => Ok(None),
         }
     }
 
     /// Returns the numbers that the bytes represent, if there is one scale for all.
-    pub(super) fn grid(&self, trace: &Trace, options: PassOptions<'_>) -> Result<Option<Grid>, Error> {
-        Grid::of(trace, options, trace.values.get(self.x)?.dtype, [Some(self.scale), self.zero])
+    pub(super) fn grid(&self, view: View<'_>) -> Result<Option<Grid>, Error> {
+        Grid::of(view, view.trace.values.get(self.x)?.dtype, self.scale, self.zero)
     }
 
     /// Returns a new step that dequantises other integers in the same way.
@@ -203,11 +156,7 @@ pub(super) struct Quantized {
 
 impl Quantized {
     /// Reads a step; `None` if it does anything else.
-    pub(super) fn of(
-        trace: &Trace,
-        options: PassOptions<'_>,
-        step: &Step,
-    ) -> Result<Option<Quantized>, Error> {
+    pub(super) fn of(view: View<'_>, step: &Step) -> Result<Option<Quantized>, Error> {
         if !calls(step, QuantOp::QuantizeLinear.spec()) {
             return Ok(None);
         }
@@ -215,13 +164,12 @@ impl Quantized {
         else {
             return Ok(None);
         };
-        let of = trace.values.get(x)?.dtype;
+        let of = view.trace.values.get(x)?.dtype;
         let precise = matches!(&step.params[..], [_, Param::OptType(None | Some(DataType::F32)), ..]);
         if of != DataType::F32 || !precise {
             return Ok(None);
         }
-        let dtype = trace.values.get(result)?.dtype;
-        let grid = Grid::of(trace, options, dtype, [Some(scale), zero])?;
+        let grid = Grid::of(view, view.trace.values.get(result)?.dtype, scale, zero)?;
         Ok(grid.map(|grid| Quantized { x, scale, zero, result, grid }))
     }
 
@@ -232,17 +180,10 @@ impl Quantized {
 
     /// Walks back from the quantised value past steps that bound it, as long as no other step reads their results. Bounding
     /// numbers before they are quantised equals bounding the bytes, because the byte never falls while the number grows.
-    pub(super) fn unbounded(
-        &self,
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
-        id: StepId,
-    ) -> Result<Unbounded, Error> {
+    pub(super) fn unbounded(&self, view: View<'_>, id: StepId) -> Result<Unbounded, Error> {
         let mut found = Unbounded { x: self.x, reader: id, steps: Vec::new(), bounds: Vec::new() };
-        while uses.only_reader(found.x)? == Some(found.reader)
-            && let Some(maker) = uses.maker(found.x)?
-            && let Some((x, bounds)) = bounding(trace, options, trace.steps.get(maker)?)?
+        while let Some((maker, step)) = view.maker_for(found.x, found.reader)?
+            && let Some((x, bounds)) = bounding(view, step)?
         {
             let within = |bound: Option<f32>| bound.map(|bound| self.grid.quantized(bound));
             let [least, most] = bounds.map(within);
@@ -293,10 +234,10 @@ type Clipped = (TraceValue, [Option<f32>; 2]);
 
 /// Matches a step that bounds numbers. Returns the value that it bounds, and the bounds. If there are two bounds, the upper one
 /// is applied last.
-fn bounding(trace: &Trace, options: PassOptions<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
+fn bounding(view: View<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
     let inputs = step.inputs.as_slice();
-    let number = |value: TraceValue| match trace.values.get(value)?.shape.is_empty() {
-        true => scalar(trace, options, value),
+    let number = |value: TraceValue| match view.trace.values.get(value)?.shape.is_empty() {
+        true => view.scalar(value),
         false => Ok(None),
     };
     Ok(match *inputs {

@@ -12,15 +12,17 @@
 //! error of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, whereas the steps give NaN.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
-use super::quantised::{calls, insert, step};
-use super::recognized::{is_closed, number, origins, replace, with_factor, with_number};
+use super::matching::Matching;
+use super::pattern::Pattern;
+use super::quantised::calls;
+use super::recognized::{Call, find, has_call, replace_by_calls};
 use super::{Pass, PassOptions};
-use crate::ext::{NnOp, ScalarOp};
+use crate::ext::{NnOp, Scalar, ScalarOp};
 use crate::plan::program::Engine;
-use crate::trace::{NewValue, StepId, Trace, TraceValue, Uses};
-use crate::{DataType, Error, Primitive};
+use crate::trace::{StepId, Trace, TraceValue};
+use crate::{Backend, DataType, Error, Primitive};
 use bb_ir::op::Param;
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 pub(super) const PASS: Pass = Pass { name: "recognize-gelu", engines: &[Engine::Interpreter], run };
 
@@ -41,184 +43,90 @@ const DEPTH: usize = 6;
 /// Coefficients of 1, `x`, `x²` and `x³`.
 type Polynomial = [f64; 4];
 
+/// The slot of the factors of the curve.
+const CURVE: usize = 0;
+
+/// The slot of all other factors.
+const PRODUCT: usize = 1;
+
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    let spec = NnOp::Gelu.spec();
-    if !options.switches.recognize || !options.natives.has(spec) {
+    let native = options.switches.recognize && options.natives.has(NnOp::Gelu.spec());
+    if !native || !has_call(trace, &[ScalarOp::Erf.spec(), ScalarOp::Tanh.spec()]) {
         return Ok(0);
     }
-    let uses = trace.uses()?;
-    let mut found = Vec::new();
-    for (id, _) in trace.steps.iter() {
-        let matching = GeluMatch { trace, uses: &uses, options, steps: Vec::new() };
-        found.extend(matching.gelu(id)?);
-    }
-    let mut count = 0;
-    let mut edit = trace.edit();
-    for Gelu { x, tanh, last, result, steps } in found {
-        count += steps.len();
-        let new =
-            step(spec, Box::new([Param::Bool(tanh)]), [Some(x)], origins(edit.trace(), &steps)?);
-        let like = NewValue::like(edit.trace().values.get(result)?);
-        let made = insert(&mut edit, last, new, like)?;
-        replace(&mut edit, result, made, &steps)?;
-    }
-    edit.finish()?;
-    Ok(count)
+    let found = find(trace, options, &[product_with_curve(false)?, product_with_curve(true)?], accepted)?;
+    replace_by_calls(trace, found)
 }
 
-/// A matched GELU.
-struct Gelu {
+/// The product of `x` and a sum with the curve of any argument. Each of them may have factors.
+fn product_with_curve(tanh: bool) -> Result<Pattern, Error> {
+    Pattern::of([DataType::F32; 3], |on, [x, argument, addend]| {
+        let curve = if tanh { on.tanh(&argument)? } else { on.erf(&argument)? };
+        let sum = on.add(&on.scaled(CURVE, &curve), &addend)?;
+        Ok(on.scaled(PRODUCT, &on.mul(&on.scaled(PRODUCT, &sum), &on.scaled(PRODUCT, &x))?))
+    })
+}
+
+/// Accepts a match if all factors make halves of `x` and of its product with the curve, and if the argument of the curve is the
+/// expected polynomial in `x`.
+fn accepted(matching: &Matching<'_>, steps: &mut Vec<StepId>) -> Result<Option<Call>, Error> {
+    let &Matching { view, result, .. } = matching;
+    let [Some(x), Some(argument), Some(addend)] = matching.operands() else { return Ok(None) };
+    let [of, made] = [view.trace.values.get(x)?, view.trace.values.get(result)?];
+    let (Some(addend), Some(tolerance)) = (view.number(addend)?, tolerance(of.dtype)) else {
+        return Ok(None);
+    };
+    let is_near = |found: f64, expected: f64| (found - expected).abs() <= tolerance * expected.abs();
+    let [curve, product] = [CURVE, PRODUCT].map(|slot| matching.factor(slot));
+    let halves = is_near(product * curve, 0.5) && is_near(product * f64::from(addend), 0.5);
+    // A number with more dimensions would raise the rank of the result.
+    if !halves || of.shape != made.shape {
+        return Ok(None);
+    }
+    let tanh = matching.calling(ScalarOp::Tanh.spec()).next().is_some();
+    let scale = 0.5 * FRAC_2_SQRT_PI * SQRT_2;
+    let expected = if tanh { [0.0, scale, 0.0, 0.044_715 * scale] } else { [0.0, FRAC_1_SQRT_2, 0.0, 0.0] };
+    let same = polynomial(matching, steps, argument, x, DEPTH)?
+        .is_some_and(|found| found.iter().zip(expected).all(|(&found, expected)| is_near(found, expected)));
+    let params = Box::new([Param::Bool(tanh)]);
+    Ok(same.then(|| Call { spec: NnOp::Gelu.spec(), params, inputs: vec![Some(x)] }))
+}
+
+/// Reads a value as a polynomial in `x`, and adds its steps to the list; `None` if it is no polynomial of this degree.
+fn polynomial(
+    matching: &Matching<'_>,
+    steps: &mut Vec<StepId>,
+    value: TraceValue,
     x: TraceValue,
-    tanh: bool,
-    /// The step whose result is replaced.
-    last: StepId,
-    result: TraceValue,
-    /// The steps that the operation replaces, in order.
-    steps: Vec<StepId>,
-}
-
-/// The state of a match.
-struct GeluMatch<'t> {
-    trace: &'t Trace,
-    uses: &'t Uses,
-    options: PassOptions<'t>,
-    steps: Vec<StepId>,
-}
-
-impl GeluMatch<'_> {
-    /// Matches the steps around one that computes the curve.
-    fn gelu(mut self, curve: StepId) -> Result<Option<Gelu>, Error> {
-        let step = self.trace.steps.get(curve)?;
-        let tanh = calls(step, ScalarOp::Tanh.spec());
-        if !tanh && !calls(step, ScalarOp::Erf.spec()) {
-            return Ok(None);
-        }
-        let (&[Some(argument)], &[made]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
-            return Ok(None);
-        };
-        self.steps.push(curve);
-        // The product so far is `(sum[0] + sum[1] * curve) * factor`.
-        let (mut product, mut sum, mut factor) = (made, [0.0, 1.0], None);
-        while let Some(last) = self.uses.only_reader(product)? {
-            let step = self.trace.steps.get(last)?;
-            let (&[Some(a), Some(b)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
-                break;
-            };
-            if let Some((of, by)) = with_factor(self.trace, self.options, last)?
-                && of == product
-            {
-                sum = sum.map(|part| part * by);
-            } else if let Some((of, by)) = with_number(self.trace, self.options, last, Primitive::Add)?
-                && of == product
-                && factor.is_none()
-            {
-                sum[0] += by;
-            } else if calls(step, Primitive::Mul.spec()) && factor.is_none() && a != b {
-                factor = Some(if a == product { b } else { a });
-            } else {
-                break;
-            }
-            self.steps.push(last);
-            product = result;
-            if let Some(factor) = factor
-                && let Some(x) = self.operand(factor, sum, argument, tanh)?
-            {
-                return self.whole(x, tanh, last, result);
-            }
-        }
-        Ok(None)
+    depth: usize,
+) -> Result<Option<Polynomial>, Error> {
+    if value == x {
+        return Ok(Some([0.0, 1.0, 0.0, 0.0]));
     }
-
-    /// Returns `x`, if the factor of the product is `x` or half of `x`, as the sum requires, and the argument of the curve is
-    /// the expected polynomial in `x`.
-    fn operand(
-        &mut self,
-        factor: TraceValue,
-        sum: [f64; 2],
-        argument: TraceValue,
-        tanh: bool,
-    ) -> Result<Option<TraceValue>, Error> {
-        let scale = 0.5 * FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
-        let expected =
-            if tanh { [0.0, scale, 0.0, 0.044_715 * scale] } else { [0.0, FRAC_1_SQRT_2, 0.0, 0.0] };
-        let Some(tolerance) = tolerance(self.trace.values.get(factor)?.dtype) else { return Ok(None) };
-        let is_near = |found: f64, expected: f64| (found - expected).abs() <= tolerance * expected.abs();
-        let all = |number: f64| sum.iter().all(|&part| is_near(part, number));
-        let half = match self.uses.maker(factor)? {
-            Some(id) if all(1.0) => with_factor(self.trace, self.options, id)?
-                .filter(|(_, half)| is_near(*half, 0.5))
-                .map(|(x, _)| (x, Some(id))),
-            _ => None,
-        };
-        let Some((x, halved)) = half.or_else(|| all(0.5).then_some((factor, None))) else {
-            return Ok(None);
-        };
-        let known = self.steps.len();
-        self.steps.extend(halved);
-        let same = self.polynomial(argument, x, DEPTH)?.is_some_and(|found| {
-            found.iter().zip(expected).all(|(&found, expected)| is_near(found, expected))
-        });
-        if !same {
-            self.steps.truncate(known);
-        }
-        Ok(same.then_some(x))
+    if let Some(number) = matching.view.number(value)? {
+        return Ok(Some([number.into(), 0.0, 0.0, 0.0]));
     }
-
-    /// Reads a value as a polynomial in `x`; `None` if it is no polynomial of this degree.
-    fn polynomial(
-        &mut self,
-        value: TraceValue,
-        x: TraceValue,
-        depth: usize,
-    ) -> Result<Option<Polynomial>, Error> {
-        if value == x {
-            return Ok(Some([0.0, 1.0, 0.0, 0.0]));
-        }
-        if let Some(number) = number(self.trace, self.options, value)? {
-            return Ok(Some([number.into(), 0.0, 0.0, 0.0]));
-        }
-        let (Some(id), Some(depth)) = (self.uses.maker(value)?, depth.checked_sub(1)) else {
-            return Ok(None);
-        };
-        let step = self.trace.steps.get(id)?;
-        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
-        self.steps.push(id);
-        let is = |op: Primitive| calls(step, op.spec());
-        let [add, mul, div, pow] = [Primitive::Add, Primitive::Mul, Primitive::Div, Primitive::Pow].map(is);
-        if !(add || mul || div || pow) {
-            return Ok(None);
-        }
-        let Some(a) = self.polynomial(a, x, depth)? else { return Ok(None) };
-        if add || mul {
-            let Some(b) = self.polynomial(b, x, depth)? else { return Ok(None) };
-            return Ok(if mul { product(a, b) } else { Some(sum(a, b)) });
-        }
-        Ok(match number(self.trace, self.options, b)? {
-            Some(by) if div => Some(a.map(|part| part / f64::from(by))),
-            Some(2.0) => product(a, a),
-            Some(3.0) => product(a, a).and_then(|square| product(square, a)),
-            _ => None,
-        })
+    let (Some((id, step)), Some(depth)) = (matching.view.maker(value)?, depth.checked_sub(1)) else {
+        return Ok(None);
+    };
+    let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
+    steps.push(id);
+    let is = |op: Primitive| calls(step, op.spec());
+    let [add, mul, div, pow] = [Primitive::Add, Primitive::Mul, Primitive::Div, Primitive::Pow].map(is);
+    if !(add || mul || div || pow) {
+        return Ok(None);
     }
-
-    /// Checks the result of all steps.
-    fn whole(
-        mut self,
-        x: TraceValue,
-        tanh: bool,
-        last: StepId,
-        result: TraceValue,
-    ) -> Result<Option<Gelu>, Error> {
-        self.steps.sort_unstable();
-        self.steps.dedup();
-        let [of, made] = [self.trace.values.get(x)?, self.trace.values.get(result)?];
-        // A number with more dimensions would raise the rank of the result.
-        let same = of.shape == made.shape && tolerance(of.dtype).is_some();
-        if !same || !is_closed(self.trace, self.uses, &self.steps, last)? {
-            return Ok(None);
-        }
-        Ok(Some(Gelu { x, tanh, last, result, steps: self.steps }))
+    let Some(a) = polynomial(matching, steps, a, x, depth)? else { return Ok(None) };
+    if add || mul {
+        let Some(b) = polynomial(matching, steps, b, x, depth)? else { return Ok(None) };
+        return Ok(if mul { product(a, b) } else { Some(sum(a, b)) });
     }
+    Ok(match matching.view.number(b)? {
+        Some(by) if div => Some(a.map(|part| part / f64::from(by))),
+        Some(2.0) => product(a, a),
+        Some(3.0) => product(a, a).and_then(|square| product(square, a)),
+        _ => None,
+    })
 }
 
 /// Adds polynomials.
@@ -300,6 +208,15 @@ mod tests {
             let (made, call) = text.split_once(": ").unwrap();
             assert_eq!(call, format!("f32[2, 3] = gelu(input0) {{tanh=false}}\nreturn {made}\n"));
         }
+    }
+
+    #[test]
+    fn the_half_may_be_a_product_of_several_factors() {
+        let (count, text) = recognized(|on, x| {
+            Ok(vec![on.mul(&times(on, x, 0.25)?, &times(on, &by_erf(on, x)?, 2.0)?)?])
+        });
+        assert_eq!(count, 6, "{text}");
+        assert!(text.contains(": f32[2, 3] = gelu(input0) {tanh=false}\n"), "{text}");
     }
 
     fn argument(on: &Tracer, x: &TracedTensor, cube: &TracedTensor, scale: f64) -> Made {

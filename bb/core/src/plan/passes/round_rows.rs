@@ -3,7 +3,8 @@
 //!
 //! [`PassSwitches::round_rows`](crate::PassSwitches::round_rows) switches the pass on.
 
-use super::quantised::{calls, insert, like, step};
+use super::quantised::calls;
+use super::recognized::{Call, Found, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::QuantOp;
@@ -20,28 +21,15 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     }
     let mut found = Vec::new();
     for (id, own) in trace.steps.iter() {
-        if let ([.., Param::Bool(false)], &[result], true) =
+        if let ([others @ .., Param::Bool(false)], &[result], true) =
             (&own.params[..], own.outputs.as_slice(), calls(own, spec))
         {
-            found.push((id, result));
+            let params = others.iter().cloned().chain([Param::Bool(true)]).collect();
+            let replacement = Call { spec, params, inputs: own.inputs.to_vec() };
+            found.push(Found { replacement, steps: vec![id], last: id, result });
         }
     }
-    let mut edit = trace.edit();
-    for &(id, result) in &found {
-        let own = edit.trace().steps.get(id)?.clone();
-        let mut params = own.params;
-        if let Some(integers) = params.last_mut() {
-            *integers = Param::Bool(true);
-        }
-        let new = step(spec, params, own.inputs, own.origins);
-        let value = edit.trace().values.get(result)?.dtype;
-        let value = like(edit.trace(), result, value)?;
-        let made = insert(&mut edit, id, new, value)?;
-        edit.replace(result, made)?;
-        edit.remove(id)?;
-    }
-    edit.finish()?;
-    Ok(found.len())
+    replace_by_calls(trace, found)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 use super::permutation::Transpose;
 use super::quantised::{Dequantized, Grid, Quantized, calls, insert, like};
+use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::{CreateOp, QuantOp};
 use crate::plan::program::Engine;
@@ -66,10 +67,14 @@ fn moved(step: &Step) -> Option<usize> {
 }
 
 impl Sinking<'_, '_> {
+    fn view(&self) -> View<'_> {
+        View { trace: self.edit.trace(), uses: &self.uses, options: self.options }
+    }
+
     fn dequantized(&self, value: TraceValue) -> Result<Option<Dequantized>, Error> {
         match self.sunk.get(&value) {
             Some(sunk) => Ok(Some(sunk.clone())),
-            None => Dequantized::making(self.edit.trace(), &self.uses, value),
+            None => Dequantized::making(self.view(), value),
         }
     }
 
@@ -83,7 +88,7 @@ impl Sinking<'_, '_> {
         let mut inputs = step.inputs.clone();
         for (operand, input) in operands.iter().zip(&mut inputs) {
             let Some(of) = self.dequantized(*operand)? else { return Ok(false) };
-            let Some(grid) = of.grid(trace, self.options)? else { return self.turn(id) };
+            let Some(grid) = of.grid(self.view())? else { return self.turn(id) };
             if common.as_ref().is_some_and(|(_, common)| *common != grid) {
                 return Ok(false);
             }
@@ -94,14 +99,7 @@ impl Sinking<'_, '_> {
         if !self.pays(id, &operands)? {
             return Ok(false);
         }
-        let new = NewStep {
-            operation: step.operation,
-            params: step.params.clone(),
-            symbolic: step.symbolic.clone(),
-            inputs,
-            origins: step.origins.clone(),
-            phase: step.phase,
-        };
+        let new = NewStep::like(step, inputs);
         self.replace(id, new, &of, grid.dtype)?;
         Ok(true)
     }
@@ -117,7 +115,7 @@ impl Sinking<'_, '_> {
         }
         let mut turned: SmallVec<[_; 2]> = SmallVec::new();
         for value in [Some(of.scale), of.zero].into_iter().flatten() {
-            let Some(data) = super::quantised::data(trace, self.options, value)? else { return Ok(false) };
+            let Some(data) = self.view().data(value)? else { return Ok(false) };
             let missing = transpose.perm.entries().len().saturating_sub(data.shape().len());
             let shape: Vec<usize> =
                 std::iter::repeat_n(1, missing).chain(data.shape().iter().copied()).collect();
@@ -127,16 +125,10 @@ impl Sinking<'_, '_> {
             }
             turned.push(data.reshaped(&transpose.perm.permuted::<_, Vec<usize>>(&shape)?)?);
         }
-        let new = NewStep {
-            operation: step.operation,
-            params: step.params.clone(),
-            symbolic: step.symbolic.clone(),
-            inputs: [Some(of.x)].into_iter().collect(),
-            origins: step.origins.clone(),
-            phase: step.phase,
-        };
+        let new = NewStep::like(step, [Some(of.x)]);
         let dtype = trace.values.get(of.x)?.dtype;
-        let mut turned = turned.into_iter().map(|data| self.edit.constant(data)).collect::<Vec<_>>().into_iter();
+        let mut turned =
+            turned.into_iter().map(|data| self.edit.constant(data)).collect::<Vec<_>>().into_iter();
         let scale = turned.next().unwrap_or(of.scale);
         let of = Dequantized { scale, zero: turned.next(), ..of };
         self.replace(id, new, &of, dtype)?;
@@ -189,7 +181,7 @@ impl Sinking<'_, '_> {
             let step = trace.steps.get(reader)?;
             let moves = ahead > 0 && moved(step) == Some(1) && step.inputs.first() == Some(&Some(value));
             let [further] = step.outputs.as_slice() else { return Ok(false) };
-            if Quantized::of(trace, self.options, step)?.is_none()
+            if Quantized::of(self.view(), step)?.is_none()
                 && !(moves && self.is_quantised(*further, ahead - 1)?)
             {
                 return Ok(false);
@@ -202,18 +194,19 @@ impl Sinking<'_, '_> {
     fn hoist(&mut self, id: StepId) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let step = trace.steps.get(id)?;
-        let (Some(Primitive::Concat), &[result]) = (step.operation.primitive(), step.outputs.as_slice()) else {
+        let (Some(Primitive::Concat), &[result]) = (step.operation.primitive(), step.outputs.as_slice())
+        else {
             return Ok(false);
         };
         let Some(reader) = self.uses.only_reader(result)? else { return Ok(false) };
-        let Some(to) = Quantized::of(trace, self.options, trace.steps.get(reader)?)? else {
+        let Some(to) = Quantized::of(self.view(), trace.steps.get(reader)?)? else {
             return Ok(false);
         };
         let operands: SmallVec<[TraceValue; 3]> = step.inputs.iter().flatten().copied().collect();
         let mut any = false;
         for &operand in &operands {
             any |= match self.dequantized(operand)? {
-                Some(of) => of.grid(trace, self.options)?.is_some(),
+                Some(of) => of.grid(self.view())?.is_some(),
                 None => false,
             };
         }
@@ -222,14 +215,7 @@ impl Sinking<'_, '_> {
         }
         let params = trace.steps.get(reader)?.params.clone();
         let origins = trace.steps.get(reader)?.origins.clone();
-        let mut new = NewStep {
-            operation: step.operation,
-            params: step.params.clone(),
-            symbolic: step.symbolic.clone(),
-            inputs: SmallVec::new(),
-            origins: step.origins.clone(),
-            phase: step.phase,
-        };
+        let mut new = NewStep::like(step, []);
         for operand in operands {
             let inputs = [Some(operand), Some(to.scale), to.zero];
             let part = like(self.edit.trace(), operand, to.grid.dtype)?;

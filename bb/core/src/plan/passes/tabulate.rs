@@ -6,13 +6,15 @@
 //! the same bits.
 
 use super::quantised::{
-    Dequantized, Grid, Quantized, all_bytes, data, insert, like, list, look_up, scalar, step, zero_point,
+    Dequantized, Grid, Quantized, all_bytes, insert, like, list, look_up, step, zero_point,
 };
+use super::recognized::origins;
+use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::QuantOp;
 use crate::plan::program::Engine;
 use crate::trace::{
-    NewStep, NewValue, Operation, Phase, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses,
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue,
 };
 use crate::{Error, Primitive};
 use bb_ir::op::{Class, Param};
@@ -26,12 +28,13 @@ const MOST_STEPS: usize = 64;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
+    let view = View { trace, uses: &uses, options };
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
-        let Some(to) = Quantized::of(trace, options, step)? else { continue };
-        let replaced = match Function::of(trace, &uses, options, id, &to)? {
+        let Some(to) = Quantized::of(view, step)? else { continue };
+        let replaced = match Function::of(view, id, &to)? {
             Some(function) => function.replaced(&to.grid, options),
-            None => Pair::of(trace, &uses, options, id, &to)?.map(Replaced::Pair),
+            None => Pair::of(view, id, &to)?.map(Replaced::Pair),
         };
         found.extend(replaced.map(|replaced| (id, to, replaced)));
     }
@@ -81,13 +84,8 @@ struct Function {
 impl Function {
     /// Walks back from the quantised value to the bytes that it comes from; `None` if it does not depend on the bytes of
     /// exactly one tensor, or if a table cannot replace a step on the way.
-    fn of(
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
-        id: StepId,
-        to: &Quantized,
-    ) -> Result<Option<Function>, Error> {
+    fn of(view: View<'_>, id: StepId, to: &Quantized) -> Result<Option<Function>, Error> {
+        let View { trace, .. } = view;
         let mut from: Option<(TraceValue, Grid)> = None;
         let (mut floats, mut numbers, mut steps) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
         let mut pending = vec![to.x];
@@ -99,23 +97,23 @@ impl Function {
                 numbers.insert(value);
                 continue;
             }
-            let Some(maker) = uses.maker(value)? else { return Ok(None) };
-            if let Some(of) = Dequantized::of(trace, trace.steps.get(maker)?)? {
+            let Some((maker, step)) = view.maker(value)? else { return Ok(None) };
+            if let Some(of) = Dequantized::of(trace, step)? {
                 let info = trace.values.get(of.x)?;
                 if info.source.is_constant() && element_count(&info.shape) == Some(1) {
                     numbers.insert(value);
                     continue;
                 }
                 let constant = info.source.is_constant();
-                let Some(grid) = of.grid(trace, options)?.filter(|_| !constant) else { return Ok(None) };
+                let Some(grid) = of.grid(view)?.filter(|_| !constant) else { return Ok(None) };
                 let (x, _) = *from.get_or_insert((of.x, grid));
                 if x != of.x {
                     return Ok(None);
                 }
                 floats.insert(value, of);
-            } else if can_be_tabulated(trace, maker)? {
+            } else if can_be_tabulated(step) {
                 if steps.insert(maker) {
-                    pending.extend(trace.steps.get(maker)?.reads());
+                    pending.extend(step.reads());
                 }
                 if steps.len() > MOST_STEPS {
                     return Ok(None);
@@ -126,12 +124,12 @@ impl Function {
         }
         let Some((x, grid)) = from else { return Ok(None) };
         let function = Function { x, grid, floats, numbers, steps };
-        Ok(function.is_closed(trace, uses, id)?.then_some(function))
+        Ok(function.is_closed(view, id)?.then_some(function))
     }
 
     /// Returns true if no other step uses an intermediate result, and each has the extents of the tensor. Constants have one
     /// element, so comparing ranks is enough.
-    fn is_closed(&self, trace: &Trace, uses: &Uses, id: StepId) -> Result<bool, Error> {
+    fn is_closed(&self, View { trace, uses, .. }: View<'_>, id: StepId) -> Result<bool, Error> {
         let rank = trace.values.get(self.x)?.shape.len();
         for &step in &self.steps {
             for &value in &trace.steps.get(step)?.outputs {
@@ -168,14 +166,7 @@ impl Function {
         for &step in &self.steps {
             let step = edit.trace().steps.get(step)?;
             let inputs = step.inputs.iter().map(|x| x.map(|x| made.get(&x).copied().unwrap_or(x)));
-            let new = NewStep {
-                operation: step.operation,
-                params: step.params.clone(),
-                symbolic: None,
-                inputs: inputs.collect(),
-                origins: step.origins.clone(),
-                phase: Phase::EachRun,
-            };
+            let new = NewStep::like(step, inputs);
             origins.extend(step.origins.iter().copied());
             let of_numbers = new.inputs.iter().flatten().try_fold(true, |all, &x| {
                 Ok::<_, Error>(all && edit.trace().values.get(x)?.shape.is_empty())
@@ -191,12 +182,8 @@ impl Function {
         let quantize = edit.trace().steps.get(id)?;
         origins.extend(quantize.origins.iter().copied());
         let inputs = [Some(made.get(&to.x).copied().unwrap_or(to.x)), Some(to.scale), to.zero];
-        let quantize = step(
-            QuantOp::QuantizeLinear.spec(),
-            quantize.params.clone(),
-            inputs,
-            quantize.origins.clone(),
-        );
+        let quantize =
+            step(QuantOp::QuantizeLinear.spec(), quantize.params.clone(), inputs, quantize.origins.clone());
         let table = insert(edit, id, quantize, list(to.grid.dtype, 256))?;
         for &step in &self.steps {
             edit.remove(step)?;
@@ -206,11 +193,9 @@ impl Function {
 }
 
 /// Returns whether a step is element-wise, is the same in all runs, and has one result.
-fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
-    let step = trace.steps.get(id)?;
-    let Operation::Row(spec) = step.operation else { return Ok(false) };
+fn can_be_tabulated(step: &Step) -> bool {
     let plain = step.phase == Phase::EachRun && step.symbolic.is_none() && step.outputs.len() == 1;
-    Ok(plain && spec.class == Class::Elementwise)
+    plain && matches!(step.operation, Operation::Row(spec) if spec.class == Class::Elementwise)
 }
 
 /// Reshapes a constant of one element to rank 0, so that a table keeps its rank of 1.
@@ -240,44 +225,31 @@ struct Pair {
 }
 
 impl Pair {
-    fn of(
-        trace: &Trace,
-        uses: &Uses,
-        options: PassOptions<'_>,
-        id: StepId,
-        to: &Quantized,
-    ) -> Result<Option<Pair>, Error> {
-        let found = to.unbounded(trace, uses, options, id)?;
-        if uses.only_reader(found.x)? != Some(found.reader) {
-            return Ok(None);
-        }
-        let Some(maker) = uses.maker(found.x)? else { return Ok(None) };
-        let step = trace.steps.get(maker)?;
+    fn of(view: View<'_>, id: StepId, to: &Quantized) -> Result<Option<Pair>, Error> {
+        let found = to.unbounded(view, id)?;
+        let Some((maker, step)) = view.maker_for(found.x, found.reader)? else { return Ok(None) };
         let operation = match step.operation.primitive() {
             Some(Primitive::Add | Primitive::Sub) => QuantOp::QLinearAdd,
             Some(Primitive::Mul) => QuantOp::QLinearMul,
             _ => return Ok(None),
         };
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
-        let (Some(a), Some(b)) =
-            (Dequantized::making(trace, uses, a)?, Dequantized::making(trace, uses, b)?)
-        else {
-            return Ok(None);
-        };
+        let [a, b] = [Dequantized::making(view, a)?, Dequantized::making(view, b)?];
+        let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
         for of in [&a, &b] {
             // A scale with a dimension could raise the rank of the result.
-            if of.grid(trace, options)?.is_none() || !trace.values.get(of.scale)?.shape.is_empty() {
+            if of.grid(view)?.is_none() || !view.trace.values.get(of.scale)?.shape.is_empty() {
                 return Ok(None);
             }
         }
         let bounded = found.table(&to.grid)?;
-        let natives = options.natives;
+        let natives = view.options.natives;
         let has = natives.has(operation.spec()) && (bounded.is_none() || natives.has(QuantOp::Lookup.spec()));
         let subtracts = step.operation.primitive() == Some(Primitive::Sub);
-        let negated = if subtracts { scalar(trace, options, b.scale)?.map(|scale| -scale) } else { None };
+        let negated = if subtracts { view.scalar(b.scale)?.map(|scale| -scale) } else { None };
         let bounding = found.steps;
         // Sums of constants run once.
-        let constant = data(trace, options, a.x)?.is_some() && data(trace, options, b.x)?.is_some();
+        let constant = view.data(a.x)?.is_some() && view.data(b.x)?.is_some();
         Ok((has && !constant).then_some(Pair { operation, a, b, negated, step: maker, bounding, bounded }))
     }
 
@@ -287,10 +259,7 @@ impl Pair {
             Some(scale) => edit.constant(TensorData::scalar(scale)),
             None => b.scale,
         };
-        let mut origins = StepOrigins::new();
-        for &step in [self.step].iter().chain(&self.bounding).chain([&id]) {
-            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
-        }
+        let origins = origins(edit.trace(), &[&[self.step, id], &self.bounding[..]].concat())?;
         let a_zero = zero_point(edit, a.zero, edit.trace().values.get(a.x)?.dtype)?;
         let b_zero = zero_point(edit, b.zero, edit.trace().values.get(b.x)?.dtype)?;
         let inputs = [a.x, a.scale, a_zero, b.x, b_scale, b_zero, to.scale, to.zero(edit)?].map(Some);

@@ -3,7 +3,8 @@
 use super::regions::{Facts, Region, made};
 use super::weigh::{Entry, Exit, Turn};
 use crate::plan::passes::permutation::Permutation;
-use crate::trace::{NewStep, NewValue, Operation, Phase, StepId, StepOrigins, TraceEdit, TraceValue};
+use crate::plan::passes::quantised::{insert, step};
+use crate::trace::{NewStep, NewValue, StepId, StepOrigins, TraceEdit, TraceValue};
 use crate::{Error, Primitive};
 use bb_ir::op::{Param, take};
 use bb_ir::{Axis, Shape, infer};
@@ -63,14 +64,7 @@ impl Rewriting<'_, '_> {
     /// Replaces a step of the region by a step with permuted dimensions. Returns its result.
     fn step(&mut self, id: StepId) -> Result<TraceValue, Error> {
         let step = self.edit.trace().steps.get(id)?;
-        let mut new = NewStep {
-            operation: step.operation,
-            params: step.params.clone(),
-            symbolic: step.symbolic.clone(),
-            inputs: step.inputs.clone(),
-            origins: step.origins.clone(),
-            phase: step.phase,
-        };
+        let mut new = NewStep::like(step, step.inputs.iter().copied());
         for value in new.inputs.iter_mut().flatten() {
             let read = self.read.get(value).copied();
             *value = read.ok_or_else(|| Error::excluded("a region's steps to be in order"))?;
@@ -83,7 +77,7 @@ impl Rewriting<'_, '_> {
         let result = made(self.edit.trace(), id)?;
         let info = self.edit.trace().values.get(result)?;
         let results = NewValue::shaped(info, self.turn.back.permuted(&info.shape)?);
-        let moved = self.insert(id, new, results)?;
+        let moved = insert(self.edit, id, new, results)?;
         self.edit.remove(id)?;
         self.read.insert(result, moved);
         Ok(moved)
@@ -140,7 +134,8 @@ impl Rewriting<'_, '_> {
     ) -> Result<TraceValue, Error> {
         let info = self.edit.trace().values.get(value)?;
         let results = NewValue::shaped(info, perm.permuted(&info.shape)?);
-        self.insert(before, view(Primitive::Transpose, value, perm.params(), origins), results)
+        let new = step(Primitive::Transpose.spec(), perm.params(), [Some(value)], origins);
+        insert(self.edit, before, new, results)
     }
 
     fn unsqueeze(
@@ -154,28 +149,7 @@ impl Rewriting<'_, '_> {
         let shape = infer::unsqueeze(&info.shape, &axes)?;
         let results = NewValue::shaped(info, Shape::from_slice(&shape));
         let params = Box::new([Param::Ints(axes.into())]);
-        self.insert(before, view(Primitive::Unsqueeze, value, params, origins), results)
-    }
-
-    fn insert(&mut self, before: StepId, new: NewStep, result: NewValue) -> Result<TraceValue, Error> {
-        let made = self.edit.insert(before, new, [result])?;
-        made.first().copied().ok_or_else(|| Error::excluded("a new step to make its result"))
-    }
-}
-
-/// Returns a new step that changes the dimensions of a value.
-fn view(
-    primitive: Primitive,
-    value: TraceValue,
-    params: Box<[Param<'static>]>,
-    origins: StepOrigins,
-) -> NewStep {
-    NewStep {
-        operation: Operation::Row(primitive.spec()),
-        params,
-        symbolic: None,
-        inputs: [Some(value)].into_iter().collect(),
-        origins,
-        phase: Phase::EachRun,
+        let new = step(Primitive::Unsqueeze.spec(), params, [Some(value)], origins);
+        insert(self.edit, before, new, results)
     }
 }

@@ -104,6 +104,22 @@ fn keys_whose_transposes_became_one_are_transposed() {
 }
 
 #[test]
+fn transposed_keys_that_another_step_reads_stay() {
+    let (count, text) = recognized(&[Q, K, V], |on, xs| {
+        let transposed = on.transpose(&xs[1], &[0, 1, 3, 2])?;
+        let scores = on.matmul(&xs[0], &times(on, &transposed, 0.5)?)?;
+        Ok(vec![attended(on, &scores, &xs[2])?, transposed])
+    });
+    assert_eq!(count, 4, "{text}");
+    let (keys, attention) = text.split_once('\n').unwrap();
+    let (keys, transpose) = keys.split_once(": ").unwrap();
+    assert_eq!(transpose, "f32[2, 3, 4, 6] = transpose(input1) {perm=[0, 1, 3, 2]}");
+    let (made, call) = attention.split_once(": ").unwrap();
+    let call_of = format!("attention(input0, input1, input2, -) {{scale=OptFloat(Some(0.5)), {PARAMS}}}");
+    assert_eq!(call, format!("f32[2, 3, 5, 7] = {call_of}\nreturn {made}, {keys}\n"));
+}
+
+#[test]
 fn a_row_of_a_mask_that_hides_everything_stays_nan() {
     let masked = |on: &Tracer, xs: &[TracedTensor]| {
         let attend = |q| attended(on, &on.add(&scores(on, q, &xs[1])?, &xs[3])?, &xs[2]);

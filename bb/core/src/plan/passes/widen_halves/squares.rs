@@ -15,7 +15,7 @@ use super::{cast, cast_as, is_half};
 use crate::ext::ScalarOp;
 use crate::plan::passes::PassOptions;
 use crate::plan::passes::quantised::{insert, like};
-use crate::plan::passes::recognized::number;
+use crate::plan::passes::view::View;
 use crate::trace::{NewStep, Operation, Phase, Step, StepId, Table, Trace, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::Family;
@@ -38,7 +38,8 @@ pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, 
         return Ok(0);
     }
     let (uses, constant) = (trace.uses()?, trace.constant_values()?);
-    let mut matching = SquareMatch { trace, uses: &uses, constant, options, steps: BTreeSet::new() };
+    let mut matching =
+        SquareMatch { view: View { trace, uses: &uses, options }, constant, steps: BTreeSet::new() };
     for root in roots {
         matching.root(root)?;
     }
@@ -48,11 +49,9 @@ pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, 
 
 /// The state of a match.
 struct SquareMatch<'t> {
-    trace: &'t Trace,
-    uses: &'t Uses,
+    view: View<'t>,
     /// The values that are known before a run.
     constant: Table<TraceValue, bool>,
-    options: PassOptions<'t>,
     /// The steps to compute in `f32`.
     steps: BTreeSet<StepId>,
 }
@@ -60,13 +59,14 @@ struct SquareMatch<'t> {
 impl<'t> SquareMatch<'t> {
     /// Matches the steps around one that may take a root.
     fn root(&mut self, id: StepId) -> Result<(), Error> {
-        let step = self.trace.steps.get(id)?;
-        let (&[Some(of), ref power @ ..], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
+        let step = self.view.trace.steps.get(id)?;
+        let (&[Some(of), ref power @ ..], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice())
+        else {
             return Ok(());
         };
         let power = match *power {
             [] => Some(0.5),
-            [Some(power)] => number(self.trace, self.options, power)?,
+            [Some(power)] => self.view.number(power)?,
             _ => None,
         };
         let inverse = match power {
@@ -84,9 +84,8 @@ impl<'t> SquareMatch<'t> {
 
     /// Returns the step that makes a half, if it runs in each run.
     fn making(&self, value: TraceValue) -> Result<Option<(StepId, &'t Step)>, Error> {
-        let Some(id) = self.uses.maker(value)? else { return Ok(None) };
-        let step = self.trace.steps.get(id)?;
-        Ok((step.phase == Phase::EachRun && is_half(self.trace, value)?).then_some((id, step)))
+        let is_half = is_half(self.view.trace, value)?;
+        Ok(self.view.maker(value)?.filter(|(_, step)| step.phase == Phase::EachRun && is_half))
     }
 
     fn is_constant(&self, value: TraceValue) -> Result<bool, Error> {
@@ -128,12 +127,9 @@ impl<'t> SquareMatch<'t> {
 
     /// Returns whether a value is a sum in `f32`.
     fn is_sum(&self, value: TraceValue) -> Result<bool, Error> {
-        let Some(id) = self.uses.maker(value)? else { return Ok(false) };
-        let sums = matches!(
-            self.trace.steps.get(id)?.operation.primitive(),
-            Some(Primitive::ReduceSum | Primitive::ReduceMean)
-        );
-        Ok(sums && self.trace.values.get(value)?.dtype == DataType::F32)
+        let Some((_, step)) = self.view.maker(value)? else { return Ok(false) };
+        let sums = matches!(step.operation.primitive(), Some(Primitive::ReduceSum | Primitive::ReduceMean));
+        Ok(sums && self.view.trace.values.get(value)?.dtype == DataType::F32)
     }
 
     /// Matches a square, and the distance from a mean, if that is squared.
@@ -142,7 +138,7 @@ impl<'t> SquareMatch<'t> {
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(false) };
         let squares = match step.operation.primitive() {
             Some(Primitive::Mul) => a == b,
-            Some(Primitive::Pow) => number(self.trace, self.options, b)? == Some(2.0),
+            Some(Primitive::Pow) => self.view.number(b)? == Some(2.0),
             _ => false,
         };
         if squares {
@@ -180,10 +176,13 @@ impl<'t> SquareMatch<'t> {
     fn quotients(&mut self, root: TraceValue, inverse: bool) -> Result<(), Error> {
         let mut roots = vec![(root, inverse)];
         while let Some((root, inverse)) = roots.pop() {
-            for &reader in self.uses.readers(root)? {
-                let step = self.trace.steps.get(reader)?;
+            for &reader in self.view.uses.readers(root)? {
+                let step = self.view.trace.steps.get(reader)?;
                 let &[result] = step.outputs.as_slice() else { continue };
-                if step.phase != Phase::EachRun || self.steps.contains(&reader) || !is_half(self.trace, result)? {
+                if step.phase != Phase::EachRun
+                    || self.steps.contains(&reader)
+                    || !is_half(self.view.trace, result)?
+                {
                     continue;
                 }
                 let quotient = match (step.operation.primitive(), step.inputs.as_slice()) {
@@ -217,7 +216,7 @@ impl<'t> SquareMatch<'t> {
         let Some((id, step)) = self.making(value)? else { return Ok(()) };
         if let (Some(Primitive::Sub), &[Some(_), Some(mean)]) =
             (step.operation.primitive(), step.inputs.as_slice())
-            && self.uses.maker(mean)?.is_some_and(|maker| self.steps.contains(&maker))
+            && self.view.uses.maker(mean)?.is_some_and(|maker| self.steps.contains(&maker))
         {
             self.steps.insert(id);
         }
@@ -227,11 +226,12 @@ impl<'t> SquareMatch<'t> {
     /// Adds the steps that scale or shift a quotient by constants, as long as each is the only reader of its operand.
     fn scaled(&mut self, value: TraceValue) -> Result<(), Error> {
         let mut value = value;
-        while let Some(reader) = self.uses.only_reader(value)? {
-            let step = self.trace.steps.get(reader)?;
+        while let Some(reader) = self.view.uses.only_reader(value)? {
+            let step = self.view.trace.steps.get(reader)?;
             let arithmetic =
                 matches!(step.operation.primitive(), Some(Primitive::Add | Primitive::Mul | Primitive::Sub));
-            let (&[result], true) = (step.outputs.as_slice(), arithmetic && step.phase == Phase::EachRun) else {
+            let (&[result], true) = (step.outputs.as_slice(), arithmetic && step.phase == Phase::EachRun)
+            else {
                 break;
             };
             if self.carried(step)? != Some(value) || !self.steps.insert(reader) {
@@ -254,12 +254,11 @@ fn widen(trace: &mut Trace, uses: &Uses, steps: &BTreeSet<StepId>) -> Result<usi
     let mut edit = trace.edit();
     let mut wide: HashMap<TraceValue, TraceValue> = HashMap::new();
     for &id in steps {
-        let Step { operation, params, symbolic, inputs, outputs, origins, phase } =
-            edit.trace().steps.get(id)?.clone();
-        let &[result] = outputs.as_slice() else {
+        let step = edit.trace().steps.get(id)?.clone();
+        let &[result] = step.outputs.as_slice() else {
             return Err(Error::excluded("a step of halves to have one result"));
         };
-        let mut operands = inputs;
+        let mut operands = step.inputs.clone();
         for operand in operands.iter_mut().flatten() {
             if is_half(edit.trace(), *operand)? {
                 *operand = match wide.get(operand) {
@@ -272,12 +271,11 @@ fn widen(trace: &mut Trace, uses: &Uses, steps: &BTreeSet<StepId>) -> Result<usi
                 };
             }
         }
-        let made = match (operation.primitive(), operands.as_slice()) {
+        let made = match (step.operation.primitive(), operands.as_slice()) {
             (Some(Primitive::Cast), &[Some(operand)]) => operand,
             _ => {
-                let own = NewStep { operation, params, symbolic, inputs: operands, origins, phase };
                 let info = like(edit.trace(), result, DataType::F32)?;
-                insert(&mut edit, id, own, info)?
+                insert(&mut edit, id, NewStep::like(&step, operands), info)?
             }
         };
         wide.insert(result, made);

@@ -7,7 +7,9 @@
 
 use super::{cast, cast_as, is_half};
 use crate::ext::{CreateOp, NnOp, vendor};
-use crate::trace::{NewStep, NewValue, Operation, Step, StepId, Trace, TraceEdit, TraceValue, ValueSource, Varying};
+use crate::trace::{
+    NewStep, NewValue, Operation, Step, StepId, Trace, TraceEdit, TraceValue, ValueSource, Varying,
+};
 use crate::{DataType, Error, Primitive};
 use bb_ir::TensorData;
 use bb_ir::convert::{self, Rounding};
@@ -47,7 +49,9 @@ fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>,
         let step = trace.steps.get(id)?;
         let computes = match step.operation {
             Operation::Host(_) => false,
-            Operation::Row(_) if moves_elements(step) => step.outputs.iter().any(|value| computed.contains(value)),
+            Operation::Row(_) if moves_elements(step) => {
+                step.outputs.iter().any(|value| computed.contains(value))
+            }
             Operation::Row(_) => !streams(trace, step)?,
         };
         if computes {
@@ -136,10 +140,7 @@ impl Widening<'_> {
             // An explicit rounding stays.
             (Some(_), DataType::F16 | DataType::BF16) => {}
             (Some(wide), _) => {
-                let Step { operation, params, symbolic, origins, phase, .. } = step.clone();
-                let inputs = [Some(wide)].into_iter().collect();
-                let new = NewStep { operation, params, symbolic, inputs, origins, phase };
-                self.replace(id, step, new)?;
+                self.replace(id, step, NewStep::like(step, [Some(wide)]))?;
             }
             (None, DataType::F16 | DataType::BF16) if self.ends_operator(step, operand)? => {
                 self.wide.insert(result, operand);
@@ -217,10 +218,9 @@ impl Widening<'_> {
         if !fits {
             return Ok(());
         }
-        let Step { operation, params, symbolic, inputs, outputs, origins, phase } = wide;
-        let new = NewStep { operation, params, symbolic, inputs, origins, phase };
+        let new = NewStep::like(&wide, wide.inputs.iter().copied());
         let made = self.edit.insert(id, new, expected)?;
-        for (&old, new) in outputs.iter().zip(made) {
+        for (&old, new) in wide.outputs.iter().zip(made) {
             if is_half(self.edit.trace(), old)? {
                 self.wide.insert(old, new);
                 let dtype = self.edit.trace().values.get(old)?.dtype;
