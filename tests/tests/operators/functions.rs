@@ -195,7 +195,7 @@ fn calls_that_differ_in_the_bits_of_a_parameter_have_traces_of_their_own() {
     }
 }
 
-/// The trace of a body has the step that draws, not what it drew.
+/// The trace of a body has the step that draws, not its result.
 #[test]
 fn draws_without_a_seed_differ_between_calls() {
     let on = Extended::new(&Reference, &[]);

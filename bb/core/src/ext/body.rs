@@ -136,7 +136,7 @@ impl Body {
         })
     }
 
-    /// Returns whether the body is that of a call.
+    /// Returns whether the body was traced for a call like this.
     fn serves(&self, call: &Call<'_>) -> bool {
         let same = |(own, x): (&Option<(DataType, Shape)>, &Option<&ErasedTensor>)| match (own, x) {
             (Some((dtype, shape)), Some(x)) => *dtype == x.dtype() && shape.as_slice() == x.shape(),

@@ -225,7 +225,7 @@ fn replay<B: Ops + ?Sized>(
 /// A value, and its gradient by each of the inputs that it was differentiated by; `None` for all others, and where it does not depend on one.
 type Differentiated = (TracedTensor, Vec<Option<TracedTensor>>);
 
-/// Traces a function, and its gradient by the inputs that are `wanted`. Without a seed, the seed is ones.
+/// Traces a function, and its gradient by the inputs whose flag in `wanted` is set. Without a seed, the seed is ones.
 ///
 /// # Errors
 ///
