@@ -43,8 +43,8 @@ pub use parted::{PartValues, PartedGraph, tensors};
 pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};
-pub use size::check_value;
 pub(crate) use size::{bytes_of, most_elements, too_large};
+pub use size::{check_value, tensor_bytes};
 pub use tensor::{SlotValue, Tensor};
 pub use value::OnnxValue;
 

@@ -1,6 +1,6 @@
 //! How large values are, and how large they may be.
 
-use crate::Error;
+use crate::{Error, Tensor};
 use bb_ir::DataType;
 
 /// Returns how many bytes the elements of a tensor take; `usize::MAX` if that is more than a number holds.
@@ -40,6 +40,14 @@ pub fn check_value(dtype: DataType, shape: &[usize], value_bytes: usize) -> Resu
 pub(crate) fn too_large(dtype: DataType, shape: &[usize], value_bytes: usize) -> Error {
     let (shape, name) = (shape.into(), Some("value_bytes"));
     Error::from(bb_ir::Error::TooLarge { dtype, shape, limit: value_bytes, name })
+}
+
+/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
+const TENSOR: usize = 64;
+
+/// Returns the bytes of a tensor.
+pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
+    bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use super::Activity;
 use super::failure::{Where, initializer};
-use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
 use super::program::{LiveTensors, Program, Segment, Specialization};
 use super::resolve::Resolved;
@@ -17,6 +16,7 @@ use crate::contract::{BackendError, contained};
 use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::operator::{Call, OnnxValue, Round, Rounds};
+use crate::operator::{Form, Held, Item};
 use crate::trace::Table;
 use crate::{Backend, Error, RunOptions};
 use bb_ir::TensorData;
