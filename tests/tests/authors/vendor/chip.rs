@@ -1,7 +1,9 @@
 //! The operations of a vendor's chip, and backends that compute some of them.
 
+use bb::ext::Scalar as _;
 use bb::ext::{Extent, Ops, PatternOperand, VendorType};
 use bb::ir::op::Param;
+use bb::trace::{TraceStop, TracedTensor, Tracer};
 use bb::{Backend, DataType, DataTypes, Error, Outputs, Primitive, Tensor, TensorData};
 use bb_reference::Reference;
 use std::cell::Cell;
@@ -18,12 +20,12 @@ pub(crate) fn gated<B: Ops + ?Sized>(
 }
 
 /// `x * sigmoid(gate)`, as it is written where `beta` is 1.
-pub(crate) fn gated_by_one<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    gate: &B::Tensor,
+pub(crate) fn gated_by_one(
+    on: &Tracer,
+    x: &TracedTensor,
+    gate: &TracedTensor,
     _beta: f64,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<TracedTensor, TraceStop> {
     on.mul(x, &on.sigmoid(gate)?)
 }
 

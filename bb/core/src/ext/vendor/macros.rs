@@ -6,8 +6,8 @@
 /// has it, the method, operands before the `;`, parameters after it with their defaults, and the result. The definition
 /// of the operation follows `=>`:
 ///
-/// - `body: function`: a function of other operations over the [`Tracer`](crate::trace::Tracer), or generic over [`B: Ops`](crate::ext::Ops)
-///   are. The operation then runs on every backend, and is fast where a backend has a kernel.
+/// - `body: function`: a function of other operations over the [`Tracer`](crate::trace::Tracer), or generic over [`B: Ops`](crate::ext::Ops).
+///   The operation then runs on every backend, and is fast where a backend has a kernel.
 /// - `types: function`: there is no body. The [function](crate::ext::TypesOf) returns the types of the results, and a
 ///   backend without a kernel refuses the operation before anything runs.
 /// - `pattern: function`, once for each pattern: a function like a body. Where a plan for a backend with a kernel of
