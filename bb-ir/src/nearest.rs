@@ -15,8 +15,8 @@
 /// assert_eq!(nearest("x", ["a", "b"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Only the first characters are compared, because nobody types longer names, and the time is proportional to the product
-    // of the lengths.
+    // Only the first characters are compared, because users do not type longer names, and the time is
+    // proportional to the product of the lengths.
     const LONGEST: usize = 256;
     /// The maximum number of known names that are compared.
     const MOST: usize = 4096;

@@ -1,6 +1,6 @@
 //! The interface between operators on strings and the crates that match regular expressions.
 //!
-//! A crate with a regular-expression engine submits a [`PatternEngine`]. A program links such a crate with `use bb_patterns as _;`.
+//! A crate with a regular-expression engine submits a [`PatternEngine`]. A program links the crate with `use bb_patterns as _;`.
 //! This crate contains no engine.
 
 use std::ops::Range;

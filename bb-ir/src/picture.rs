@@ -1,6 +1,6 @@
 //! The interface between `ImageDecoder` and the crates that decode pictures.
 //!
-//! A crate that decodes pictures submits a [`PictureDecoder`]. A program links such a crate with `use bb_pictures as _;`. This crate
+//! A crate that decodes pictures submits a [`PictureDecoder`]. A program links the crate with `use bb_pictures as _;`. This crate
 //! contains no decoder.
 
 use crate::{BoxError, DataType, Error};

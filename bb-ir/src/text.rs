@@ -1,7 +1,7 @@
 //! Safe display of untrusted text.
 //!
 //! Names in a model or a request may contain any characters: some clear a terminal, some start a new line that looks like a
-//! message of the program, and some reverse the reading order. Names may also have millions of characters. Text that is shown to
+//! message of the program, and some reverse the reading order. Names may also have millions of characters. Text for
 //! people goes through [`shown`], or through [`printable`] if it has several lines of its own.
 
 use std::borrow::Cow;

@@ -23,7 +23,7 @@ pub const fn hash_name(name: &str) -> u64 {
     continued(OFFSET, name)
 }
 
-/// Returns the name of the layout in which a frame stores elements of this type.
+/// Returns the name of the layout that frames use for elements of this type.
 const fn layout(dtype: DataType) -> &'static str {
     match dtype {
         DataType::String => "offsets-le",

@@ -22,10 +22,10 @@
 //! - `cost`: the function of `bb_core::cost` that estimates the cost. Without it, an element-wise operation costs 1 per element, and an
 //!   operation that only moves elements costs 0. Operations of all other classes need it;
 //! - `export`: ONNX's operator that a trace may be exported to, and the function of `bb_core::trace` that writes its attributes;
-//! - `batch`: the rule by which plans find the rows of a batch in the result, if the class does not determine the rule;
+//! - `batch`: the rule that plans use to find the rows of a batch in the result, if the class does not determine the rule;
 //! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of an extension family without a derivative is
-//!   differentiated through its body of primitives. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the compiler
-//!   requires it.
+//!   differentiated through its body of primitives. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the
+//!   compiler requires it.
 //!
 //! Rows of extension families (`families/`) may also have options (`bb/core/src/ext/family.rs`).
 //!
