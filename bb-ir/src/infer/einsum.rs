@@ -121,7 +121,7 @@ impl Equation {
     ///
     /// # Errors
     ///
-    /// [`Error::Shapes`] if two extents with the same label differ, and none of them is 1.
+    /// [`Error::Shapes`] if two extents with the same label differ, and both are not 1.
     pub fn shape<E: Extent>(&self, shapes: &[&[E]]) -> Result<Extents<E>, Error> {
         let mut extents: BTreeMap<Label, E> = BTreeMap::new();
         for (labels, shape) in self.operands.iter().zip(shapes) {
@@ -141,7 +141,8 @@ impl Equation {
     }
 }
 
-/// The labels of the result: the right side of the equation, or without one the labels that occur once, in alphabetical order.
+/// Returns the labels of the result: the right side of the equation. Without a right side, these are the labels that occur once, in
+/// alphabetical order.
 fn result(terms: &[Term], right: Option<&str>, unnamed: usize) -> Result<Vec<Label>, EquationError> {
     let count = |letter: char| terms.iter().flat_map(|t| &t.letters).filter(|&&c| c == letter).count();
     let Some(right) = right else {
