@@ -1,4 +1,4 @@
-//! Parses `#[bb(…)]`. Whether the options fit together is checked in [`model`](crate::model).
+//! Parses `#[bb(…)]`. The module [`model`](crate::model) checks whether the options can be combined.
 
 use crate::ctxt::Ctxt;
 use crate::nearest::{did_you_mean, nearest};
@@ -9,7 +9,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Attribute, Lit, LitStr, Member, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
-/// An option: not given, given with a valid value, or given with a wrong value that was reported.
+/// The state of an option: absent, present with a valid value, or present with an invalid value that was already
+/// reported.
 #[derive(Default)]
 pub(crate) enum Given<T> {
     #[default]
@@ -35,24 +36,24 @@ impl<T> Given<T> {
     }
 }
 
-/// A named instance of a generic type.
+/// A named instance of a generic type, as in `"my-f32" = My<f32>`.
 pub(crate) struct Named {
     pub(crate) name: LitStr,
     pub(crate) ty: Type,
 }
 
-/// An option of the constructor.
+/// An option that the constructor accepts.
 pub(crate) struct OpenOption {
     pub(crate) name: Ident,
-    /// The tokens after the name of an option that the backend declares itself: `: type = default => "what it is for"`.
+    /// The tokens after the name of an option that the backend defines itself: `: type = default => "purpose"`.
     pub(crate) own: Option<TokenStream>,
 }
 
-/// The backend that a backend delegates everything to.
+/// The backend that the type passes all calls to.
 pub(crate) enum Delegate {
-    /// The backend in a field of the struct.
+    /// The backend in a field of a struct.
     Field(Member),
-    /// The backend in the enum's variant, by the option's name.
+    /// The backend in the current variant of an enum. The identifier is the option's name.
     Variants(Ident),
 }
 
@@ -72,13 +73,13 @@ pub(crate) struct Options {
     pub(crate) delegate: Given<Delegate>,
 }
 
-/// An example of instances of a generic type, for messages.
+/// An example of instances of a generic type, for error messages.
 const INSTANCES: &str = "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)";
 
-/// The options that every constructor may take.
+/// The options that every constructor can accept.
 const COMMON: [&str; 3] = ["device", "threads", "memory"];
 
-/// The names of the options.
+/// The names of all options.
 const NAMES: [&str; 11] = [
     "name",
     "version",
@@ -93,11 +94,11 @@ const NAMES: [&str; 11] = [
     "delegate",
 ];
 
-/// The names of the options, for messages.
+/// The names of all options, for error messages.
 const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`";
 
 impl Options {
-    /// Parses every `#[bb(…)]` among the attributes and reports all parts that are not valid.
+    /// Parses every `#[bb(…)]` among the attributes, and reports all invalid parts.
     pub(crate) fn parse(attrs: &[Attribute], ctxt: &mut Ctxt) -> Options {
         let mut options = Options::default();
         let mut seen = Vec::new();
@@ -134,7 +135,7 @@ impl Options {
             };
             ctxt.error(&key, format_args!("`{option}` is given twice; {mend}"));
         }
-        // The value of a duplicate option is parsed too, because it may also be wrong.
+        // The value of a duplicate option is parsed too, so that an invalid value is also reported.
         let first = !duplicate;
         match option.as_str() {
             "name" => given(&mut self.name, first, value(input, &key, "\"my-backend\"", string, ctxt)),
@@ -168,7 +169,7 @@ impl Options {
         seen.push(key);
     }
 
-    /// Notes that an option is given under a misspelt name, so that it is not reported as missing, too.
+    /// Marks an option as present because its name is misspelt, so that it is not reported as missing too.
     fn misspelt(&mut self, option: Option<&str>) {
         match option {
             Some("new") => wrong(&mut self.new),
@@ -193,7 +194,7 @@ fn given<T>(slot: &mut Given<T>, first: bool, value: Option<T>) {
     }
 }
 
-/// Parses `= value`; `None` if the value is wrong.
+/// Parses `= value`; returns `None` if the value is invalid.
 fn value<T>(
     input: ParseStream<'_>,
     key: &Ident,
@@ -214,7 +215,7 @@ fn value<T>(
     }
 }
 
-/// Parses `(element, …)`; `None` if an element is wrong.
+/// Parses `(element, …)`; returns `None` if an element is invalid.
 fn list<T>(
     input: ParseStream<'_>,
     key: &Ident,
@@ -243,7 +244,7 @@ fn list<T>(
             Ok(element) => elements.push(element),
             Err(error) => {
                 whole = false;
-                // Some messages already have an example.
+                // Some messages already contain an example.
                 let example = match error.to_string().contains(": write `") {
                     true => String::new(),
                     false => format!(": write `{key}{example}`"),
@@ -256,7 +257,7 @@ fn list<T>(
     whole.then_some(elements)
 }
 
-/// Reports any token other than a comma after an element.
+/// Returns an error if an element is followed by another token than a comma.
 fn end(input: ParseStream<'_>) -> syn::Result<()> {
     if input.is_empty() || input.peek(Token![,]) {
         Ok(())
@@ -265,7 +266,7 @@ fn end(input: ParseStream<'_>) -> syn::Result<()> {
     }
 }
 
-/// Skips everything up to and including the next comma.
+/// Skips all tokens up to and including the next comma.
 fn next(input: ParseStream<'_>) {
     while !input.is_empty() {
         if input.parse::<Token![,]>().is_ok() || input.parse::<TokenTree>().is_err() {
@@ -274,12 +275,12 @@ fn next(input: ParseStream<'_>) {
     }
 }
 
-/// Parses a token; the error message is `wrong`.
+/// Parses a token. If this fails, the error message is `wrong`.
 fn parsed<T: Parse>(input: ParseStream<'_>, wrong: &str) -> syn::Result<T> {
     input.parse().map_err(|error| syn::Error::new(error.span(), wrong))
 }
 
-/// Parses a path without generic arguments; the error message is `wrong`.
+/// Parses a path without generic arguments. If this fails, the error message is `wrong`.
 fn plain_path(input: ParseStream<'_>, wrong: &str) -> syn::Result<Path> {
     input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
 }
@@ -300,7 +301,7 @@ fn opener(input: ParseStream<'_>) -> syn::Result<TypePath> {
     function(input, "expected the path of a function that takes `&bb::OpenOptions`")
 }
 
-/// Parses a path that may have generic arguments, written with or without `::`.
+/// Parses a path that may have generic arguments, with or without `::` before them.
 fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
     let mut path: TypePath = parsed(input, wrong)?;
     end(input).map_err(|error| syn::Error::new(error.span(), wrong))?;
@@ -312,7 +313,7 @@ fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
     Ok(path)
 }
 
-/// Parses `= field`, or nothing for the variants of an enum.
+/// Parses `= field`; without a value, the option is for the variants of an enum.
 fn delegate(input: ParseStream<'_>, key: &Ident, ctxt: &mut Ctxt) -> Option<Delegate> {
     match input.is_empty() || input.peek(Token![,]) {
         true => Some(Delegate::Variants(key.clone())),
@@ -398,12 +399,13 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
     Ok(OpenOption { name, own: Some(quote!(#colon #kind #equals #default #arrow #about)) })
 }
 
-/// Returns an example of a default, if the default is a literal of another type. Rustc checks all other defaults.
+/// Returns an example of a default value, if the default is a literal of a wrong type. Rustc checks all other defaults.
 fn example_of_default(kind: &Ident, default: &TokenStream) -> Option<String> {
     let kind = kind.to_string();
     let example = example_of(&kind)?;
     if let Ok(word) = syn::parse2::<Ident>(default.clone()) {
-        // A constant has upper-case letters.
+        // Constants contain upper-case letters, so a word that begins in lower case is probably a string without
+        // quotation marks.
         let word = word.to_string();
         return (kind == "str" && word.starts_with(char::is_lowercase)).then(|| format!("\"{word}\""));
     }
@@ -417,7 +419,7 @@ fn example_of_default(kind: &Ident, default: &TokenStream) -> Option<String> {
     (!fits).then(|| example.to_owned())
 }
 
-/// Returns an example of a default of a type that options may have.
+/// Returns an example of a default value for a type that options can have.
 fn example_of(kind: &str) -> Option<&'static str> {
     match kind {
         "bool" => Some("true"),
@@ -428,7 +430,7 @@ fn example_of(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Parses a single name; a path is an error.
+/// Parses a single name. A path is an error.
 fn alone(input: ParseStream<'_>, wrong: &str) -> syn::Result<Ident> {
     let name = parsed(input, wrong)?;
     if input.peek(Token![::]) {

@@ -1,9 +1,9 @@
-//! Collects mistakes, so that one build reports all of them.
+//! Collects the mistakes in the input, so that one build reports all of them.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// The mistakes that were found so far.
+/// The mistakes that have been found so far.
 #[derive(Default)]
 pub(crate) struct Ctxt(Option<syn::Error>);
 

@@ -1,4 +1,4 @@
-//! Renders the registration of a type. This module makes no decisions and cannot fail.
+//! Renders the code that registers a type. This module makes no decisions and cannot fail.
 
 use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
@@ -14,14 +14,14 @@ use syn::{DeriveInput, Path, Type, TypePath, parse_quote};
 pub(crate) struct Derived {
     /// The mistakes in the input, as compile errors.
     pub(crate) mistakes: TokenStream,
-    /// The registration, as far as the input is valid.
+    /// The registration, as far as the valid parts of the input allow it.
     pub(crate) registration: TokenStream,
     /// The path of `bb`.
     bb: Path,
 }
 
 impl Derived {
-    /// Expands the derive. `other_name` is the name of `bb` in the author's `Cargo.toml`, if it differs.
+    /// Expands the derive. `other_name` is the name of `bb` in the author's `Cargo.toml`, if that name is not `bb`.
     pub(crate) fn of(input: &DeriveInput, other_name: Option<String>) -> Derived {
         let mut ctxt = Ctxt::default();
         let model = Backend::from_input(input, &mut ctxt);
@@ -45,7 +45,8 @@ impl Derived {
         Derived { registration, bb: model.bb, mistakes: ctxt.into_compile_error() }
     }
 
-    /// Passes the registration through a macro of `bb`: if the path of `bb` is wrong, rustc reports one path instead of each.
+    /// Renders the expansion. The registration goes through a macro of `bb`, so that rustc reports a wrong path of `bb` once instead of at
+    /// each use.
     pub(crate) fn into_tokens(self) -> TokenStream {
         let Derived { mistakes, registration, bb } = self;
         let bb = located(&bb, Span::call_site());
@@ -54,7 +55,7 @@ impl Derived {
     }
 }
 
-/// Returns whether a path of `bb` is probably a misspelt name. An import may have any other name, also `bb`.
+/// Returns whether a path of `bb` is probably a misspelling of `name`. An imported name may be any name, even `bb`.
 fn is_misspelt(bb: &Path, name: &str) -> bool {
     let Some(given) = bb.segments.first().filter(|_| bb.segments.len() == 1) else { return false };
     let given = given.ident.unraw().to_string();
@@ -76,7 +77,7 @@ fn backend(model: &Backend<'_>) -> TokenStream {
     }
 }
 
-/// Renders an enum of backends: its tensor, its error, and the contract by the backend of the variant.
+/// Renders an enum of backends: its tensor type, its error type, and an implementation of the contract that calls the variant's backend.
 fn either(model: &Backend<'_>, Variants { visibility, variants }: &Variants<'_>) -> TokenStream {
     let at = model.ident.span();
     let bb = located(&model.bb, at);
@@ -89,13 +90,14 @@ fn either(model: &Backend<'_>, Variants { visibility, variants }: &Variants<'_>)
     }
 }
 
-/// Renders a layer: its inner backend, the families that it adopts itself, and the contract by the methods of `bb::Layer`.
+/// Renders a layer: its inner backend, the families that it adopts itself, and an implementation of the contract that calls the methods of
+/// `bb::Layer`.
 fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> TokenStream {
     let at = model.ident.span();
     let (bb, private, held) = (located(&model.bb, at), private(model, at), private(model, ty.span()));
     let (version, ident, tables) = (version(model), model.ident, tables(model));
     let (_, arguments, _) = generics.split_for_impl();
-    // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
+    // Without a parameter or a lifetime in a bound, rustc would report the bound in each `impl` where it is not satisfied.
     let (is_inner, is_layer) = match generics.params.is_empty() {
         true => {
             let layer_of = quote!(#private::layer::LayerOf<#ident>);
@@ -109,7 +111,7 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let mut bounded = (*generics).clone();
     bounded.make_where_clause().predicates.push(parse_quote!(#is_inner));
     if generics.params.len() > 1 {
-        // Without this, rustc would report a second parameter without bounds in each `impl`.
+        // Without these bounds, rustc would report a second parameter without bounds in each `impl`.
         let shared = quote!(#ident #arguments: ::core::marker::Send + ::core::marker::Sync + 'static);
         bounded.make_where_clause().predicates.push(parse_quote!(#shared));
     }
@@ -117,7 +119,7 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
     let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
-    // Generic backends are checked where an instance is used.
+    // The bounds of generic backends are checked at each use of an instance.
     let asserted = generics.params.is_empty().then(|| {
         let held = quote_spanned!(ty.span()=> #held::layer::is_inner::<#ty>());
         quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #held };)
@@ -143,22 +145,21 @@ fn instance(model: &Backend<'_>, index: usize, Instance { name, ty, spelled }: &
     let families = families(model);
     let options = options(model);
     let devices = devices(model);
-    // All of these tokens have the span of the type's name, so that rustc reports a missing bound once,
-    // there.
+    // All tokens of the registration have the span of the type's name, so that rustc reports a missing bound once, at this name.
     let at = model.ident.span();
     let here = self::private(model, at);
-    // An instance that names an unknown type is one error, at its alias.
+    // The alias ensures that an instance with an unknown type gives only one error.
     let is_generic = !matches!(ty, Type::Path(path) if path.path.is_ident(model.ident));
     let alias = Ident::new(&format!("__Instance{index}"), at);
     let aliased = is_generic.then(|| quote!(type #alias = #ty;));
     let ty = if is_generic { alias.to_token_stream() } else { ty.to_token_stream() };
     let declared = quote_spanned!(at=> #here::Declared for #ty);
-    // Because of this bound, rustc reports a missing `Sync` only at the author's `impl`, and here only a missing `impl`. Rustc would check
-    // a bound without a lifetime at once, and report it twice.
+    // With this bound, rustc reports a missing `Sync` only at the author's `impl`, and reports here only a missing `impl`. Without a
+    // lifetime, rustc would check the bound immediately, and report it twice.
     let is_backend = quote_spanned!(at=> for<'it> #ty: #here::IsBackend<'it>);
     let of = if model.is_enum { quote_spanned!(at=> of_enum) } else { quote_spanned!(at=> of_struct) };
     let registration = quote_spanned!(at=> #here::#of::<#ty>());
-    // Outside of the `impl`, whose bound says that the type is a backend.
+    // This code is outside of the `impl`, because the bound of the `impl` states that the type is a backend.
     let makes = matches!(model.new, New::Default)
         .then(|| quote_spanned!(at=> const _: fn() = || #here::Makes::<#ty>::NEW.by_default();));
     let bb = located(&model.bb, at);
@@ -188,7 +189,7 @@ fn instance(model: &Backend<'_>, index: usize, Instance { name, ty, spelled }: &
     }
 }
 
-/// Renders the families; `None` if there are none, because the trait's default is an empty list.
+/// Renders the families; returns `None` if there are none, because the trait's default is an empty list.
 fn families(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     let tables = tables(model);
@@ -202,7 +203,7 @@ fn tables(model: &Backend<'_>) -> Vec<TokenStream> {
         let bb = located(&model.bb, family.span());
         quote_spanned!(family.span()=> #bb::__family!(table #family))
     });
-    // The function that returns a vendor's table has the path of the trait.
+    // The function that returns a vendor's table has the same path as the vendor's trait.
     let vendors = model.vendors.iter().map(|vendor| {
         let at = vendor.span();
         quote_spanned!(at=> #vendor::<Self>())
@@ -210,8 +211,7 @@ fn tables(model: &Backend<'_>) -> Vec<TokenStream> {
     tables.chain(vendors).collect()
 }
 
-/// Renders the options of the constructor; `None` if there are none, because the trait's default is an empty
-/// list.
+/// Renders the options of the constructor; returns `None` if there are none, because the trait's default is an empty list.
 fn options(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     let options = model.options.iter().map(|OpenOption { name, own }| {
@@ -243,7 +243,8 @@ fn create(model: &Backend<'_>) -> TokenStream {
             (quote!(_), made)
         }
         New::Open(path) => {
-            // A path that a macro wrote has another hygiene than the parameter.
+            // A path that comes from a macro has another hygiene than the parameter `options`, so the parameter gets the span of the call
+            // site.
             let options = Ident::new("options", Span::call_site());
             (quote!(#options), created(path, quote_spanned!(path.span()=> opened_by(#path, #options))))
         }
@@ -256,7 +257,7 @@ fn create(model: &Backend<'_>) -> TokenStream {
     }
 }
 
-/// Renders the function that lists the devices; `None` if there is none, because of the trait's default.
+/// Renders the function that lists the devices; returns `None` if there is none, because the trait has a default.
 fn devices(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     model.devices.as_ref().map(|path| {
@@ -278,7 +279,7 @@ fn private(model: &Backend<'_>, at: Span) -> TokenStream {
     quote_spanned!(at=> #bb::__private)
 }
 
-/// Gives all tokens of a path the span `at`, so that messages about the generated code point there.
+/// Sets the span of all tokens of a path to `at`, so that messages about the generated code refer to this location.
 pub(crate) fn located(path: &Path, at: Span) -> TokenStream {
     let moved = path.to_token_stream().into_iter().map(|mut token| {
         token.set_span(at);

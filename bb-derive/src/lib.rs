@@ -1,8 +1,8 @@
-//! The macros of `bb`: one registers a type as a backend, the other marks the native methods of an extension
-//! family.
+//! The macros of `bb`: a derive that registers a type as a backend, and attributes that mark the native methods of an extension family and
+//! the methods of a layer.
 //!
-//! `attr` parses, `model` checks, `expand` renders, and `ctxt` collects mistakes. This crate contains no list of
-//! operations or families: the generated code looks their names up in `bb`.
+//! The module `attr` parses, `model` checks, `expand` renders, and `ctxt` collects mistakes. This crate contains no list of operations or
+//! families: the generated code looks up their names in `bb`.
 #![forbid(unsafe_code)]
 
 mod attr;
@@ -19,9 +19,9 @@ mod snapshots;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Registers a type that implements `bb::Backend` under a name.
+/// Registers a type that implements `bb::Backend`, so that users can open it by a name.
 ///
-/// The type may be a struct or an enum. Options are given in one or more `#[bb(…)]`:
+/// The type may be a struct or an enum. Options are written in one or more `#[bb(…)]`:
 ///
 /// | option | meaning | default |
 /// |---|---|---|
@@ -55,13 +55,12 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 /// Marks the methods in the `impl` of an extension family as native. Every `impl` of a family needs this
 /// attribute.
 ///
-/// Rust code cannot detect whether a default method was overridden. This attribute sees the `impl`, and records
-/// exactly the methods that are written in it. An empty `impl` adopts the family with the default bodies of
-/// all methods. The derive must name the family too, in `extensions(…)`. If `bb` was renamed and the trait is
-/// imported, write `#[native(crate = path)]`.
+/// Rust code cannot detect whether an `impl` overrides a default method. This attribute parses the `impl`, and records exactly the methods
+/// that it contains. An empty `impl` adopts the family with the default bodies of all methods. The derive must list the family too, in
+/// `extensions(…)`. If `bb` was renamed and the trait is imported, write `#[native(crate = path)]`.
 ///
-/// For the trait of a vendor's operations (`bb::vendor!`), write `#[bb::native(operations = acme::AcmeOp)]` with the path of the
-/// enum, and name the trait in `vendors(…)` of the derive.
+/// For the trait of a vendor's operations (`bb::vendor!`), write `#[bb::native(operations = acme::AcmeOp)]` with the path of the enum, and
+/// list the trait in `vendors(…)` of the derive.
 ///
 /// # Examples
 ///
@@ -80,9 +79,10 @@ pub fn native(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Marks the `impl` of `bb::Layer` for a struct whose derive has `delegate = field`.
 ///
-/// A layer is a backend around another one: the methods that the `impl` does not write come from the inner backend. Rust code
-/// cannot detect which methods are written; this attribute sees them, so that plans keep the inner backend's kernels of all other
-/// operations. An empty `impl` passes everything on. If `bb` was renamed and the trait is imported, write `#[layer(crate = path)]`.
+/// A layer is a backend around an inner backend. Methods that the `impl` does not contain call the inner backend. Rust code cannot detect
+/// which methods an `impl` contains. This attribute parses the `impl`, so that plans use the inner backend's kernels for all other
+/// operations. An empty `impl` passes all calls to the inner backend. If `bb` was renamed and the trait is imported, write
+/// `#[layer(crate = path)]`.
 ///
 /// # Examples
 ///
@@ -103,15 +103,15 @@ pub fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
     native::layer(options.into(), item.into()).into()
 }
 
-/// Puts code at the place of the tokens in its first brackets, so that errors in the code are reported there. Macros of `bb`
-/// expand to this.
+/// Sets the span of code to the span of the tokens in its first brackets, so that errors in the code are reported at these tokens. Macros
+/// of `bb` expand to this macro.
 #[doc(hidden)]
 #[proc_macro]
 pub fn at(tokens: TokenStream) -> TokenStream {
     rows::at(tokens.into()).into()
 }
 
-/// Checks the rows of `bb::vendor!` and passes them on. The macro expands to this.
+/// Checks the rows of `bb::vendor!`, which expands to this macro, and passes the rows on.
 #[doc(hidden)]
 #[proc_macro]
 pub fn vendor_rows(tokens: TokenStream) -> TokenStream {

@@ -1,15 +1,16 @@
-//! Detects that `Cargo.toml` renames `bb`, for a message.
+//! Detects whether `Cargo.toml` renames `bb`, for an error message.
 
 use std::path::Path;
 
-/// Returns the name of `bb` in the manifest of the crate that is compiled, unless it is `bb`.
+/// Returns the name of `bb` in the manifest of the crate that is being compiled; `None` if the name is `bb`.
 pub(crate) fn other_name() -> Option<String> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR")?;
     let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).ok()?;
     renamed_in(&manifest)
 }
 
-/// Finds `name = { package = "bb", … }`, also as a table of its own. A manifest that also has `bb` under its own name has no other name.
+/// Finds `name = { package = "bb", … }`, also if it is written as a table of its own. If the manifest also has `bb` under its own name,
+/// there is no other name.
 fn renamed_in(manifest: &str) -> Option<String> {
     let (mut table, mut other) = (String::new(), None);
     for line in manifest.lines() {

@@ -1,7 +1,6 @@
-//! Checks the options of a type and fills in their defaults.
+//! Checks the options of a type, and adds their defaults.
 //!
-//! A mistake does not stop the analysis. The valid parts are still rendered, so that rustc reports in the
-//! same build the mistakes that only rustc can find.
+//! A mistake does not stop the analysis. The valid parts are still rendered, so that rustc reports its own errors in the same build.
 
 use crate::attr::{Delegate, Given, Named, OpenOption, Options};
 use crate::ctxt::Ctxt;
@@ -16,7 +15,7 @@ use syn::{
 pub(crate) struct Backend<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) bb: Path,
-    /// Whether an option gives the path of `bb`.
+    /// Whether an option contains the path of `bb`.
     pub(crate) names_bb: bool,
     pub(crate) is_enum: bool,
     pub(crate) version: Option<LitStr>,
@@ -26,12 +25,12 @@ pub(crate) struct Backend<'a> {
     pub(crate) families: Vec<Ident>,
     /// The traits of vendors' operations.
     pub(crate) vendors: Vec<Path>,
-    /// Whether `families` has every family that the derive names; false if some of them were wrong.
+    /// Whether `families` contains every family that the derive lists; false if some of them were invalid.
     pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
-    /// The inner backend of a layer.
+    /// The inner backend, if the type is a layer.
     pub(crate) inner: Option<Inner<'a>>,
-    /// The backends of an enum.
+    /// The variants, if the type is an enum of backends.
     pub(crate) variants: Option<Variants<'a>>,
 }
 
@@ -41,7 +40,7 @@ pub(crate) struct Variants<'a> {
     pub(crate) variants: Vec<(&'a Ident, &'a Type)>,
 }
 
-/// The field that holds the inner backend of a layer.
+/// The field that contains the inner backend of a layer.
 pub(crate) struct Inner<'a> {
     pub(crate) field: Member,
     pub(crate) ty: &'a Type,
@@ -50,26 +49,26 @@ pub(crate) struct Inner<'a> {
 
 /// The constructor of a backend.
 pub(crate) enum New {
-    /// `Default`.
+    /// The constructor is `Default::default`.
     Default,
     /// A function that takes no arguments.
     Path(TypePath),
     /// A function that takes options.
     Open(TypePath),
-    /// An option that could not be parsed.
+    /// The option could not be parsed.
     Unknown,
 }
 
-/// A concrete type and the name to register it under.
+/// A concrete type, and the name under which it is registered.
 pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) ty: Type,
-    /// The type as a reader would write it, without its module.
+    /// The type as people write it, without its module.
     pub(crate) spelled: String,
 }
 
 impl<'a> Backend<'a> {
-    /// Reads the options of the type and reports mistakes to `ctxt`.
+    /// Reads the options of the type, and reports mistakes to `ctxt`.
     pub(crate) fn from_input(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Backend<'a> {
         let options = Options::parse(&input.attrs, ctxt);
         misplaced(&input.data, ctxt);
@@ -119,7 +118,7 @@ impl<'a> Backend<'a> {
     }
 }
 
-/// Finds the backends that the variants of an enum hold.
+/// Finds the backends in the variants of an enum.
 fn variants<'a>(input: &'a DeriveInput, data: &'a DataEnum, ctxt: &mut Ctxt) -> Option<Variants<'a>> {
     if !input.generics.params.is_empty() {
         ctxt.error(&input.generics, "an enum of backends is not generic: name the backends in its variants");
@@ -145,7 +144,7 @@ fn variants<'a>(input: &'a DeriveInput, data: &'a DataEnum, ctxt: &mut Ctxt) -> 
     Some(Variants { visibility: &input.vis, variants: found })
 }
 
-/// Finds the field that holds the inner backend.
+/// Finds the field that contains the inner backend.
 fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<Inner<'a>> {
     let Data::Struct(data) = &input.data else {
         ctxt.error(&field, "a layer is a struct: only a struct has a field that holds the inner backend");
@@ -164,8 +163,8 @@ fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<I
     Some(Inner { field, ty: &found.ty, generics: &input.generics })
 }
 
-/// Returns the field that probably holds the inner backend of a layer that names none correctly: the first one whose type is a parameter,
-/// or the only one. With it, rustc does not report in addition that the struct is no layer.
+/// Returns the field that probably contains the inner backend of a layer whose option is wrong: the first field whose type is a
+/// parameter, or the only field. With this field, rustc does not report in addition that the struct is not a layer.
 fn supposed(input: &DeriveInput) -> Option<Inner<'_>> {
     let Data::Struct(data) = &input.data else { return None };
     let mut fields = data.fields.members().zip(&data.fields);
@@ -174,7 +173,7 @@ fn supposed(input: &DeriveInput) -> Option<Inner<'_>> {
     Some(Inner { field, ty: &found.ty, generics: &input.generics })
 }
 
-/// Reports options that register a backend, because a layer is not registered.
+/// Reports options that are only for registered backends, because a layer is not registered.
 fn unregistered(options: &Options, is_enum: bool, ctxt: &mut Ctxt) {
     let message = match is_enum {
         true => {
@@ -223,14 +222,14 @@ fn opening(
         (_, Given::Yes(open)) => New::Open(open),
         (Given::Wrong, _) | (_, Given::Wrong) => New::Unknown,
         (Given::Yes(new), Given::No) => New::Path(new),
-        // The missing constructor is reported.
+        // The missing constructor has already been reported.
         (Given::No, Given::No) if unopened => New::Unknown,
         (Given::No, Given::No) => New::Default,
     };
     (new, options, devices)
 }
 
-/// Returns a list, if a valid one is given, and reports names that occur more than once.
+/// Returns the list, or an empty list if there is no valid one, and reports names that occur more than once.
 fn each_once<T>(list: Given<Vec<T>>, named: fn(&T) -> TokenStream, ctxt: &mut Ctxt) -> Vec<T> {
     let spelled = |name: &T| named(name).to_string().replace(' ', "");
     let mut once: Vec<T> = Vec::new();
@@ -289,19 +288,19 @@ fn instances(
     named(input, given.valid().unwrap_or_default(), &example, ctxt)
 }
 
-/// Returns the first named field whose type is a parameter of the type.
+/// Returns the name of the first field whose type is a type parameter of the struct.
 fn held(input: &DeriveInput) -> Option<&Ident> {
     let Data::Struct(data) = &input.data else { return None };
     data.fields.iter().find(|field| is_param(&field.ty, input))?.ident.as_ref()
 }
 
-/// Returns true if a type is a parameter of the input's type.
+/// Returns whether a type is a type parameter of the input's type.
 fn is_param(ty: &Type, input: &DeriveInput) -> bool {
     let Type::Path(path) = ty else { return false };
     input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
 }
 
-/// Checks the instances of a generic type.
+/// Checks the listed instances of a generic type.
 fn named(input: &DeriveInput, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec<Instance> {
     let ident = &input.ident;
     let mut instances: Vec<Instance> = Vec::new();
@@ -333,7 +332,7 @@ fn named(input: &DeriveInput, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) 
     instances
 }
 
-/// Returns the first argument of an instance that is a parameter of the type, or a lifetime other than `'static`.
+/// Returns the first generic argument of an instance that is a parameter of the input's type, or a lifetime other than `'static`.
 fn undeclared<'a>(last: &'a PathSegment, input: &DeriveInput) -> Option<&'a GenericArgument> {
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     arguments.args.iter().find(|argument| match argument {
@@ -343,7 +342,7 @@ fn undeclared<'a>(last: &'a PathSegment, input: &DeriveInput) -> Option<&'a Gene
     })
 }
 
-/// Formats a path segment as a reader would write it, with spaces only between words and after commas.
+/// Formats a path segment as people write it, with spaces only between words and after commas.
 fn spelled(segment: &PathSegment) -> String {
     let tokens = segment.to_token_stream().to_string();
     let mut spelled = String::new();
@@ -359,7 +358,7 @@ fn spelled(segment: &PathSegment) -> String {
     spelled
 }
 
-/// Formats an example of an instance of the type, for messages.
+/// Formats an example of an instance of the type, for error messages.
 fn example(input: &DeriveInput) -> String {
     let ident = &input.ident;
     let arguments: Vec<&str> = input
@@ -375,10 +374,10 @@ fn example(input: &DeriveInput) -> String {
     format!("\"{}\" = {ident}<{}>", kebab(&ident.to_string()), arguments.join(", "))
 }
 
-/// The rule for names, for messages.
+/// The rule for names, for error messages.
 const RULE: &str = "lower-case letters, digits and `-`, starting with a letter";
 
-/// Checks a name that the user gave.
+/// Checks a name that the user wrote.
 fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
     let text = name.value();
     let like = match kebab(&text) {
@@ -393,7 +392,7 @@ fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
     text
 }
 
-/// Derives a name from the name of the type.
+/// Derives a backend name from the name of the type.
 fn default_name(ident: &Ident, ctxt: &mut Ctxt) -> String {
     let name = kebab(ident.to_string().trim_start_matches("r#"));
     if !is_name(&name) {
@@ -410,7 +409,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// Converts to kebab case. A word starts at a capital letter that follows or precedes a small letter.
+/// Converts a name to kebab case. A word starts at a capital letter that is after or before a small letter.
 fn kebab(text: &str) -> String {
     let mut kebab = String::new();
     let mut before: Option<char> = None;

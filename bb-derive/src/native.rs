@@ -1,8 +1,8 @@
-//! Expands `#[bb::native]`: adds an `impl` that lists the methods that the `impl` of an extension family
-//! contains.
+//! Expands `#[bb::native]` and `#[bb::layer]`. The expansion adds an `impl` that lists the methods that the `impl` of an
+//! extension family contains.
 //!
-//! This module only parses the head of the `impl` and the names of its methods. Rustc reports methods that
-//! the family does not have.
+//! This module only parses the head of the `impl`, and the names of its methods. Rustc reports methods that the family does
+//! not contain.
 
 use crate::ctxt::Ctxt;
 use crate::expand;
@@ -15,14 +15,14 @@ use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, Generics, Path, Token, Type, TypeParam, WhereClause, braced, parse_quote};
 
-/// An example of correct use, for messages.
+/// An example of correct use of `#[bb::native]`, for error messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
 
-/// An example of correct use of `#[bb::layer]`, for messages.
+/// An example of correct use of `#[bb::layer]`, for error messages.
 const LAYER_EXAMPLE: &str =
     "write `#[bb::layer]` on an `impl<B: bb::InnerBackend> bb::Layer for MyLayer<B> { … }`";
 
-/// An `impl` of a trait: all its tokens and the parts of its head.
+/// A parsed `impl` of a trait: its head, and the tokens of its body.
 struct Impl {
     attributes: Vec<Attribute>,
     generics: Generics,
@@ -32,21 +32,21 @@ struct Impl {
     body: TokenStream,
 }
 
-/// A method of the `impl` and the `cfg` conditions under which it is compiled.
+/// A method of the `impl`, with the `cfg` conditions of its compilation.
 struct Method {
     conditions: Vec<TokenStream>,
     name: Ident,
 }
 
 impl Method {
-    /// Renders the name as a string, under the conditions of the method.
+    /// Renders the name as a string literal, under the conditions of the method.
     fn name(&self) -> TokenStream {
         let (conditions, method) = (&self.conditions, self.name.unraw().to_string());
         quote!(#(#conditions)* #method)
     }
 }
 
-/// Expands an attribute of an `impl`. Mistakes are added to the output, and the item itself stays unchanged.
+/// Expands an attribute of an `impl`. The item itself is not changed, and mistakes are added to the output.
 fn attribute(
     options: TokenStream,
     item: TokenStream,
@@ -76,19 +76,19 @@ pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     {
         let message =
             "the `impl` of a layer is marked by `#[bb::layer]`: write it instead of `#[bb::native]`";
-        // With the other attribute, rustc does not report in addition that it is missing.
+        // The other attribute is expanded too, so that rustc does not report in addition that it is missing.
         return mistake_and(&of, message, layer(options, item));
     }
     native_item(options, item)
 }
 
-/// Renders a mistake and the rest of the expansion.
+/// Renders a mistake, followed by the rest of the expansion.
 fn mistake_and(at: &Path, message: &str, expansion: TokenStream) -> TokenStream {
     let mistake = syn::Error::new_spanned(at, message).into_compile_error();
     quote!(#mistake #expansion)
 }
 
-/// Expands `#[bb::native]` of an item that is no `impl` of a layer.
+/// Expands `#[bb::native]` for an item that is not an `impl` of a layer.
 fn native_item(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(options, item, EXAMPLE, |parsed, options, ctxt| {
         let family = parsed.family()?;
@@ -112,7 +112,8 @@ fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenSt
     }
 }
 
-/// Renders an `impl` that lists the methods of a vendor's `impl`, and asserts that the derive of the backend names the vendor.
+/// Renders an `impl` that lists the methods of a vendor's `impl`, and an assertion that the derive of the backend lists the
+/// vendor's trait.
 fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) -> TokenStream {
     let Impl { generics, on, bounds, .. } = item;
     let at = operations.span();
@@ -122,7 +123,7 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
         let method = name.unraw().to_string();
         quote!(#(#conditions)* #operations::written(#method))
     });
-    // The instances of a generic backend are not known here.
+    // For a generic backend, the instances are unknown here, so there is no assertion.
     let named = generics.params.is_empty().then(|| {
         quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { #on, #operations } }
     });
@@ -141,21 +142,21 @@ pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
     let parse = |input: ParseStream<'_>| Impl::parse(input, LAYER_EXAMPLE);
     if let Ok(mut parsed) = parse.parse2(item.clone()) {
         let of = &parsed.of;
-        // With the `impl`, rustc would also report each operation as missing.
+        // The `impl` is omitted, because rustc would also report each operation as missing.
         if of.segments.last().is_some_and(|last| last.ident == "Backend") {
             let message = "a layer has an `impl bb::Layer`, which has the same methods: write `bb::Layer` instead of `bb::Backend`";
             return syn::Error::new_spanned(of, message).into_compile_error();
         }
         if of.segments.iter().any(|segment| segment.ident == "ext") {
             let message = "the `impl` of an extension family is marked by `#[bb::native]`: write it instead of `#[bb::layer]`";
-            // With the other attribute, rustc does not report in addition that it is missing.
+            // The other attribute is expanded too, so that rustc does not report in addition that it is missing.
             return mistake_and(of, message, native_item(options, item));
         }
         if let Some(param) = parsed.without_bounds() {
             let name = &param.ident;
             let message = format!("`{name}` has no bounds: write `impl<{name}: bb::InnerBackend>`");
             let mistake = syn::Error::new_spanned(&*param, message).into_compile_error();
-            // With the bound, rustc does not report in addition that the parameter has no `Tensor`.
+            // The bound is added, so that rustc does not report in addition that the parameter has no `Tensor`.
             let bb = options_of(options.clone()).bb.unwrap_or_else(|| parsed.bb(&[]));
             parsed
                 .without_bounds()
@@ -168,7 +169,7 @@ pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
     layer_item(options, item)
 }
 
-/// Expands `#[bb::layer]` of an item that has no mistake of its head.
+/// Expands `#[bb::layer]` for an `impl` with a valid head.
 fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(options, item, LAYER_EXAMPLE, |parsed, options, ctxt| {
         let Impl { generics, of, on, bounds, .. } = parsed;
@@ -190,7 +191,7 @@ fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Returns the options of the attribute, or none if they are wrong.
+/// Returns the options of the attribute; the defaults if they are invalid.
 fn options_of(options: TokenStream) -> AttributeOptions {
     AttributeOptions::parse.parse2(options).unwrap_or_default()
 }
@@ -204,7 +205,7 @@ struct AttributeOptions {
 }
 
 impl AttributeOptions {
-    /// Parses nothing, `crate = path`, `operations = path`, or both.
+    /// Parses the options: nothing, `crate = path`, `operations = path`, or both.
     fn parse(input: ParseStream<'_>) -> syn::Result<AttributeOptions> {
         let expected = "expected nothing, `crate = path::to::bb`, or `operations = path::to::AcmeOp`";
         let wrong = |error: syn::Error| syn::Error::new(error.span(), expected);
@@ -231,7 +232,7 @@ impl AttributeOptions {
 }
 
 impl Impl {
-    /// Returns the name of the family.
+    /// Returns the name of the family, which is the last segment of the trait's path.
     fn family(&self) -> syn::Result<Ident> {
         match self.of.segments.last() {
             Some(last) if last.ident == "Backend" => Err(syn::Error::new_spanned(
@@ -243,7 +244,7 @@ impl Impl {
         }
     }
 
-    /// Returns the path of `bb`: the path before the module and the trait, or the default path.
+    /// Returns the path of `bb`: the segments before the module and the trait; if there are none, the default path.
     fn bb(&self, module: &[&str]) -> Path {
         let mut path = self.of.clone();
         path.segments.pop();
@@ -257,7 +258,7 @@ impl Impl {
         path
     }
 
-    /// Returns the first type parameter, if no type parameter has bounds.
+    /// Returns the first type parameter; `None` if a type parameter has bounds.
     fn without_bounds(&mut self) -> Option<&mut TypeParam> {
         let bounded = self.generics.type_params().any(|param| !param.bounds.is_empty());
         if bounded || self.bounds.is_some() {
@@ -272,12 +273,12 @@ impl Impl {
         quote!(#(#attributes)* impl #generics #of for #on #bounds { #body })
     }
 
-    /// Returns the `cfg` conditions under which the `impl` is compiled.
+    /// Returns the `cfg` attributes of the `impl`.
     fn conditions(&self) -> Vec<&Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
     }
 
-    /// Parses an `impl` of a trait; `example` is part of the message for other items.
+    /// Parses an `impl` of a trait. `example` is the error message for other items.
     fn parse(input: ParseStream<'_>, example: &str) -> syn::Result<Impl> {
         let attributes = Attribute::parse_outer(input)?;
         if !input.peek(Token![impl]) {
@@ -299,7 +300,7 @@ impl Impl {
     }
 }
 
-/// Finds the methods: each `fn` outside of brackets, followed by a name.
+/// Finds the methods of the `impl`: each `fn` that is not inside brackets and is followed by a name.
 fn methods(item: &Impl, attribute: &str, ctxt: &mut Ctxt) -> Vec<Method> {
     let mut methods = Vec::new();
     let mut conditions = Vec::new();
@@ -320,7 +321,7 @@ fn methods(item: &Impl, attribute: &str, ctxt: &mut Ctxt) -> Vec<Method> {
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {
                 methods.push(Method { conditions: std::mem::take(&mut conditions), name: name.clone() });
             }
-            // An item ends here. If it was not a method, its conditions are dropped.
+            // At the end of an item, conditions that did not precede a method are discarded.
             (TokenTree::Group(group), _) if group.delimiter() == Delimiter::Brace => conditions.clear(),
             (TokenTree::Punct(semicolon), _) if semicolon.as_char() == ';' => conditions.clear(),
             _ => {}

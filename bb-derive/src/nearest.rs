@@ -1,18 +1,19 @@
-//! Finds the known name that a misspelt one was probably meant to be, for messages.
+//! Suggests a known name for a misspelt name, for error messages.
 
-/// Writes `; did you mean …?` if a known name is alike, else nothing.
+/// Returns `; did you mean …?` if a known name is similar; otherwise, an empty string.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |other| format!("; did you mean `{other}`?"))
 }
 
-/// Returns the known name that is most alike, if one is alike.
+/// Returns the known name that is most similar; `None` if no name is similar.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.into_iter().map(|other| (distance(name, other), other));
     let near = near.filter(|(edits, other)| *edits <= (name.len().max(other.len()) / 3).max(1));
     near.min().map(|(_, other)| other)
 }
 
-/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn one name into the other.
+/// Returns the number of insertions, deletions, replacements and swaps of adjacent characters that turn one name into
+/// the other.
 fn distance(a: &str, b: &str) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.chars().count()).collect();

@@ -1,13 +1,15 @@
-//! Checks the rows of a vendor's operations before a macro expands them, and gives code the span of a token.
+//! Checks the rows of a vendor's operations before a macro expands them, and sets the span of code to the span of a token.
 //!
-//! `bb::vendor!` passes the names that are allowed in its rows. A mistake is reported at its token, and nothing is expanded.
+//! `bb::vendor!` passes the names that are allowed in its rows. A mistake is reported at its token, and then nothing is
+//! expanded.
 
 use crate::ctxt::Ctxt;
 use crate::nearest::did_you_mean;
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// Gives all tokens after a first group the span of the tokens in that group, so that messages point there.
+/// Sets the span of all tokens after the first group to the span of the tokens in this group, so that messages refer to
+/// these tokens.
 pub(crate) fn at(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter();
     let place = match tokens.next() {
@@ -17,7 +19,7 @@ pub(crate) fn at(tokens: TokenStream) -> TokenStream {
     moved(tokens.collect(), place.unwrap_or_else(Span::call_site))
 }
 
-/// Returns the span of the first token, also inside groups that macros made.
+/// Returns the span of the first token. The token may be inside invisible groups, which macros create.
 fn first_span(tokens: TokenStream) -> Option<Span> {
     match tokens.into_iter().next()? {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => first_span(group.stream()),
@@ -41,14 +43,14 @@ fn moved(tokens: TokenStream, place: Span) -> TokenStream {
     moved.collect()
 }
 
-/// The names that are allowed in rows.
+/// The names that rows may contain.
 struct Names {
     operands: Vec<String>,
     results: Vec<String>,
     params: Vec<String>,
 }
 
-/// Checks the rows, and passes everything on to a macro: `[macro] [operands] [results] [parameters] rows…`.
+/// Checks the rows, and passes all tokens to a macro. The input is `[macro] [operands] [results] [parameters] rows…`.
 pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter();
     let mut list = || match tokens.next() {
@@ -76,7 +78,7 @@ fn is_end(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(end) if end.as_char() == ';')
 }
 
-/// Checks a row: `Name 1 = method(operands; parameters) -> Result => body: function, …`.
+/// Checks a row, which has the form `Name 1 = method(operands; parameters) -> Result => body: function, …`.
 fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     let puncts = |at: usize, text: &str| {
         text.chars()
@@ -99,7 +101,7 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
         let TokenTree::Group(group) = token else { continue };
         match (group.delimiter(), row.get(at.wrapping_sub(1))) {
             (Delimiter::Parenthesis, Some(TokenTree::Ident(_))) => arguments(group.stream(), names, ctxt),
-            // The options of a row; a group after `#` is an attribute.
+            // This group contains the options of the row, because it does not follow a `#`.
             (Delimiter::Brace, _) => kinds(group.stream(), &names.params, "a parameter", ctxt),
             _ => {}
         }
@@ -128,7 +130,7 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     }
 }
 
-/// Returns the name of a row that does not say since which opset the operation exists: `Name = method(…)`.
+/// Returns the name of a row that does not contain the opset that introduced the operation: `Name = method(…)`.
 fn without_opset(row: &[TokenTree]) -> Option<&Ident> {
     let mut tokens = row.iter().skip_while(|token| !matches!(token, TokenTree::Ident(_)));
     match (tokens.next(), tokens.next()) {
@@ -139,7 +141,7 @@ fn without_opset(row: &[TokenTree]) -> Option<&Ident> {
     }
 }
 
-/// Reports the first closure of a row, whose definitions are paths of functions.
+/// Reports the first closure in a row, because the definitions must be paths of functions.
 fn has_closure(definition: &[TokenTree], ctxt: &mut Ctxt) -> bool {
     let closure = definition.windows(3).find_map(|window| {
         let [TokenTree::Ident(fact), TokenTree::Punct(colon), begin] = window else { return None };
@@ -159,13 +161,13 @@ fn has_closure(definition: &[TokenTree], ctxt: &mut Ctxt) -> bool {
     closure.is_some()
 }
 
-/// Checks the names of the facts after the function of a row: `, pattern: function`.
+/// Checks the names of the facts that follow the function of a row: `, pattern: function`.
 fn facts(tokens: &[TokenTree], ctxt: &mut Ctxt) {
     for window in tokens.windows(3) {
         let [TokenTree::Punct(comma), TokenTree::Ident(fact), TokenTree::Punct(colon)] = window else {
             continue;
         };
-        // The colon of a path is joined to another one.
+        // The first colon of `::` in a path has joint spacing.
         let begins = comma.as_char() == ',' && colon.as_char() == ':' && colon.spacing() == Spacing::Alone;
         if begins && fact != "pattern" {
             let text = fact.to_string();
@@ -178,7 +180,7 @@ fn facts(tokens: &[TokenTree], ctxt: &mut Ctxt) {
     }
 }
 
-/// Checks the parentheses of a method: operands, and parameters after a semicolon.
+/// Checks the parentheses of a method, which contain operands and, after a semicolon, parameters.
 fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
     let mut tokens = tokens.into_iter();
     let operands: TokenStream = tokens.by_ref().take_while(|token| !is_end(token)).collect();
@@ -186,7 +188,7 @@ fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
     kinds(tokens.collect(), &names.params, "a parameter", ctxt);
 }
 
-/// Checks the names after the colons of a list.
+/// Checks the names that follow the colons in a list.
 fn kinds(tokens: TokenStream, known: &[String], what: &str, ctxt: &mut Ctxt) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut begins = true;
@@ -197,7 +199,7 @@ fn kinds(tokens: TokenStream, known: &[String], what: &str, ctxt: &mut Ctxt) {
         {
             named(kind, known, what, ctxt);
         }
-        // A row begins after a comma, or after its documentation.
+        // An entry begins after a comma, or after its documentation.
         begins = matches!(token, TokenTree::Punct(p) if p.as_char() == ',')
             || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
     }

@@ -1,12 +1,12 @@
-//! Compares the expansions of the macros with `tests/snapshots/*.expanded.rs`, the code that one would write
-//! by hand.
+//! Compares the expansions of the macros with `tests/snapshots/*.expanded.rs`, which contain the code that
+//! one would write by hand.
 //!
 //! `BLESS=1 cargo test -p bb-derive` writes the snapshots again.
 
 use proc_macro2::TokenStream;
 use std::path::Path;
 
-/// Expands a case with the derive, or with the attribute if it is an `impl`.
+/// Expands a test case: an `impl` by the attribute, and a type by the derive.
 fn expand(source: &str) -> TokenStream {
     let Some(item) = source.split_once("#[bb::native]\n").map(|(_, item)| item) else {
         let derived = crate::expand::Derived::of(&syn::parse_str(source).expect("a type"), None);
@@ -48,7 +48,7 @@ fn another_name_in_the_manifest_is_one_mistake() {
         text.contains("`Cargo.toml` has `bb` under the name `tensors`: write `crate = tensors`"),
         "{text}"
     );
-    // Imports may have any name.
+    // An imported name may be any name.
     for import in ["bb", "contract", "crate::tensor", "self::tensor"] {
         assert!(derived(&format!("#[bb(crate = {import})] struct Cpu;")).mistakes.is_empty(), "{import}");
     }

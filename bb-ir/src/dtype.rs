@@ -1,10 +1,11 @@
-//! Element types: those that kernels compute in, and storage types, which are only stored, moved and cast.
+//! Element types: compute types, which kernels compute in, and storage types, which are only stored, moved
+//! and cast.
 
 use half::{bf16, f16};
 use num_complex::Complex;
 
-/// Declares [`DataType`]. A row has the variant, ONNX's number, the bits per element, the name, and whether
-/// kernels compute in the type.
+/// Declares [`DataType`]. A row has the variant, ONNX's number of the type, the bits per element, the name,
+/// and whether kernels compute in the type.
 macro_rules! data_types {
     ($( $(#[$doc:meta])* $variant:ident = $onnx:literal, $bits:literal, $name:literal, $compute:literal; )*) => {
         /// The type of a tensor's elements.
@@ -65,7 +66,7 @@ data_types! {
     I64 = 7, 64, "i64", true;
     /// UTF-8 strings.
     String = 8, 0, "string", false;
-    /// A truth value, one byte, 0 or 1.
+    /// Boolean, stored as one byte that is 0 or 1.
     Bool = 9, 8, "bool", true;
     /// IEEE 754 binary16.
     F16 = 10, 16, "f16", true;
@@ -89,17 +90,17 @@ data_types! {
     F8E5M2 = 19, 8, "f8e5m2", false;
     /// 8-bit float, 5 exponent bits, one NaN, no infinity, no negative zero.
     F8E5M2FNUZ = 20, 8, "f8e5m2fnuz", false;
-    /// Unsigned 4-bit integer, two per byte on the host, the first in the low nibble.
+    /// Unsigned 4-bit integer. On the host, a byte stores two; the first is in the low nibble.
     U4 = 21, 4, "u4", false;
-    /// Signed 4-bit integer, two per byte on the host, the first in the low nibble.
+    /// Signed 4-bit integer. On the host, a byte stores two; the first is in the low nibble.
     I4 = 22, 4, "i4", false;
     /// 4-bit float, 2 exponent bits, packed like [`U4`](Self::U4).
     F4E2M1 = 23, 4, "f4e2m1", false;
-    /// 8-bit power of two without sign and zero; 255 is NaN.
+    /// 8-bit float that is a power of two: 8 exponent bits, no sign, no zero; the byte 255 is NaN.
     F8E8M0 = 24, 8, "f8e8m0", false;
-    /// Unsigned 2-bit integer, four per byte on the host, the first in the lowest bits.
+    /// Unsigned 2-bit integer. On the host, a byte stores four; the first is in the lowest bits.
     U2 = 25, 2, "u2", false;
-    /// Signed 2-bit integer, four per byte on the host, the first in the lowest bits.
+    /// Signed 2-bit integer. On the host, a byte stores four; the first is in the lowest bits.
     I2 = 26, 2, "i2", false;
     /// 6-bit float, 2 exponent bits.
     F6E2M3 = 27, 6, "f6e2m3", false;
@@ -113,12 +114,12 @@ impl DataType {
         self as i32
     }
 
-    /// Returns whether the type is one of the four floats that kernels compute in.
+    /// Returns whether the type is one of the four floating-point types that kernels compute in.
     pub const fn is_float(self) -> bool {
         matches!(self, DataType::F16 | DataType::BF16 | DataType::F32 | DataType::F64)
     }
 
-    /// Returns whether the type is one of the eight integers that kernels compute in.
+    /// Returns whether the type is one of the eight integer types that kernels compute in.
     pub const fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
@@ -138,7 +139,7 @@ impl DataType {
         matches!(self.bits(), 1..8)
     }
 
-    /// Returns the alignment in bytes that an element needs in memory.
+    /// Returns the alignment of an element in memory, in bytes.
     pub const fn align(self) -> usize {
         match self {
             DataType::C64 => 4,
@@ -149,10 +150,10 @@ impl DataType {
         }
     }
 
-    /// Returns the number of bytes of `elements` elements in a host tensor; `None` on overflow and for
+    /// Returns the size of `elements` elements in a host tensor, in bytes; `None` on overflow and for
     /// [`String`](Self::String).
     ///
-    /// Elements of less than a byte are packed, and zeros fill the last byte.
+    /// Elements of less than a byte are packed, and zero bits fill the last byte.
     pub const fn bytes_for(self, elements: usize) -> Option<usize> {
         if matches!(self, DataType::String) {
             return None;
@@ -176,8 +177,8 @@ mod sealed {
 
 /// A Rust type of tensor elements whose values can be viewed as bytes.
 ///
-/// `bool` does not implement this trait, because not every byte is a `bool`;
-/// [`TensorData`](crate::TensorData) converts it by value.
+/// `bool` does not implement this trait, because only the bytes 0 and 1 are valid `bool`s;
+/// [`TensorData`](crate::TensorData) converts truth values one by one.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq {
     /// The element type of tensors of `Self`.
     const DTYPE: DataType;
@@ -203,7 +204,7 @@ elements! {
 mod tests {
     use super::DataType;
 
-    /// `onnx.proto`, `TensorProto.DataType`: the numbers 1 to 28 without gaps.
+    /// In `onnx.proto`, `TensorProto.DataType` has the numbers 1 to 28 without gaps.
     #[test]
     fn numbers_are_those_of_onnx() {
         let numbers: Vec<i32> = DataType::ALL.iter().map(|t| t.to_onnx()).collect();

@@ -23,7 +23,7 @@ impl DataTypes {
     /// No element type.
     pub const NONE: DataTypes = DataTypes(0);
 
-    /// Returns the set of these types. Duplicates count once.
+    /// Returns the set of `types`. Duplicates are ignored.
     pub const fn of(types: &[DataType]) -> DataTypes {
         let mut bits = 0;
         let mut rest = types;
@@ -45,7 +45,7 @@ impl DataTypes {
         self.0 >> dtype as u32 & 1 == 1
     }
 
-    /// Returns whether every type is in the set.
+    /// Returns whether the set contains every element type.
     pub const fn is_all(self) -> bool {
         self.0 == DataTypes::ALL.0
     }

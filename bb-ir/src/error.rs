@@ -1,4 +1,4 @@
-//! The error of this crate: why a tensor, a graph or a frame was refused.
+//! The error type of this crate: the reasons why a tensor, a graph or a frame is refused.
 
 mod kind;
 mod message;
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 /// An error of any type; the source of other errors.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a tensor, a graph or a frame was refused.
+/// The reason why a tensor, a graph or a frame is refused.
 ///
-/// The variants follow the life of a model: it is read, checked, run, and sent or saved. Shapes are boxed so that a
-/// `Result` stays small.
+/// The variants are in the order of a model's life cycle: it is read, checked, run, and sent or saved. Shapes are
+/// boxed, so that a `Result` stays small.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,7 +41,7 @@ pub enum Error {
     LimitValue {
         /// The name of the limit.
         name: &'static str,
-        /// The given value.
+        /// The invalid value.
         value: String,
         /// The expected format.
         expected: &'static str,
@@ -56,7 +56,7 @@ pub enum Error {
         name: Option<&'static str>,
         /// The limit.
         limit: usize,
-        /// The number in the model, as far as it was counted.
+        /// The counted number. Counting may stop at the first number that exceeds the limit.
         got: usize,
     },
 
@@ -67,13 +67,13 @@ pub enum Error {
         dtype: DataType,
         /// The shape.
         shape: Box<[usize]>,
-        /// The limit in bytes; at least `isize::MAX` if only the address space is the limit.
+        /// The limit in bytes. It is at least `isize::MAX` if the address space is the only limit.
         limit: usize,
         /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if no field does.
         name: Option<&'static str>,
     },
 
-    /// The system has no memory for an operation.
+    /// The system does not have enough memory for an operation.
     #[error("`{op}`: no memory for {bytes} bytes")]
     Memory {
         /// The operation.
@@ -83,10 +83,10 @@ pub enum Error {
     },
 
     // Files: their paths and their contents.
-    /// There is no file at a path.
+    /// A path leads to no file.
     #[error("there is no file `{}`{}", sentence(.path.display()), missing_folder(.path, .missing))]
     NoFile {
-        /// The given path.
+        /// The path.
         path: PathBuf,
         /// The first part of the path that does not exist.
         missing: PathBuf,
@@ -95,11 +95,11 @@ pub enum Error {
     /// A path leads to something that is not a regular file.
     #[error("`{}` is {kind}; expected a file{}", sentence(.path.display()), inside(.candidates))]
     NotFile {
-        /// The given path.
+        /// The path.
         path: PathBuf,
         /// The kind of file at the path.
         kind: FileKind,
-        /// Models inside it, if it is a folder.
+        /// Models in the folder, if the path leads to a folder.
         candidates: Box<[PathBuf]>,
     },
 
@@ -199,12 +199,12 @@ pub enum Error {
         found: String,
     },
 
-    /// A caller gives an extent for a symbolic dimension that no input has.
+    /// A caller passes an extent for a symbolic dimension that no input has.
     #[error("no input has a symbolic dimension `{name}`; those that there are: {known}", name = shown(.name), known = listed(.known))]
     UnknownDim {
-        /// The name that was given.
+        /// The name that the caller passed.
         name: String,
-        /// The names of the model.
+        /// The names of the symbolic dimensions that the inputs have.
         known: Vec<String>,
     },
 
@@ -326,9 +326,9 @@ pub enum Error {
     Count {
         /// The counted items: inputs or outputs.
         what: &'static str,
-        /// The least number.
+        /// The minimum number.
         least: usize,
-        /// The greatest number.
+        /// The maximum number.
         most: usize,
         /// The number that the node has.
         got: usize,
@@ -337,7 +337,7 @@ pub enum Error {
     /// A required operand is absent.
     #[error("input {input} is required, but absent")]
     LeftOut {
-        /// The position of the operand.
+        /// The index of the operand.
         input: usize,
     },
 
@@ -399,7 +399,7 @@ pub enum Error {
     /// An axis is out of range for a tensor's rank.
     #[error("axis {axis} is out of range for rank {rank}; expected {}..{rank}", -(*.rank as i64))]
     Axis {
-        /// The given axis.
+        /// The invalid axis.
         axis: i64,
         /// The tensor's rank.
         rank: usize,
@@ -470,7 +470,7 @@ pub enum Error {
     /// A list of axes is not a permutation of the dimensions.
     #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
     Permutation {
-        /// The given list.
+        /// The list of axes.
         perm: Box<[i64]>,
         /// The number of dimensions.
         rank: usize,
@@ -489,7 +489,7 @@ pub enum Error {
         shape: Box<[usize]>,
     },
 
-    /// A parameter has another kind than the operation's row states.
+    /// A parameter has another kind than the operation's row in the op table requires.
     #[error("`{op}` expected {expected} as a parameter, got {got}")]
     ParamKind {
         /// The operation.
@@ -507,7 +507,7 @@ pub enum Error {
         op: &'static str,
         /// The words.
         expected: &'static str,
-        /// The given text.
+        /// The value of the parameter.
         got: Box<str>,
     },
 
@@ -522,7 +522,7 @@ pub enum Error {
         got: usize,
     },
 
-    /// The result of an operation would have more elements than memory can hold.
+    /// The result of an operation would have more elements than fit in memory.
     #[error("`{op}`: a result with extents {shape:?} has more elements than memory can hold")]
     Overflow {
         /// The operation.
@@ -584,11 +584,11 @@ pub enum Error {
     /// The offsets of a string tensor do not ascend from 0 to the length of the text.
     #[error("offset {index} of a tensor of string is {offset}; expected ascending offsets from 0 to {text}")]
     StringOffset {
-        /// The position of the offset.
+        /// The index of the offset.
         index: usize,
         /// The offset.
         offset: u64,
-        /// The length of the text in bytes.
+        /// The length of all strings together, in bytes.
         text: usize,
     },
 
@@ -682,15 +682,15 @@ pub enum Error {
         indices: Box<[usize]>,
     },
 
-    /// An index of a sparse tensor is out of range or not greater than the one before.
+    /// An index of a sparse tensor is out of range, or not greater than the previous index.
     #[error("sparse index {position} is out of range or does not ascend")]
     SparseIndex {
-        /// The position of the index.
+        /// The position of the index in the list of indices.
         position: usize,
     },
 
     // External data: tensor elements in separate files.
-    /// The elements of a tensor are in a file, but no folder was given.
+    /// The elements of a tensor are in a file, but the caller passed no folder for external data.
     #[error("elements lie in the file `{location}`, but no folder was given", location = shown(.location))]
     NoExternalFolder {
         /// The location in the model.
@@ -750,7 +750,8 @@ pub enum Error {
         value: String,
     },
 
-    /// A tensor that was given instead of external data does not have the type and shape that the graph declares.
+    /// A tensor that the caller passed instead of external data does not have the type and shape that the graph
+    /// declares.
     #[error("the tensor that was given is {got}{found:?}, expected {expected}{shape:?}")]
     ExternalTensor {
         /// The element type in the graph.
@@ -825,7 +826,7 @@ pub enum Error {
     /// A frame's header is longer than allowed, or longer than its content.
     #[error("the frame's header has {got} bytes; expected at most {limit}")]
     FrameHeaderLength {
-        /// The greatest possible length in bytes.
+        /// The maximum length in bytes.
         limit: usize,
         /// The length of the header in bytes.
         got: usize,
@@ -937,7 +938,7 @@ pub enum Error {
     /// A compiled model is shorter or longer than it states.
     #[error("the compiled model has {got} bytes; expected {expected}")]
     SavedEnd {
-        /// The length that the file states, or the least that it needs.
+        /// The length that the file states, or the minimum length of a file.
         expected: u64,
         /// The number of bytes given.
         got: u64,
@@ -955,7 +956,7 @@ pub enum Error {
     /// The elements of a tensor of a compiled model are damaged.
     #[error("tensor {number} of the compiled model has checksum {got:#010x}; expected {expected:#010x}")]
     SavedTensor {
-        /// The number of the tensor in the file.
+        /// The index of the tensor in the file's table.
         number: usize,
         /// The checksum in the file.
         expected: u32,
@@ -963,12 +964,12 @@ pub enum Error {
         got: u32,
     },
 
-    /// A compiled model, or a peer's message in the same form, has something unexpected at a place.
+    /// A compiled model, or a peer's message in the same format, contains unexpected bytes.
     #[error("the content is malformed at byte {at}; expected {expected}")]
     SavedForm {
-        /// The place.
+        /// The offset of the unexpected bytes.
         at: usize,
-        /// The content that the format requires there.
+        /// The content that the format requires at this offset.
         expected: &'static str,
     },
 
@@ -1014,7 +1015,7 @@ impl Error {
         }
     }
 
-    /// Makes one error from several; a single error is returned unchanged.
+    /// Combines several errors into one; a single error is returned unchanged.
     pub(crate) fn all(mut problems: Vec<Error>) -> Error {
         match (problems.len(), problems.pop()) {
             (1, Some(only)) => only,
@@ -1025,7 +1026,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the error is about a single node, so that the other nodes can still be checked.
+    /// Returns whether the error concerns a single node, so that the other nodes can still be checked.
     pub(crate) fn is_of_one_node(&self) -> bool {
         match self {
             Error::MissingValue { .. } => true,

@@ -1,11 +1,11 @@
-//! Recognizes files that are not ONNX models, so that messages can name their format.
+//! Recognizes files that are not ONNX models, so that error messages can name the format of the file.
 
 use std::fmt;
 use std::fs::FileType;
 
-/// The format of bytes that are not an ONNX model.
+/// The format of data that is not an ONNX model.
 ///
-/// It is recognized by its first bytes, because no serialized model begins with them.
+/// The format is recognized by the first bytes of the data, which no serialized ONNX model begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -13,7 +13,7 @@ pub enum Format {
     Empty,
     /// The pointer text that Git LFS stores instead of a file.
     GitLfs,
-    /// The text of a symbolic link that was copied as a file.
+    /// The path that a symbolic link contained before it was copied as a regular file.
     Link(
         /// The target of the link.
         String,
@@ -80,7 +80,7 @@ pub enum FileKind {
     Socket,
     /// A device.
     Device,
-    /// Something else.
+    /// Another kind.
     Other,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// Formats and their first bytes.
+/// The signatures of formats: the bytes that files of the format begin with.
 const MAGIC: &[(&[u8], Format)] = &[
     (b"version https://git-lfs", Format::GitLfs),
     (b"GGUF", Format::Gguf),
@@ -202,7 +202,7 @@ impl Format {
         printable(start).then_some(Format::Text)
     }
 
-    /// Returns advice for the user, after a semicolon; empty if there is none.
+    /// Returns advice for the user that begins with a semicolon; empty if there is none.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Format::GitLfs => "; `git lfs pull` fetches the file itself",
@@ -228,7 +228,7 @@ impl Format {
     }
 }
 
-/// Distinguishes archives of PyTorch and Core ML from others by the names of their first files.
+/// Distinguishes PyTorch and Core ML archives from other archives by the names of the files in the first 4 KiB.
 fn zip(bytes: &[u8]) -> Format {
     let start = bytes.get(..4096).unwrap_or(bytes);
     let names = |part: &[u8]| start.windows(part.len()).any(|w| w == part);
@@ -253,7 +253,8 @@ fn text(bytes: &[u8]) -> Option<Format> {
     if lower.starts_with(b"<?xml") || lower.starts_with(b"<net ") {
         return Some(Format::Xml);
     }
-    // In protobuf `{` and `[` would start and end a group and `<` would end one. Models have no groups.
+    // A protobuf message that began with `{` or `[` would begin with the start or the end of a group, and `<`
+    // would end a group. ONNX models have no groups.
     match start.first()? {
         b'{' if has(b"\"irVersion\"") || has(b"\"opsetImport\"") || has(b"\"ir_version\"") => {
             return Some(Format::OnnxJson);
@@ -269,7 +270,7 @@ fn text(bytes: &[u8]) -> Option<Format> {
     link(bytes).map(Format::Link)
 }
 
-/// Returns the path if a short file contains nothing else, because systems without links store a link as a file
+/// Returns the path if a short file contains only a path: systems without symbolic links store a link as a file
 /// that contains its target.
 fn link(bytes: &[u8]) -> Option<String> {
     const LONGEST: usize = 1024;
@@ -279,7 +280,7 @@ fn link(bytes: &[u8]) -> Option<String> {
         .then(|| path.to_owned())
 }
 
-/// Returns whether bytes are text. They may end within a character.
+/// Returns whether bytes are printable text. The last character may be cut.
 fn printable(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

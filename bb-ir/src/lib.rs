@@ -1,11 +1,11 @@
 //! Tensors, graphs and their checks: the part of `bb` that does not depend on any backend.
 //!
-//! This crate holds element types, host tensors, ONNX's protobuf types, the op tables, graph checking,
-//! inference, the wire format, and the registries of picture decoders and pattern engines. The
+//! This crate defines element types, host tensors, ONNX's protobuf types, the op tables, graph checks, type and
+//! shape inference, the wire format, and the registries of picture decoders and pattern engines. The backend
 //! contract, the backends and the plans are in the `bb` crate.
 
-// No item of it is used. This crate selects the features of `image`, so that programs with and without pictures
-// share the build.
+// No item of `num_traits` is used. The dependency enables the features that `image` enables, so that programs
+// with and without pictures share one build of `num_traits`.
 use num_traits as _;
 
 pub mod check;
@@ -45,7 +45,7 @@ pub use tensor::{
     ALIGNMENT, HostElement, Identity, Strings, StringsBuilder, TensorData, element_count, unpack_into,
 };
 
-/// Re-exported so that callers use the same version of the crate `half`.
+/// Re-exported, so that callers use the same version of the crate `half`.
 pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use smallvec::SmallVec;

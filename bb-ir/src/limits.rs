@@ -20,7 +20,7 @@ pub enum FileAccess {
     Read,
 }
 
-/// One of the [`Limits`], for programs that show limits or set them by name.
+/// A description of one of the [`Limits`], for programs that list limits or set them by name.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitInfo {
     /// The name of the field.
@@ -44,13 +44,12 @@ impl LimitInfo {
     }
 }
 
-/// Declares [`Limits`]. A row is a field, `name: kind = default`; the kind is a module of this file.
+/// Declares [`Limits`]. A row declares a field: `name: kind = default`. The kind is the name of a module of this file.
 macro_rules! limits {
     ($( $(#[doc = $doc:literal])+ $name:ident: $kind:ident = $default:expr; )*) => {
         /// Limits on the contents and resources of a model, and on the location of its data.
         ///
-        /// The defaults accept every honest model, and refuse a hostile one before it uses up a machine's
-        /// memory or time.
+        /// The defaults accept every reasonable model, and reject a hostile model before it uses up a machine's memory or time.
         ///
         /// # Examples
         ///
@@ -127,7 +126,7 @@ limits! {
 }
 
 impl Limits {
-    /// The greatest depth that any limit allows. It keeps recursive traversals from exhausting the stack.
+    /// The maximum nesting depth that the limit `nesting` can allow, so that recursive traversals do not exhaust the stack.
     pub const MAX_NESTING: usize = 128;
 
     /// Lists all limits with their names, units, documentation and defaults.
@@ -143,12 +142,13 @@ impl Limits {
 
     /// Sets the limit called `name`.
     ///
-    /// A number of bytes may end in `KiB`, `MiB`, `GiB` or `TiB`, or in `K`, `M`, `G` or `T`. A folder is
-    /// added to the allowed folders.
+    /// A number of bytes may end in `KiB`, `MiB`, `GiB` or `TiB`, or in `K`, `M`, `G` or `T`. For the limit `external_folders`,
+    /// `value` is a folder that is added to the allowed folders.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLimit`], which lists the names; [`Error::LimitValue`].
+    /// [`Error::UnknownLimit`], which lists all names, if no limit is called `name`; [`Error::LimitValue`] if the value is
+    /// invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let limit = ALL.iter().find(|limit| limit.name == name);
         let limit = limit.ok_or_else(|| Error::UnknownLimit { name: name.to_owned(), known: names() })?;
@@ -159,7 +159,7 @@ impl Limits {
     }
 }
 
-/// Limits that count things.
+/// Limits on a count.
 mod count {
     pub(super) type Value = usize;
     pub(super) const UNIT: &str = "a number";
@@ -176,7 +176,7 @@ mod count {
 
 pub use bytes::parse as parse_bytes;
 
-/// Limits that count bytes.
+/// Limits in bytes.
 mod bytes {
     pub(super) type Value = usize;
     pub(super) const UNIT: &str = "bytes, as in 4GiB";
@@ -188,8 +188,8 @@ mod bytes {
         Some(())
     }
 
-    /// Parses a number of bytes that may end in K, M, G, T, KiB, MiB, GiB or TiB, all powers of 1024. Returns
-    /// `None` for any other text.
+    /// Parses a number of bytes that may end in K, M, G, T, KiB, MiB, GiB or TiB, all powers of 1024. Returns `None` for any
+    /// other string.
     pub fn parse(text: &str) -> Option<usize> {
         let text = text.trim().to_ascii_uppercase();
         let text = text.strip_suffix("IB").unwrap_or(&text);
@@ -229,7 +229,7 @@ mod folders {
     }
 }
 
-/// Limits that are a [`FileAccess`].
+/// Limits whose value is a [`FileAccess`].
 mod access {
     use super::FileAccess;
 
@@ -282,7 +282,7 @@ impl<'l> Meter<'l> {
         within("total_tensor_bytes", "bytes of all constants", self.tensor_bytes, limit)
     }
 
-    /// Returns the bytes that the next sparse constant may have, and the name of the limit that decides.
+    /// Returns the maximum size of the next sparse constant in bytes, and the name of the limit that determines it.
     pub(crate) fn sparse_left(&self) -> (usize, &'static str) {
         let left = self.limits.sparse_bytes.saturating_sub(self.sparse_bytes);
         if left <= self.limits.tensor_bytes {
@@ -301,11 +301,11 @@ impl<'l> Meter<'l> {
     /// Counts the bytes of a name.
     pub(crate) fn name(&mut self, name: &str) -> Result<(), Error> {
         within("name_bytes", "bytes of a name", name.len(), self.limits.name_bytes)?;
-        // A `String` takes memory in addition to its text.
+        // A `String` takes memory in addition to its characters.
         self.text(name.len() + 32)
     }
 
-    /// Counts bytes that are neither constants nor names.
+    /// Counts the bytes of data other than constants and names.
     pub(crate) fn text(&mut self, bytes: usize) -> Result<(), Error> {
         self.text_bytes = self.text_bytes.saturating_add(bytes);
         let limit = self.limits.total_text_bytes;
@@ -317,7 +317,7 @@ impl<'l> Meter<'l> {
         self.limits.nesting.min(Limits::MAX_NESTING)
     }
 
-    /// Refuses a nesting of `depth` if it is too deep.
+    /// Returns an error if the nesting depth `depth` exceeds the limit.
     pub(crate) fn nesting(&self, depth: usize) -> Result<(), Error> {
         within("nesting", "levels of nesting", depth, self.deepest())
     }
@@ -328,7 +328,7 @@ pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: 
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
 }
 
-/// Lists the limits with their default values.
+/// Lists the names of all limits with their default values.
 fn names() -> String {
     let text = |limit: &LimitInfo| match limit.default() {
         default if default.is_empty() => format!("`{}`", limit.name),

@@ -1,17 +1,17 @@
 //! Vectors that report an error when the system has no memory for them.
 //!
-//! The standard library ends the process when an allocation fails. Where a model, a file or an extent
-//! decides the size of a vector, these functions allocate it, so that a failed allocation is [`Error::Memory`]. While they
+//! The standard library ends the process when an allocation fails. If a model, a file or an extent determines the size of
+//! a vector, these functions allocate the vector, so that a failed allocation is reported as [`Error::Memory`]. While they
 //! fill a vector, they check for cancellation ([`pace`]).
 
 use crate::{Error, pace};
 
-/// Returns `count`, but at most `usize::MAX`, which is less on 32-bit processors.
+/// Converts a number to `usize`; numbers that are too large (only on 32-bit processors) become `usize::MAX`.
 pub const fn at_most(count: u64) -> usize {
     if count > usize::MAX as u64 { usize::MAX } else { count as usize }
 }
 
-/// Makes an empty vector with room for `n` elements.
+/// Creates an empty vector with room for `n` elements.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn reserve<T>(op: &'static str, vec: &mut Vec<T>, n: usize) -> Result<(), Er
     vec.try_reserve_exact(n).map_err(|_| out_of_memory::<T>(op, vec.len().saturating_add(n)))
 }
 
-/// Makes a vector of `n` elements that are all `value`.
+/// Creates a vector of `n` elements that all equal `value`.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> 
     Ok(vec)
 }
 
-/// Collects the elements until the first error.
+/// Collects the elements of an iterator until its first error.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn try_collected<T, E: From<Error>>(
     Ok(vec)
 }
 
-/// Appends one element; a full vector at least doubles its capacity.
+/// Appends one element. If the vector is full, its capacity at least doubles.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Err
     Ok(())
 }
 
-/// Appends a slice; a full vector at least doubles its capacity.
+/// Appends a slice. If the vector is too small, its capacity at least doubles.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub fn append<T: Clone>(op: &'static str, vec: &mut Vec<T>, elements: &[T]) -> R
     Ok(())
 }
 
-/// Appends a slice to a vector that has room for it.
+/// Appends a slice to a vector that already has room for it.
 pub(crate) fn extend<T: Clone>(vec: &mut Vec<T>, elements: &[T]) {
     if elements.len() <= part::<T>() {
         return vec.extend_from_slice(elements);
@@ -158,7 +158,7 @@ const fn part<T>() -> usize {
 
 /// Checks whether the system can allocate `bytes` bytes now.
 ///
-/// This is for code that allocates by itself and cannot report a failure. Up to 1 MiB is not checked.
+/// Use this before code that allocates by itself and cannot report a failed allocation. Sizes up to 1 MiB are not checked.
 ///
 /// # Errors
 ///
@@ -168,15 +168,15 @@ pub fn probe(op: &'static str, bytes: usize) -> Result<(), Error> {
     if bytes <= FEW { Ok(()) } else { room::<u8>(op, bytes).map(drop) }
 }
 
-/// Checks whether the system can allocate `count` strings of `bytes` bytes together, each in an allocation of its own,
-/// and a list of them.
+/// Checks whether the system can allocate `count` strings, each in an allocation of its own, and a list of them. `bytes`
+/// is the total length of the strings.
 ///
 /// # Errors
 ///
 /// As [`room`].
 pub fn probe_strings(op: &'static str, count: usize, bytes: usize) -> Result<(), Error> {
-    /// The pointer and the lengths in the list, the reference counts, and an allocator's overhead and rounding for a small
-    /// allocation.
+    /// The bytes per string in addition to its text: the pointer and the lengths in the list, the reference counts, and an
+    /// allocator's overhead and rounding for a small allocation.
     const EACH: usize = 80;
     probe(op, count.saturating_mul(EACH).saturating_add(bytes))
 }

@@ -1,4 +1,4 @@
-//! Finds the known name that an unknown name was probably meant to be.
+//! Suggests a known name for a name that is probably misspelled.
 
 /// Returns the known name that is most similar to `name`; `None` if no name is similar.
 ///
@@ -15,10 +15,10 @@
 /// assert_eq!(nearest("x", ["a", "b"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer names are not typed by hand, and the comparison takes time proportional to the product of the
-    // lengths.
+    // Only the first characters are compared, because users do not type longer names, and the time is
+    // proportional to the product of the lengths.
     const LONGEST: usize = 256;
-    /// The known names that are compared.
+    /// The maximum number of known names that are compared.
     const MOST: usize = 4096;
     let lower = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(LONGEST).collect() };
     let wanted = lower(name);

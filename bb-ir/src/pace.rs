@@ -1,27 +1,28 @@
 //! Cancellation of loops on the host.
 //!
-//! Runs and deadlines are outside of this crate. A caller that starts long work passes a function for that time ([`asked`]).
-//! Loops whose length depends on a model or its data call the function after each [`STRETCH`] of work: a [`Pace`] counts the
-//! work, and [`ask`] calls the function. The function returns if the work may continue. Otherwise it unwinds, so that a loop
-//! needs no error path of its own: comparisons of a sort and iterators have none.
+//! Runs and deadlines are defined outside of this crate. A caller that starts long work passes a function that decides
+//! whether the work continues ([`asked`]). Loops whose length depends on a model or its data call this function after each
+//! [`STRETCH`] units of work: a [`Pace`] counts the units, and [`ask`] calls the function. The function returns if the work
+//! may continue. Otherwise it unwinds, so that loops need no error path of their own: iterators and the comparisons of a
+//! sort have none.
 
 use std::cell::Cell;
 
-/// The units of work between two calls of the function. A unit takes some nanoseconds: a comparison, a step of an automaton,
-/// an element that is looked up. So the function is called about every millisecond.
+/// The units of work between two calls of the function. A unit takes some nanoseconds: for example a comparison, a step of
+/// an automaton, or the lookup of an element. So the function is called about every millisecond.
 pub const STRETCH: usize = 1 << 16;
 
-/// The bytes that are copied between two calls of the function. Copying them takes about a millisecond.
+/// The number of bytes that are copied between two calls of the function. Copying them takes about a millisecond.
 pub(crate) const BYTES: usize = 1 << 22;
 
 thread_local! {
-    /// The function for the current work of this thread.
+    /// The cancellation function of this thread's current work.
     static ASK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Calls `work`; loops in it regularly call `ask` on this thread, which may unwind through them.
+/// Calls `work`. Loops in `work` regularly call `ask` on this thread, which may unwind through them.
 pub fn asked<R>(ask: fn(), work: impl FnOnce() -> R) -> R {
-    /// Restores the previous function, also after unwinding.
+    /// A guard that restores the previous function, also after unwinding.
     struct AskGuard(Option<fn()>);
     impl Drop for AskGuard {
         fn drop(&mut self) {
@@ -32,7 +33,7 @@ pub fn asked<R>(ask: fn(), work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Calls the function for the current work of this thread, if there is one.
+/// Calls the function that the current work of this thread was started with ([`asked`]), if there is one.
 #[inline(never)]
 pub fn ask() {
     if let Some(ask) = ASK.get() {
@@ -40,7 +41,7 @@ pub fn ask() {
     }
 }
 
-/// Counts the work of a loop, and calls the function after each [`STRETCH`] of it.
+/// A counter of a loop's work, which calls the function after each [`STRETCH`] units.
 ///
 /// # Examples
 ///
@@ -56,7 +57,7 @@ pub fn ask() {
 /// ```
 #[derive(Debug)]
 pub struct Pace {
-    /// The units until the function is called.
+    /// The units of work that remain until the next call of the function.
     left: usize,
 }
 
@@ -67,12 +68,12 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Begins to count.
+    /// Creates a counter at zero.
     pub const fn new() -> Pace {
         Pace { left: STRETCH }
     }
 
-    /// Counts a step of `units` units.
+    /// Counts `units` units of work.
     #[inline]
     pub fn step(&mut self, units: usize) {
         if units < self.left {

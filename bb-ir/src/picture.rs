@@ -1,19 +1,19 @@
 //! The interface between `ImageDecoder` and the crates that decode pictures.
 //!
-//! A crate that decodes pictures submits a [`PictureDecoder`], and a program that uses it links the crate: `use bb_pictures as _;`. This
-//! crate contains no decoder.
+//! A crate that decodes pictures submits a [`PictureDecoder`]. A program links the crate with `use bb_pictures as _;`. This crate
+//! contains no decoder.
 
 use crate::{BoxError, DataType, Error};
 use std::sync::OnceLock;
 
-/// The channels of a pixel. Each takes a byte.
+/// The channels of a pixel, in the order of their bytes. Each channel takes one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PixelFormat {
     /// Red, green, blue.
     Rgb,
     /// Blue, green, red.
     Bgr,
-    /// The luma.
+    /// Only the luma.
     Grayscale,
 }
 
@@ -41,11 +41,11 @@ pub struct Picture {
     pub height: usize,
     /// The number of pixels of a row.
     pub width: usize,
-    /// The pixels, row by row from the top, each in the requested format.
+    /// The pixels, row by row from the top, in the requested [`PixelFormat`].
     pub bytes: Vec<u8>,
 }
 
-/// The limits of a decoder: its time, and the size of a result.
+/// A decoder's limits on time and on the size of the result.
 pub trait Allowance {
     /// Returns an error if decoding must end. A decoder calls this at least every few milliseconds; a call takes some nanoseconds.
     ///
@@ -54,11 +54,11 @@ pub trait Allowance {
     /// The reason why decoding must end, which the decoder returns as [`PictureError::Ended`].
     fn check(&self) -> Result<(), BoxError>;
 
-    /// Refuses a result that is too large. A decoder calls this before it allocates the picture.
+    /// Returns an error if a result of this type and shape is too large. A decoder calls this before it allocates the picture.
     ///
     /// # Errors
     ///
-    /// The refusal, which the decoder returns as [`PictureError::Ended`].
+    /// The reason, which the decoder returns as [`PictureError::Ended`].
     fn bound(&self, dtype: DataType, shape: &[usize]) -> Result<(), BoxError>;
 }
 
@@ -69,11 +69,11 @@ pub enum PictureError {
     /// The picture is invalid, is not supported, or would take too much memory or time.
     #[error("the picture {problem}")]
     Refused {
-        /// The fault of the picture, as the end of a sentence: ``is a JPEG of …``.
+        /// The problem, as the end of a sentence that begins with "the picture": ``is a JPEG of …``.
         problem: String,
     },
 
-    /// The [`Allowance`] ended decoding. Its error is the source, unchanged.
+    /// The [`Allowance`] stopped decoding. Its error is the source, unchanged.
     #[error("decoding had to end")]
     Ended(#[source] BoxError),
 
@@ -84,14 +84,14 @@ pub enum PictureError {
 
 /// Decodes a file; `None` if the file is not a picture in a format that the decoder supports.
 ///
-/// The file may be untrusted, so the function must neither panic nor allocate more than it has checked.
+/// The file may be untrusted, so the function must not panic, and must call [`Allowance::bound`] before large allocations.
 ///
 /// # Errors
 ///
 /// [`PictureError`].
 pub type Decode = fn(&[u8], PixelFormat, &dyn Allowance) -> Result<Option<Picture>, PictureError>;
 
-/// A decoder of pictures, which a crate submits with `inventory::submit!`.
+/// A decoder of pictures. A crate submits its decoder with `inventory::submit!`.
 #[derive(Debug, Clone, Copy)]
 pub struct PictureDecoder {
     /// The crate's name. Decoders are tried in the order of their names.
@@ -102,7 +102,7 @@ pub struct PictureDecoder {
 
 inventory::collect!(PictureDecoder);
 
-/// Returns the decoders that are linked, in the order of their names.
+/// Returns the linked decoders, sorted by name.
 pub fn decoders() -> &'static [&'static PictureDecoder] {
     static DECODERS: OnceLock<Vec<&'static PictureDecoder>> = OnceLock::new();
     DECODERS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The extents of a tensor, and the axes that refer to them.
+//! Shapes of tensors, and axes that refer to their dimensions.
 
 use smallvec::SmallVec;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 /// Up to six extents are stored without an allocation.
 pub type Shape = SmallVec<[usize; 6]>;
 
-/// A dimension of a tensor whose rank is known; always in range.
+/// The index of a dimension of a tensor whose rank is known; always in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Axis(usize);
 
@@ -25,7 +25,7 @@ impl Axis {
         Ok(Axis(if axis < 0 { axis + signed } else { axis } as usize))
     }
 
-    /// Returns the dimension, counted from 0.
+    /// Returns the index of the dimension, counted from 0.
     pub const fn get(self) -> usize {
         self.0
     }

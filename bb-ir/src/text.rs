@@ -1,23 +1,23 @@
 //! Safe display of untrusted text.
 //!
-//! Names in a model and in a request may contain anything: characters that clear a terminal, end a line so that the next one
-//! looks like a message of the program, or reverse the reading order. They may also have millions of characters. Text for people
-//! goes through [`shown`], or through [`printable`] if it has several lines of its own.
+//! Names in a model or a request may contain any characters: some clear a terminal, some start a new line that looks like a
+//! message of the program, and some reverse the reading order. Names may also have millions of characters. Text for
+//! people goes through [`shown`], or through [`printable`] if it has several lines of its own.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// The greatest number of characters of a name that [`shown`] writes.
+/// The maximum number of characters of a name that [`shown`] writes.
 pub const LONGEST: usize = 256;
 
-/// The greatest number of characters of a sentence that [`sentence`] writes.
+/// The maximum number of characters of a sentence that [`sentence`] writes.
 pub const LONGEST_SENTENCE: usize = 2048;
 
-/// The greatest number of names that [`listed`] writes.
+/// The maximum number of names that [`listed`] writes.
 pub const MOST_LISTED: usize = 20;
 
-/// Shows a name on one line: invisible characters are escaped as Rust writes them, and a text longer than
-/// [`LONGEST`] is cut.
+/// Formats a name on one line: invisible characters are escaped as in Rust literals, and a name longer than [`LONGEST`] is
+/// truncated.
 ///
 /// # Examples
 ///
@@ -31,18 +31,18 @@ pub fn shown<T: Display>(name: T) -> Shown<T> {
     Shown { text: name, most: LONGEST }
 }
 
-/// Shows a sentence that contains names, as [`shown`] does; a text longer than [`LONGEST_SENTENCE`] is cut.
+/// Formats a sentence that contains names, as [`shown`] does, but truncates it after [`LONGEST_SENTENCE`] characters.
 pub fn sentence<T: Display>(sentence: T) -> Shown<T> {
     Shown { text: sentence, most: LONGEST_SENTENCE }
 }
 
-/// Shows a text on one line, as [`shown`] does, and cuts it after `most` characters.
+/// Formats a string on one line, as [`shown`] does, but truncates it after `most` characters.
 pub fn within<T: Display>(most: usize, text: T) -> Shown<T> {
     Shown { text, most }
 }
 
-/// Lists names in quotation marks and brackets, each written by [`shown`], and counts the names after the first
-/// [`MOST_LISTED`].
+/// Formats a list of names in brackets: each name is in quotation marks and written by [`shown`]. After the first
+/// [`MOST_LISTED`] names, only the number of the other names is written.
 ///
 /// # Examples
 ///
@@ -53,10 +53,10 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> Listed<'_, S> {
     Listed(names)
 }
 
-/// Escapes the invisible characters of a text, except line feeds.
+/// Escapes the invisible characters of a string, except line feeds.
 ///
-/// This is for whole messages and tables on their way to a terminal. It does not cut. It cannot distinguish the program's own
-/// lines from others, so names in the text must have gone through [`shown`] before.
+/// This is for whole messages and tables that are written to a terminal. It does not truncate. It cannot distinguish line feeds
+/// of the program from line feeds in a name, so names in the string must have gone through [`shown`] before.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let escaped = |c: char| c != '\n' && is_hidden(c);
     if !text.chars().any(escaped) {
@@ -69,12 +69,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(printable)
 }
 
-/// Returns whether a character is invisible and controls the display of others: control and format characters, and
-/// separators of lines and paragraphs.
+/// Returns whether a character is invisible and affects how other characters are displayed: control and format characters, and
+/// line and paragraph separators.
 ///
 /// Source: the Unicode Character Database, general categories Cc, Cf, Zl and Zp.
 pub fn is_hidden(c: char) -> bool {
-    // Fast path for ASCII, which is nearly all text.
+    // Fast path: nearly all text is ASCII.
     if c.is_ascii() {
         return c.is_ascii_control();
     }
@@ -87,12 +87,12 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Writes a character as Rust does in a literal.
+/// Escapes a character as in a Rust literal.
 fn escape(c: char) -> String {
     if c.is_ascii() { c.escape_debug().to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Text to display; see [`shown`].
+/// A value that is formatted safely; see [`shown`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<T> {
     text: T,
@@ -107,7 +107,7 @@ impl<T: Display> Display for Shown<T> {
     }
 }
 
-/// Names in a list; see [`listed`].
+/// A list of names that is formatted safely; see [`listed`].
 #[derive(Debug, Clone, Copy)]
 pub struct Listed<'a, S>(&'a [S]);
 
@@ -125,7 +125,7 @@ impl<S: AsRef<str>> Display for Listed<'_, S> {
     }
 }
 
-/// Escapes the text that is written to it, and cuts it after `left` characters.
+/// A writer that escapes the text written to it, and truncates it after `left` characters.
 struct Cut<'a, 'f> {
     to: &'a mut Formatter<'f>,
     left: usize,
@@ -152,7 +152,7 @@ impl Write for Cut<'_, '_> {
     }
 }
 
-/// Returns whether a text contains a whole word: `f16` is not a word of `bf16`.
+/// Returns whether a string contains `word` as a whole word: `bf16` does not contain the word `f16`.
 pub fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -1,4 +1,5 @@
-//! Stable names of the types that travel in frames, and their hashes.
+//! Stable names of the types that frames (messages of the wire format) can contain, and hashes of these
+//! names.
 //!
 //! A name is declared, never derived from a Rust path, so that renaming or moving a type does not change it.
 //! The hash is FNV-1a with 64 bits.
@@ -22,7 +23,7 @@ pub const fn hash_name(name: &str) -> u64 {
     continued(OFFSET, name)
 }
 
-/// Returns the name of the layout that the elements of a type have in a frame.
+/// Returns the name of the layout that frames use for elements of this type.
 const fn layout(dtype: DataType) -> &'static str {
     match dtype {
         DataType::String => "offsets-le",
@@ -31,7 +32,8 @@ const fn layout(dtype: DataType) -> &'static str {
     }
 }
 
-/// Returns the stable name of tensors of an element type, as in `bb.tensor/1;f32;dense-le`.
+/// Returns the stable name of the type "tensor with elements of type `dtype`", as in
+/// `bb.tensor/1;f32;dense-le`.
 pub fn type_name(dtype: DataType) -> String {
     format!("bb.tensor/1;{};{}", dtype.name(), layout(dtype))
 }
@@ -66,7 +68,7 @@ pub fn element_type(hash: u64) -> Option<DataType> {
 mod tests {
     use super::*;
 
-    /// The test vectors of the FNV reference: the empty string, `a` and `foobar`.
+    /// Source: the test vectors of the FNV reference for the empty string, `a` and `foobar`.
     #[test]
     fn hashes_are_fnv_1a() {
         assert_eq!(hash_name(""), 0xCBF2_9CE4_8422_2325);

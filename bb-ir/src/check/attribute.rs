@@ -9,8 +9,8 @@ use crate::proto::{AttributeProto, NodeProto};
 use std::collections::HashSet;
 
 impl<'p> Builder<'p> {
-    /// Decodes the attributes of a node. A reference to an attribute that the function's caller did not give
-    /// is omitted.
+    /// Decodes the attributes of a node. An attribute that refers to an attribute of the enclosing function
+    /// is omitted if the function's caller did not pass it.
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ impl<'p> Builder<'p> {
                 got: value.kind(),
             });
         }
-        // The captures of a subgraph are numbered for the graph that calls the function, so the subgraph
-        // cannot be used deeper than that.
+        // The captures of a subgraph refer to values of the graph that calls the function, so the subgraph
+        // cannot be used inside another subgraph.
         if let (Attribute::Graph(_) | Attribute::Graphs(_), true) = (&value, self.in_subgraph()) {
             return Err(Error::AttributeKind {
                 name: outer.to_owned(),
@@ -62,7 +62,7 @@ impl<'p> Builder<'p> {
         Ok(Some(value))
     }
 
-    /// Counts the nodes of subgraphs that this attribute copies.
+    /// Counts the nodes of the subgraphs in an attribute that is copied.
     fn count_copies(&mut self, value: &Attribute) -> Result<(), Error> {
         let graphs: &[Graph] = match value {
             Attribute::Graph(g) => std::slice::from_ref(g),
@@ -81,7 +81,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Decodes one attribute; returns `None` if it is a reference to an attribute of the function.
+    /// Decodes one attribute; returns `None` if it refers to an attribute of the function.
     pub(super) fn attribute(&mut self, a: &'p AttributeProto) -> Result<Option<Attribute>, Error> {
         if !a.ref_attr_name().is_empty() {
             return Ok(None);
@@ -89,7 +89,7 @@ impl<'p> Builder<'p> {
         let missing = |expected| Error::AttributeKind { name: a.name().to_owned(), expected, got: "nothing" };
         let kind = kind(a)?;
         let value = match kind {
-            // Writers of protobuf 3 omit zeros and empty strings.
+            // Writers for protobuf 3 omit zeros and empty strings.
             Kind::Float => Attribute::Float(a.f.unwrap_or_default()),
             Kind::Int => Attribute::Int(a.i.unwrap_or_default()),
             Kind::String => Attribute::Text(a.s.clone().unwrap_or_default()),
@@ -130,11 +130,11 @@ impl<'p> Builder<'p> {
     }
 }
 
-/// Returns the kind that an attribute declares; if it declares none, the kind of its value.
+/// Returns the declared kind of an attribute. If no kind is declared, the value determines it.
 ///
 /// # Errors
 ///
-/// [`Error::AttributeKind`] if the value has another kind.
+/// [`Error::AttributeKind`] if the value does not have the declared kind.
 fn kind(a: &AttributeProto) -> Result<Kind, Error> {
     let number = a.r#type.unwrap_or_default();
     let Ok(declared) = Kind::try_from(number) else {
@@ -176,7 +176,7 @@ fn kind(a: &AttributeProto) -> Result<Kind, Error> {
     Ok(kind)
 }
 
-/// Returns the name of a kind, as [`Attribute::kind`] does.
+/// Returns the description of a kind that [`Attribute::kind`] returns for its values.
 fn words(kind: Kind) -> &'static str {
     match kind {
         Kind::Float => "a float",
@@ -195,8 +195,7 @@ fn words(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the bytes that an attribute holds, without tensors and graphs, because these are counted
-/// elsewhere.
+/// Returns the number of bytes in an attribute, except tensors and graphs, which are counted elsewhere.
 fn size(value: &Attribute) -> usize {
     match value {
         Attribute::Text(s) => s.len(),

@@ -1,8 +1,8 @@
-//! Builds a [`Graph`] from protobuf: replaces names by numbers and sorts the nodes.
+//! Builds a [`Graph`] from protobuf: replaces names by value identifiers, and sorts the nodes.
 //!
-//! The builder keeps a stack of *frames*, one per name space (the graph, each subgraph, each function that is
-//! being inlined), and a stack of *graphs*. A subgraph pushes to both stacks. An inlined function only pushes
-//! a frame, because its nodes become nodes of the graph that calls it.
+//! The builder has a stack of *frames*, one for each name space (the graph, each subgraph, and each function that is
+//! being inlined), and a stack of *graphs*. A subgraph pushes to both stacks. An inlined function only pushes a frame,
+//! because its nodes become nodes of the calling graph.
 
 use super::imports::Imports;
 use super::model::CheckOptions;
@@ -23,28 +23,28 @@ use std::rc::Rc;
 #[derive(Default)]
 pub(super) struct Level {
     pub(super) graph: Graph,
-    /// For each value, whether its name may be changed to make it unique.
+    /// For each value, whether it may be renamed to make its name unique.
     pub(super) renamable: Vec<bool>,
 }
 
-/// Builds one graph with its subgraphs.
+/// Builds a graph and its subgraphs.
 pub(super) struct Builder<'p> {
     pub(super) meter: Meter<'p>,
-    /// Where the external data is.
+    /// The location of external data.
     pub(super) external: Option<&'p ExternalData>,
     operators: Operators,
-    /// The decoded tensors of functions, by the address of their messages.
+    /// The tensors of functions that are already decoded, by the address of their messages.
     pub(super) decoded: HashMap<usize, TensorData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
-    /// The functions that are being inlined.
+    /// The functions that are being inlined, outermost first.
     pub(super) calls: Vec<super::function::Key<'p>>,
     pub(super) frame: Frame<'p>,
     pub(super) below: Vec<Frame<'p>>,
     pub(super) level: Level,
     pub(super) outer: Vec<Level>,
-    /// The errors of single nodes.
+    /// The errors of nodes that are invalid by themselves.
     problems: Vec<Error>,
-    /// The faults of the imports, each once.
+    /// The faults of the imports, without duplicates.
     warnings: Vec<Warning>,
     warned: HashSet<Warning>,
 }
@@ -75,7 +75,7 @@ impl<'p> Builder<'p> {
     ///
     /// # Errors
     ///
-    /// An error of the graph as a whole, if there is one.
+    /// The error that makes the whole graph invalid.
     pub(super) fn root(
         mut self,
         graph: &'p GraphProto,
@@ -90,14 +90,14 @@ impl<'p> Builder<'p> {
         filled.map(|()| finish(self.level))
     }
 
-    /// Adds a warning unless it was added before.
+    /// Adds a warning, unless the same warning was added before.
     pub(super) fn warn(&mut self, warning: Warning) {
         if self.warned.insert(warning.clone()) {
             self.warnings.push(warning);
         }
     }
 
-    /// Builds a subgraph of the current node.
+    /// Builds a subgraph in an attribute of the current node.
     pub(super) fn subgraph(&mut self, graph: &'p GraphProto) -> Result<Graph, Error> {
         self.enter()?;
         let frame = Frame {
@@ -114,7 +114,7 @@ impl<'p> Builder<'p> {
         Ok(finish(inner))
     }
 
-    /// Returns an error if one more level would exceed the limits.
+    /// Returns an error if another level of nesting would exceed the limit.
     pub(super) fn enter(&self) -> Result<(), Error> {
         self.meter.nesting(self.below.len() + 1)
     }
@@ -123,13 +123,13 @@ impl<'p> Builder<'p> {
         self.below.push(std::mem::replace(&mut self.frame, frame));
     }
 
-    /// Returns to the frame below and returns the frame that was left.
+    /// Restores the previous frame, and returns the current one.
     pub(super) fn pop(&mut self) -> Option<Frame<'p>> {
         let below = self.below.pop()?;
         Some(std::mem::replace(&mut self.frame, below))
     }
 
-    /// Fills the current level from `graph`.
+    /// Adds the content of `graph` to the current level.
     fn fill(&mut self, graph: &'p GraphProto) -> Result<(), Error> {
         self.meter.name(graph.name())?;
         graph.name().clone_into(&mut self.level.graph.name);
@@ -143,13 +143,14 @@ impl<'p> Builder<'p> {
             ask();
             let id = self.define(info.name(), "the graph's inputs")?;
             inputs.insert(id);
-            // IR version 3 lists every initializer as an input, in subgraphs too, where no caller can give another value.
+            // In IR version 3, every initializer must also be listed as an input, even in subgraphs, whose callers cannot
+            // pass other values. So an initializer in a subgraph is not an input.
             if !defaults.contains(info.name()) {
                 self.level.graph.inputs.push(id);
             }
             match self.written(info)? {
-                // The operands that a node passes to its subgraph are not compared with this declaration, so the shape is
-                // only a claim.
+                // The operands that a node passes to its subgraph are not compared with the declared type, so the
+                // declared shape is only a claim.
                 Some(ty) if self.in_subgraph() => self.claim(id, &ty)?,
                 Some(ty) => self.refine(id, &ty)?,
                 None => {}
@@ -182,7 +183,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds an initializer. It may be the default value of an input.
+    /// Adds an initializer, which may be the default value of an input.
     fn constant(
         &mut self,
         name: &'p str,
@@ -200,7 +201,8 @@ impl<'p> Builder<'p> {
         let input = inputs.contains(&id) && !self.in_subgraph();
         let known = self.level.graph.values.get(id.index()).map(|info| info.ty.clone());
         self.refine(id, &own)?;
-        // A caller may replace the default by another value that fits the input's declaration.
+        // A caller may replace the default value by another value that matches the input's declaration, so the input
+        // keeps its declared type.
         if let (true, Some(known), Some(info)) = (input, known, self.level.graph.values.get_mut(id.index())) {
             info.ty = if known == ValueType::Unknown { own.unshaped() } else { known };
         }
@@ -208,7 +210,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds the nodes, each after all nodes that it reads.
+    /// Adds the nodes in topological order: each after all nodes whose results it reads.
     pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
         for i in order(nodes, self.meter.deepest())? {
             ask();
@@ -226,12 +228,12 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Returns how many frames, graphs and calls are open.
+    /// Returns the numbers of frames, graphs and calls on the stacks.
     fn depth(&self) -> (usize, usize, usize) {
         (self.below.len(), self.outer.len(), self.calls.len())
     }
 
-    /// Defines the results of an invalid node, so that its readers are checked too.
+    /// Defines the results of an invalid node, so that nodes that read them can still be checked.
     fn pass_over(&mut self, node: &'p NodeProto, index: usize) -> Result<(), Error> {
         self.meter.name(node.name())?;
         let label = label(node, index);
@@ -255,13 +257,13 @@ impl<'p> Builder<'p> {
                     .ok_or_else(|| Error::MissingValue { node: label.clone(), value: name.to_owned() })?,
             });
         }
-        // Trailing operands that are absent are removed.
+        // Absent operands at the end are removed.
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
         self.meter.text(8 * (node.input.len() + node.output.len()))?;
         let at_node = |source: Error| match source {
-            // These errors already name their place.
+            // These errors already name the node or the value.
             Error::Node { .. }
             | Error::MissingValue { .. }
             | Error::DuplicateValue { .. }
@@ -285,7 +287,7 @@ impl<'p> Builder<'p> {
         if let Some(opset) = self.frame.opsets.get(domain) {
             return Ok(*opset);
         }
-        // ONNX Runtime demands the imports of functions.
+        // ONNX Runtime requires imports for functions, but not for models.
         match without_import(domain) {
             Some(used) if self.calls.is_empty() => {
                 self.warn(Warning::NotImported { domain: domain.to_owned(), used });
@@ -295,7 +297,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Builds a node that calls an operator, not a function of the model.
+    /// Builds a node that calls an operator instead of a function of the model.
     fn plain(
         &mut self,
         node: &'p NodeProto,
@@ -361,7 +363,7 @@ pub(super) fn push_value(level: &mut Level, info: ValueInfo, renamable: bool) ->
     Ok(ValueId(count as u32))
 }
 
-/// Makes the names of inlined and captured values unique.
+/// Makes the names of values from functions and enclosing graphs unique.
 fn finish(level: Level) -> Graph {
     let Level { mut graph, renamable } = level;
     if renamable.contains(&true) {

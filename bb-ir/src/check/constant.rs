@@ -7,7 +7,7 @@ use crate::proto::{SparseTensorProto, TensorProto};
 use crate::{Error, TensorData, element_count};
 
 impl<'p> Builder<'p> {
-    /// Decodes a tensor. External data is read only where the options allow it.
+    /// Decodes a tensor. External data is read only if the options allow it.
     ///
     /// A tensor of a function is decoded once, even if the function is inlined several times.
     pub(super) fn tensor(&mut self, proto: &'p TensorProto) -> Result<TensorData, Error> {
@@ -51,14 +51,14 @@ impl<'p> Builder<'p> {
         Ok(data)
     }
 
-    /// Stores a tensor under the address of its message, which outlives the builder.
+    /// Caches a decoded tensor by the address of its message, which outlives the builder.
     fn keep(&mut self, key: usize, data: &TensorData) {
         if !self.calls.is_empty() {
             self.decoded.insert(key, data.clone());
         }
     }
 
-    /// Checks the number of elements and the rank before anything is decoded.
+    /// Checks the number of elements and the rank against the limits before anything is decoded.
     fn header(&mut self, proto: &TensorProto, dims: &[i64]) -> Result<(), Error> {
         self.meter.text(8 * dims.len())?;
         let at = |source| Error::InTensor { name: proto.name().to_owned(), source: Box::new(source) };

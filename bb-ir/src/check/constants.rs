@@ -1,14 +1,14 @@
-//! Replacing constants of a model before it is checked.
+//! Replaces constants of a model before the model is checked.
 
 use crate::proto::ModelProto;
 use crate::{DataType, Error, TensorData};
 
-/// Replaces constants of the model's graph by name, including constants with external data. Returns the names that match no
-/// constant.
+/// Replaces constants of the model's graph by name, including constants with external data. Returns the names that
+/// match no constant.
 ///
 /// # Errors
 ///
-/// [`Error::OtherConstant`] if a tensor is not of the type and shape of its constant.
+/// [`Error::OtherConstant`] if a tensor has another type or shape than its constant.
 pub fn replace_constants<'a>(
     model: &mut ModelProto,
     tensors: &'a [(String, TensorData)],

@@ -1,10 +1,10 @@
-//! Checks the subgraphs of control flow.
+//! Checks the subgraphs of control-flow operators.
 
 use crate::Error;
 use crate::graph::{Graph, Node};
 use crate::infer::{ControlFlow, Operators, Rule};
 
-/// Checks the subgraphs of `If`, `Loop`, `Scan` and of operators that have a rule of their own for them.
+/// Checks the subgraphs of `If`, `Loop`, `Scan` and of other operators that have a rule for their subgraphs.
 ///
 /// # Errors
 ///

@@ -1,15 +1,16 @@
-//! Extents that a caller gives for symbolic dimensions, before a model is checked.
+//! Sets symbolic dimensions to extents that a caller passes, before the model is checked.
 
 use crate::proto::tensor_shape_proto::dimension;
 use crate::proto::{ModelProto, TypeProto, ValueInfoProto, type_proto};
 use crate::{Error, Limits};
 use std::collections::BTreeSet;
 
-/// Replaces symbolic dimensions of the inputs by extents, and the same names in the model's claims about other values.
+/// Replaces symbolic dimensions of the inputs by extents. Dimensions of the same names in claims about other values
+/// are replaced too.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownDim`] if no input has a dimension of a name.
+/// [`Error::UnknownDim`] if no input has a dimension of a name in `dims`.
 pub fn fix_dims(model: &mut ModelProto, dims: &[(String, usize)]) -> Result<(), Error> {
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
     let mut known = BTreeSet::new();
@@ -31,7 +32,7 @@ pub fn fix_dims(model: &mut ModelProto, dims: &[(String, usize)]) -> Result<(), 
 
 fn fix_type(ty: &mut TypeProto, dims: &[(String, usize)], known: &mut BTreeSet<String>) {
     let mut ty = Some(ty);
-    // The types of sequences and optionals contain others; types beyond the nesting limit are left to the check.
+    // The types of sequences and optionals contain other types. The check reports types that exceed the nesting limit.
     for _ in 0..Limits::MAX_NESTING {
         let shape = match ty.and_then(|ty| ty.value.as_mut()) {
             Some(type_proto::Value::TensorType(tensor)) => tensor.shape.as_mut(),

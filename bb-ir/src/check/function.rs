@@ -10,7 +10,7 @@ use crate::proto::{FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// The identity of a function: domain, name, overload.
+/// The identity of a function: its domain, name and overload.
 pub(super) type Key<'p> = (&'p str, &'p str, &'p str);
 
 /// Indexes functions by their identity.
@@ -30,7 +30,7 @@ pub(super) fn index(functions: &[FunctionProto]) -> Result<HashMap<Key<'_>, &Fun
 }
 
 impl<'p> Builder<'p> {
-    /// Replaces `node`, which calls `function`, by the nodes of the function.
+    /// Replaces the call `node` by the nodes of `function`.
     pub(super) fn call(
         &mut self,
         key: Key<'p>,
@@ -105,7 +105,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Gives a result of a call its name in the caller's frame.
+    /// Adds the result of a call to the caller's frame, under the name that the calling node uses.
     fn result(&mut self, name: &'p str, id: ValueId, label: &str) -> Result<(), Error> {
         if self.frame.names.contains_key(name) {
             return Err(Error::DuplicateValue { node: label.to_owned(), value: name.to_owned() });
@@ -122,7 +122,8 @@ impl<'p> Builder<'p> {
         self.claims(id, name)
     }
 
-    /// Adds an `Identity` node. It is needed if a function returns one of its inputs, or one value twice.
+    /// Adds an `Identity` node. It is needed if a function returns one of its inputs, or the same value
+    /// twice.
     fn copy(&mut self, id: ValueId, label: &str) -> Result<ValueId, Error> {
         self.meter.node()?;
         let ty = self.level.graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
@@ -140,7 +141,7 @@ impl<'p> Builder<'p> {
         Ok(copy)
     }
 
-    /// Decodes the attributes that a function is called with.
+    /// Decodes the attributes that a node passes to a function.
     fn bind(
         &mut self,
         function: &'p FunctionProto,
@@ -159,7 +160,7 @@ impl<'p> Builder<'p> {
         Ok(bound)
     }
 
-    /// Adds the default values of the attributes that the caller did not give.
+    /// Adds the default values of the attributes that the calling node does not pass.
     fn with_defaults(
         &mut self,
         mut bound: HashMap<&'p str, Attribute>,

@@ -1,8 +1,8 @@
-//! Reads which versions of the operators a model or a function imports.
+//! Reads the versions of the operator sets that a model or a function imports.
 //!
-//! ONNX demands one import of each domain. Some programs write two, for instance ONNX's own version converter, or none for the
-//! domains that ONNX Runtime knows. ONNX Runtime runs these models, and so does this crate, with the same meaning and a
-//! [`Warning`].
+//! ONNX requires exactly one import of each domain. Some programs write two, for instance ONNX's own version converter; others
+//! write none for the domains that ONNX Runtime knows. ONNX Runtime runs these models. This crate runs them with the same
+//! meaning, and adds a [`Warning`].
 
 use crate::Error;
 use crate::graph::Warning;
@@ -15,16 +15,17 @@ use std::collections::BTreeMap;
 pub(super) struct Imports {
     /// The version of each domain's operators; `""` is ONNX's own domain.
     pub(super) versions: BTreeMap<String, i64>,
-    /// The domains that are imported in several versions.
+    /// Warnings about domains that are imported in several versions.
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Imports {
-    /// Reads the imports of a model, or of the function `function`. The last import of a domain counts.
+    /// Reads the imports of a model, or of the function `function`. If a domain is imported several times, the last import is
+    /// used.
     ///
     /// # Errors
     ///
-    /// [`Error::Opset`] if the version that counts is not supported.
+    /// [`Error::Opset`] if the version that is used is not supported.
     pub(super) fn read(imports: &[OperatorSetIdProto], function: Option<&str>) -> Result<Imports, Error> {
         let mut versions = BTreeMap::new();
         let mut others: BTreeMap<String, i64> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Checks a graph that was saved in its checked form, and may be untrusted.
+//! Checks a graph that was saved after the check, but may be untrusted.
 //!
-//! Models are checked while they are decoded from protobuf, which also infers types. Here the types are already known, so only
-//! the guarantees of [`Graph`] are checked.
+//! Models are checked while they are decoded from protobuf, which also infers types. A saved graph already contains the types,
+//! so only the guarantees of [`Graph`] are checked.
 
 use crate::graph::{Attribute, Graph, Node, ValueId, ValueType};
 use crate::infer::Operators;
@@ -12,13 +12,13 @@ use std::collections::{HashMap, HashSet};
 ///
 /// # Errors
 ///
-/// [`Error::SavedGraph`] with the first fault; [`Error::SavedNode`] with the node whose operands, results or attributes do not
-/// fit its operator.
+/// [`Error::SavedGraph`] with the first violated guarantee; [`Error::SavedNode`] with the first node whose operands, results
+/// or attributes do not match its operator.
 pub fn loaded(graph: &Graph, operators: Operators) -> Result<(), Error> {
     if !graph.captures.is_empty() {
         return Err(fault(graph, "captures values, but is in no other graph"));
     }
-    // Inner values may share names, because the branches that replaced several nodes may contain equal names.
+    // Names of inner values may occur twice, because equal branches may have replaced several nodes.
     for ports in [&graph.inputs, &graph.outputs] {
         let mut names: HashMap<&str, ValueId> = HashMap::with_capacity(ports.len());
         if ports.iter().any(|value| *names.entry(graph.name_of(*value)).or_insert(*value) != *value) {
@@ -32,7 +32,7 @@ fn fault(graph: &Graph, problem: &'static str) -> Error {
     Error::SavedGraph { graph: graph.name.clone(), problem }
 }
 
-/// Checks a graph inside another one; `outer` is true for each value that the enclosing graph has made so far.
+/// Checks a graph. `outer` is true for each value of the enclosing graph that is produced before this graph.
 fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Error> {
     let made = memory::filled("loading a compiled model", false, graph.values.len())?;
     let mut made = ProducedValues { graph, made, operators };
@@ -48,7 +48,7 @@ fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Erro
     }
     let mut constants = HashSet::with_capacity(graph.constants.len());
     for (value, data) in &graph.constants {
-        // A constant may be the default value of an input.
+        // If the constant is the default value of an input, the input has already produced the value.
         if given.get(value.index()) != Some(&true) {
             made.make(*value)?;
         }
@@ -90,7 +90,7 @@ impl ProducedValues<'_> {
         }
     }
 
-    /// Checks the type of a constant.
+    /// Checks that a constant has the type of its value.
     fn constant(&self, value: ValueId, data: &TensorData) -> Result<(), Error> {
         match self.graph.values.get(value.index()).map(|info| &info.ty) {
             Some(ValueType::Tensor { dtype, .. }) if *dtype == data.dtype() => Ok(()),
@@ -102,7 +102,7 @@ impl ProducedValues<'_> {
         let is_graph =
             |attribute: &Attribute| matches!(attribute, Attribute::Graph(_) | Attribute::Graphs(_));
         let mut checked = super::schema::check(node);
-        // The schema of control flow requires a subgraph, so a node without one has none to check.
+        // Only the subgraphs that a node has are checked: the schema reports control flow without its required subgraphs.
         if node.attributes.iter().any(|(_, attribute)| is_graph(attribute)) {
             checked = checked.and_then(|()| super::control::check(node, self.operators));
         }

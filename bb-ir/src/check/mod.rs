@@ -1,9 +1,9 @@
 //! Turns an untrusted ONNX model into a [`Graph`](crate::graph::Graph), or reports its faults.
 //!
-//! Only this module handles untrusted models: it decodes protobuf once, replaces names by numbers, sorts
-//! the nodes, inlines functions, and proves everything that a graph promises (see [`graph`](crate::graph)).
-//! It drops nothing silently: an unsupported construct is an error. Whether a backend can run the graph is not
-//! checked here.
+//! Only this module processes untrusted models: it decodes protobuf once, replaces names by identifiers, sorts
+//! the nodes, inlines functions, and checks all guarantees of a graph (see [`graph`](crate::graph)). It
+//! ignores nothing silently: an unsupported construct is an error. It does not check whether a backend can run
+//! the graph.
 
 mod attribute;
 mod build;

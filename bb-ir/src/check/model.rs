@@ -19,11 +19,11 @@ use std::path::Path;
 /// The options of a check.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions<'a> {
-    /// The limits.
+    /// The limits on the model.
     pub limits: Limits,
-    /// Where external data is allowed; `None` refuses external data.
+    /// The location of external data; if `None`, external data is refused.
     pub external_data: Option<&'a ExternalData>,
-    /// The operators; by default only the primitives.
+    /// The supported operators; by default only the primitives.
     pub operators: Operators,
 }
 
@@ -32,9 +32,9 @@ pub struct CheckOptions<'a> {
 pub struct CheckedModel {
     /// The graph, with its functions inlined.
     pub graph: Graph,
-    /// For each domain, the version of the operators that the model imports; `""` is ONNX's own domain.
+    /// The version of the operators that the model imports, for each domain; `""` is ONNX's own domain.
     pub opsets: BTreeMap<String, i64>,
-    /// The version of the file format.
+    /// The version of ONNX's file format.
     pub ir_version: i64,
     /// The name and the version of the program that wrote the model; both may be empty.
     pub producer: (String, String),
@@ -54,9 +54,9 @@ pub struct CheckedModel {
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if `limits` allows fewer bytes or less nesting; [`Error::Format`] if the bytes are
-/// another known format; [`Error::Decode`] if they are no ONNX model; [`Error::Memory`] if the system has no
-/// memory for the decoded model.
+/// [`Error::Limit`] if the bytes or the nesting exceed `limits`; [`Error::Format`] if the bytes are in
+/// another known format; [`Error::Decode`] if they are not an ONNX model; [`Error::Memory`] if the system
+/// has no memory for the decoded model.
 pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     within("model_bytes", "bytes of a model", bytes.len(), limits.model_bytes)?;
     if let Some(format) = Format::of(&bytes) {
@@ -70,9 +70,9 @@ pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     }
 }
 
-/// Decodes the model in a file. `limits` decides whether the file is mapped or read.
+/// Decodes the model in a file. `limits` determines whether the file is mapped or read.
 ///
-/// If the file is mapped, raw tensor data stays in the mapping and is not read here.
+/// If the file is mapped, raw tensor data remains in the mapping, and is not read here.
 ///
 /// # Errors
 ///
@@ -87,8 +87,8 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Node`] and [`Error::Value`] say where a problem is, and their sources describe it. If several
-/// nodes are invalid, [`Error::Several`] holds all their errors.
+/// [`Error::Node`] and [`Error::Value`] name the node or the value, and their sources describe the problem.
+/// If several nodes are invalid, [`Error::Several`] contains all their errors.
 ///
 /// # Examples
 ///
@@ -100,7 +100,7 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;
     let mut imports = Imports::read(&model.opset_import, None)?;
-    // Models of these IR versions import no opset, and mean version 1.
+    // Models of IR versions 1 and 2 import no opset, which means version 1.
     if imports.versions.is_empty() && matches!(model.ir_version(), 1 | 2) {
         imports.versions.insert(String::new(), 1);
     }
@@ -133,7 +133,7 @@ pub fn check_graph(
     build(graph, Imports::read(opsets, None)?, functions, options)
 }
 
-/// Returns the inputs that a graph declares, by name. It does not look at anything else.
+/// Returns the inputs that a graph declares, with their types. Other parts of the graph are not checked.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ pub fn declared_inputs(graph: &GraphProto) -> Result<Vec<(&str, ValueType)>, Err
     graph.input.iter().map(|info| Ok((info.name(), declared(info)?))).collect()
 }
 
-/// Builds the graph and fills in the types of its values.
+/// Builds the graph, and infers the types of its values.
 fn build(
     graph: &GraphProto,
     imports: Imports,
@@ -169,7 +169,7 @@ fn build(
     }
 }
 
-/// Writes a function's name with its domain and overload.
+/// Returns a function's name with its domain and overload.
 pub(super) fn function_name(f: &FunctionProto) -> String {
     let domain = domain_name(f.domain());
     match f.overload() {

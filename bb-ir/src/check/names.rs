@@ -1,9 +1,7 @@
-//! The name spaces of a graph that is being built: the value of each name, and the model's
-//! declarations for it.
+//! The name spaces of a graph that is being built. They map names to values, and contain the types that the model claims for names.
 //!
-//! The graph, each subgraph and each inlined function have a frame. If a subgraph does not define a name, the
-//! name is looked up in the frames around it, and the value that is found becomes a capture of every graph in
-//! between.
+//! The graph, each subgraph and each inlined function have a frame. If a subgraph does not define a name, the name is looked up in the
+//! enclosing frames. The value that is found there becomes a capture of this subgraph and of every subgraph between.
 
 use super::build::{Builder, at_value, contradiction, push_value};
 use super::types;
@@ -13,32 +11,33 @@ use crate::proto::ValueInfoProto;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// The types that a model claims for a name, each once.
+/// The types that a model claims for a name, without duplicates.
 #[derive(Default)]
 pub(super) struct Claims {
     types: Vec<ValueType>,
     known: HashSet<ValueType>,
 }
 
-/// The longest prefix of names in an inlined function, in bytes. Every value in the function has the prefix, so a longer one would take
-/// far more memory than the model. Shortening it causes no duplicate names, because names are made unique at the end.
+/// The maximum length of the prefix of names in an inlined function, in bytes. Every value in the function has the prefix, so long
+/// prefixes would take far more memory than the model. A truncated prefix causes no duplicate names, because names are made unique at
+/// the end.
 const MOST_PREFIX: usize = 1 << 10;
 
 /// A name space.
 pub(super) struct Frame<'p> {
-    /// The value of each name; `None` is an operand that the function's caller omitted.
+    /// The value of each name. `None` is an operand that the function's caller omitted.
     pub(super) names: HashMap<&'p str, Option<ValueId>>,
     /// The types that the model claims for names.
     pub(super) declared: HashMap<&'p str, Claims>,
-    /// Whether a name that is not found here is looked up in the frame below.
+    /// Whether a name that is not in this frame is looked up in the enclosing frame.
     pub(super) subgraph: bool,
-    /// The graph that the values belong to, as a position in the stack of graphs.
+    /// The index of the graph that the values belong to, in the stack of graphs.
     pub(super) level: usize,
-    /// The prefix of the names of an inlined function.
+    /// The prefix of the names of values in an inlined function; empty otherwise.
     pub(super) prefix: String,
     /// The version of each domain's operators.
     pub(super) opsets: Rc<BTreeMap<String, i64>>,
-    /// In an inlined function, the attributes that the caller gave.
+    /// In an inlined function, the attributes that the caller passed.
     pub(super) bound: Option<Rc<HashMap<&'p str, Attribute>>>,
 }
 
@@ -62,7 +61,7 @@ impl<'p> Frame<'p> {
 }
 
 impl<'p> Builder<'p> {
-    /// Stores the model's claim about a value, in a `value_info` or in the type of an output.
+    /// Stores the type that the model claims for a value, in a `value_info` or in the declaration of an output.
     pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
         if let Some(ty) = self.written(info)? {
             let claims = self.frame.declared.entry(info.name()).or_default();
@@ -86,7 +85,7 @@ impl<'p> Builder<'p> {
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] if the two contradict each other.
+    /// [`Error::Type`] if the two types contradict each other.
     pub(super) fn refine(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
         let Some(info) = self.level.graph.values.get_mut(id.index()) else {
             return Ok(());
@@ -95,8 +94,8 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds a type that the model claims for a value. The element type is used; the shape is only kept in addition
-    /// to the known type.
+    /// Adds a type that the model claims for a value. The element type is merged into the known type; the shape is only stored as a
+    /// claim.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Makes a value with a name in the current frame.
+    /// Creates a value, and defines its name in the current frame.
     pub(super) fn define(&mut self, name: &'p str, by: &str) -> Result<ValueId, Error> {
         if name.is_empty() {
             return Err(Error::MissingValue { node: by.to_owned(), value: String::new() });
@@ -136,9 +135,9 @@ impl<'p> Builder<'p> {
         Ok(id)
     }
 
-    /// Looks a name up; `Some(None)` is an operand that the function's caller omitted.
+    /// Looks up a name. `None` means that the name is not defined; `Some(None)` is an operand that the function's caller omitted.
     ///
-    /// A value of an enclosing graph becomes a capture of every graph in between.
+    /// If an enclosing graph defines the value, the value becomes a capture of every graph between.
     pub(super) fn resolve(&mut self, name: &'p str) -> Result<Option<Option<ValueId>>, Error> {
         if let Some(&found) = self.frame.names.get(name) {
             return Ok(Some(found));
@@ -169,7 +168,7 @@ impl<'p> Builder<'p> {
         Ok(Some(found))
     }
 
-    /// Makes a value of the graph at `level` a capture of the graph one level deeper.
+    /// Adds a value of the graph at `level` to the captures of the graph one level deeper.
     fn capture(&mut self, outer: ValueId, level: usize) -> Result<ValueId, Error> {
         let info = match self.outer.get(level) {
             Some(l) => l.graph.values.get(outer.index()),
@@ -192,7 +191,7 @@ impl<'p> Builder<'p> {
         self.frame.subgraph
     }
 
-    /// Returns the prefix for the names of a function that the node `label` calls.
+    /// Returns the prefix for the names of values in a function that the node `label` calls.
     pub(super) fn prefix(&self, label: &str) -> String {
         let mut whole = format!("{}{label}/", self.frame.prefix);
         if whole.len() > MOST_PREFIX {
@@ -202,8 +201,7 @@ impl<'p> Builder<'p> {
         whole
     }
 
-    /// Returns the full name of a value that is called `name` in the current frame, and whether that name may
-    /// be changed.
+    /// Returns the full name of a value that is called `name` in the current frame, and whether the value may be renamed.
     pub(super) fn full_name(&self, name: &str) -> (String, bool) {
         (format!("{}{name}", self.frame.prefix), !self.frame.prefix.is_empty())
     }

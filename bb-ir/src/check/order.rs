@@ -1,4 +1,4 @@
-//! Sorts nodes so that each follows all nodes that it reads.
+//! Sorts nodes topologically: each node follows all nodes whose results it reads.
 
 use crate::Error;
 use crate::pace::ask;
@@ -6,8 +6,8 @@ use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// Returns a node's label for messages, as [`Graph::label_of`](crate::graph::Graph::label_of) does; a node without a name
-/// and without results has its operator and position.
+/// Returns a node's label for messages, as [`Graph::label_of`](crate::graph::Graph::label_of) does. If a node has no name
+/// and no results, the label consists of its operator and its index.
 pub(super) fn label(node: &NodeProto, index: usize) -> String {
     match crate::graph::label(node.name(), node.output.iter().map(String::as_str)) {
         "" => format!("{} #{index}", node.op_type()),
@@ -20,10 +20,10 @@ pub(super) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|a: &AttributeProto| a.g.iter().chain(&a.graphs))
 }
 
-/// Returns the positions of `nodes` in topological order: each node after all nodes that it reads.
+/// Returns the indices of `nodes` in topological order: each node after all nodes whose results it reads.
 ///
-/// A valid order is kept. Names that no node produces are ignored. A subgraph reads the names that occur in
-/// it but are not produced in it.
+/// If the nodes are already in a topological order, the order does not change. Names that no node produces are ignored. A
+/// subgraph reads the names that occur in it but are not produced in it.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
             }
         }
     }
-    // For each node, the number of pending producers, and the nodes that read it.
+    // For each node, the number of producers that are not sorted yet, and the nodes that read its results.
     let mut waits = vec![0usize; nodes.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut valid = true;
@@ -79,7 +79,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     Err(cycle(nodes, &producers, &waits, nesting))
 }
 
-/// Finds a node on a cycle: it repeatedly goes from a pending node to a pending producer of it.
+/// Finds a cycle: starting from an unsorted node, it repeatedly visits an unsorted producer of the node's operands.
 fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize], nesting: usize) -> Error {
     let waiting = |i: &usize| waits.get(*i).is_some_and(|w| *w > 0);
     let mut at = (0..nodes.len()).find(|i| waiting(i)).unwrap_or(0);
@@ -95,11 +95,11 @@ fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize],
         let Some((next, name)) = next else { break };
         (at, value) = (next, name);
     }
-    // The node `at` produces `value` and also reads it, possibly through other nodes.
+    // The walk returned to the node `at`, which produces `value` and also reads it, possibly through other nodes.
     Error::Cycle { node: nodes.get(at).map_or_else(String::new, |n| label(n, at)), value }
 }
 
-/// Returns the names that a node reads, including those that its subgraphs read.
+/// Returns the names that a node reads, including the names that its subgraphs read from outside.
 fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
     let mut names: Vec<&str> = node.input.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
     for graph in subgraphs(node) {

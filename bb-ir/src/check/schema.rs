@@ -6,8 +6,8 @@ use crate::opset::{Lookup, lookup};
 
 /// Checks a node's operands, results and attributes against ONNX's schema for the node's version.
 ///
-/// An operator that ONNX does not define is not checked, because any domain may hold a user's own operators.
-/// Whether a backend supports the operator is checked elsewhere.
+/// Operators that ONNX does not define are not checked, because any domain may contain a user's own
+/// operators. Other code checks whether a backend supports the operator.
 ///
 /// # Errors
 ///
@@ -25,7 +25,8 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
         return Err(Error::LeftOut { input });
     }
     for (name, value) in node.attributes.iter() {
-        // ONNX reserves names that begin with two underscores for the frameworks that write models.
+        // ONNX reserves attribute names that begin with two underscores for the frameworks that write
+        // models.
         if name.starts_with("__") {
             continue;
         }

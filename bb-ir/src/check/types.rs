@@ -24,7 +24,7 @@ pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error>
     Ok(match &ty.value {
         None | Some(Value::OpaqueType(_)) => ValueType::Unknown,
         Some(Value::TensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
-        // Sparse constants are stored dense, so values that are declared sparse are dense too.
+        // Sparse constants are stored as dense tensors, so values that are declared sparse are dense too.
         Some(Value::SparseTensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
         Some(Value::SequenceType(s)) => ValueType::Sequence(inner(s.elem_type.as_deref())?),
         Some(Value::OptionalType(o)) => ValueType::Optional(inner(o.elem_type.as_deref())?),
@@ -53,13 +53,13 @@ fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Er
 
 /// Names that exporters write for an unknown extent.
 ///
-/// In ONNX, dimensions of the same name have the same extent, and a run compares the extents of its inputs
-/// accordingly. (ONNX Runtime compares ranks and numbers, not names.) The names in this list are exceptions:
-/// converters of Keras and Core ML models write `None`, and others write `?` or `-1`, for every extent that
-/// they leave open, even several times in one shape.
+/// In ONNX, dimensions of the same name have the same extent, so a run compares the extents of its inputs.
+/// (ONNX Runtime compares ranks and numbers, but not names.) The names in this list are exceptions: converters
+/// of Keras and Core ML models write `None`, and other exporters write `?` or `-1`, for every unknown extent,
+/// even several times in one shape.
 const NO_NAMES: [&str; 4] = ["", "None", "?", "-1"];
 
-/// Decodes an extent. A negative number and a name in [`NO_NAMES`] mean an unknown extent.
+/// Decodes an extent. A negative number or a name in [`NO_NAMES`] means an unknown extent.
 fn dim(value: Option<&DimValue>) -> Dim {
     match value {
         Some(DimValue::DimValue(n)) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),

@@ -1,4 +1,4 @@
-//! The forms of numbers, texts, lists and tensors.
+//! Encodes and decodes numbers, strings, lists and tensors.
 
 use super::{Compact, Reader, Writer};
 use crate::{DataType, Error, TensorData, memory};
@@ -31,7 +31,8 @@ impl Compact for u64 {
     }
 }
 
-/// Small negative numbers are as short as small positive ones.
+/// Signed integers are zigzag-encoded, so that small negative numbers are as short as small
+/// positive numbers.
 impl Compact for i64 {
     fn write(&self, to: &mut Writer) {
         ((*self << 1) ^ (*self >> 63)).cast_unsigned().write(to);
@@ -43,7 +44,7 @@ impl Compact for i64 {
     }
 }
 
-/// Implements the form of integers that are stored as others.
+/// Implements the encoding of integer types that are stored as a larger integer type.
 macro_rules! integers {
     ($( $ty:ty = $expected:literal; )*) => { $(
         impl Compact for $ty {
@@ -66,7 +67,7 @@ integers! {
     usize = "a number that an address can count";
 }
 
-/// Implements the form of floats: their bits.
+/// Implements the encoding of floats: their bits in little-endian order.
 macro_rules! floats {
     ($( $ty:ty: $size:literal; )*) => { $(
         impl Compact for $ty {
@@ -121,7 +122,7 @@ impl<T: Compact> Compact for Vec<T> {
 
     fn read(from: &mut Reader<'_>) -> Result<Vec<T>, Error> {
         let count = usize::read(from)?;
-        // An item takes at least a byte.
+        // Each item takes at least one byte.
         if count > from.rest.len() {
             return Err(from.fault("a list no longer than the file"));
         }
@@ -195,7 +196,7 @@ impl Compact for DataType {
     }
 }
 
-/// A tensor is its number in the table.
+/// A tensor is encoded as its index in the table of tensors.
 impl Compact for TensorData {
     fn write(&self, to: &mut Writer) {
         to.number_of(self).write(to);
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    /// Writes a value and reads it back.
+    /// Encodes a value and decodes it again.
     fn both<T: Compact>(value: &T) -> (Vec<u8>, Result<T, Error>) {
         let mut to = Writer::default();
         value.write(&mut to);
@@ -240,7 +241,7 @@ mod tests {
     fn numbers_of_more_bits_are_refused() {
         let limits = Limits::default();
         let read = |bytes: &[u8]| u64::read(&mut Reader::new(bytes, &[], &limits));
-        // 9 · 7 = 63 bits, so the tenth byte may only be 0 or 1.
+        // Nine bytes contain 9 · 7 = 63 bits, so the tenth byte may only be 0 or 1.
         let longest = [&[0xff; 9][..], &[1]].concat();
         assert_eq!(read(&longest).unwrap(), u64::MAX);
         for bytes in [[&[0xff; 9][..], &[2]].concat(), vec![0xff; 11], vec![0x80]] {

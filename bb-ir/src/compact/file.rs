@@ -1,6 +1,6 @@
-//! Files of compiled models.
+//! The file format of compiled models.
 //!
-//! A file is, little-endian throughout:
+//! A file consists of the following parts. All numbers are little-endian.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | 32– | the body: the table of tensors, then the content that the caller wrote |
 //! | | the elements of each tensor, at multiples of [`ALIGNMENT`] |
 //!
-//! The elements are not read while a file is loaded, so that a mapped file stays unread. Each tensor has a checksum of its own,
-//! which is compared when the tensor is first used.
+//! The elements are not read while a file is loaded, so that the pages of a mapped file are not loaded. Each tensor has its own
+//! checksum, which is compared when the tensor is first used.
 
 use super::{Compact, Reader, Writer};
 use crate::limits::within;
@@ -24,8 +24,8 @@ use bytes::Bytes;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The first bytes of a file. The first byte is not ASCII and the last is a line feed, so that a transfer in text mode damages
-/// them.
+/// The first bytes of a file. The first byte is not ASCII and the last byte is a line feed, so that a transfer in text mode
+/// damages these bytes.
 const MAGIC: [u8; 8] = *b"\x93bbsave\n";
 
 /// The version of the format. No other version is read or written.
@@ -34,12 +34,12 @@ const VERSION: u16 = 1;
 /// The number of bytes before the body.
 const PRELUDE: usize = 32;
 
-/// Returns whether bytes begin like a compiled model.
+/// Returns whether bytes begin with the magic number of a compiled model.
 pub fn is_saved(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// A tensor in the table.
+/// An entry of the table of tensors.
 struct Entry {
     dtype: DataType,
     shape: Shape,
@@ -51,11 +51,11 @@ struct Entry {
 
 crate::__compact!(struct Entry { dtype, shape, offset, length, checksum });
 
-/// Writes a compiled model: the written content, and the elements of its tensors.
+/// Writes a compiled model: the content, and the elements of the tensors that it refers to.
 ///
 /// # Errors
 ///
-/// Errors of `to`; an error of a tensor that cannot be read.
+/// The errors of `to`; an error if a tensor cannot be read.
 pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
     let mut entries = Vec::with_capacity(content.tensors.len());
     let mut end = 0usize;
@@ -89,12 +89,12 @@ pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
     to.write_all(vec![0; (start + end) - at].as_slice())
 }
 
-/// Returns the elements of a tensor that is not damaged.
+/// Returns the elements of a tensor, or an error if they are damaged.
 fn elements(x: &TensorData) -> io::Result<&Bytes> {
     x.unaligned_bytes().map_err(io::Error::other)
 }
 
-/// The lengths in the first bytes.
+/// The lengths in the prelude.
 struct Prelude {
     body: u64,
     file: u64,
@@ -119,18 +119,19 @@ fn checksum(front: &[u8], lengths: &[u8], body: &[u8]) -> u32 {
 #[derive(Debug)]
 pub struct Saved {
     body: Bytes,
-    /// The number of bytes of the body that the table takes.
+    /// The size of the table at the start of the body, in bytes.
     table: usize,
     tensors: Vec<TensorData>,
 }
 
 impl Saved {
-    /// Checks the form of a compiled model and the checksum of all but the elements, and decodes the table of tensors.
+    /// Checks the format of a compiled model and the checksum of the body, and decodes the table of tensors. The elements are
+    /// not checked.
     ///
     /// # Errors
     ///
-    /// One of the `Saved…` variants of [`Error`] if the bytes are not a whole file of this version; [`Error::Limit`] if it has
-    /// more than `limits` allow; an error of [`TensorData::adopt`].
+    /// One of the `Saved…` variants of [`Error`] if the bytes are not a whole file of this version; [`Error::Limit`] if the
+    /// content exceeds `limits`; an error of [`TensorData::adopt`].
     pub fn open(file: &Bytes, limits: &Limits) -> Result<Saved, Error> {
         let (body, rest) = split(file, limits)?;
         let mut reader = Reader::new(&body, &[], limits);
@@ -152,7 +153,7 @@ impl Saved {
         Ok(Saved { body, table, tensors })
     }
 
-    /// Returns a reader of the content from a position on.
+    /// Returns a reader of the content that starts at the offset `from`.
     pub fn reader<'a>(&'a self, from: usize, limits: &'a Limits) -> Reader<'a> {
         let content = self.body.get(self.table.saturating_add(from)..).unwrap_or_default();
         Reader::new(content, &self.tensors, limits)
@@ -160,10 +161,11 @@ impl Saved {
 }
 
 impl Entry {
-    /// Makes the tensor, which compares its checksum when its elements are first used.
+    /// Creates the tensor. Its checksum is compared when its elements are first used.
     fn tensor(self, elements: Bytes, number: usize) -> Result<TensorData, Error> {
         let expected = self.checksum;
-        // The elements as they are in the file: `adopt` may clear bits behind the last one.
+        // The checksum is of the elements in the file. `adopt` may return others, because it clears the unused bits of the last
+        // byte.
         let file = elements.clone();
         let check: Check = Box::new(move |_| match crc32fast::hash(&file) {
             got if got == expected => Ok(()),
@@ -173,7 +175,7 @@ impl Entry {
     }
 }
 
-/// Checks the first bytes and the checksum; returns the body, and the bytes after its padding.
+/// Checks the prelude and the checksum. Returns the body, and the bytes after its padding.
 fn split(file: &Bytes, limits: &Limits) -> Result<(Bytes, Bytes), Error> {
     if !is_saved(file) {
         return Err(Error::SavedMagic);
@@ -207,7 +209,7 @@ fn split(file: &Bytes, limits: &Limits) -> Result<(Bytes, Bytes), Error> {
     Ok((content, file.slice(start.min(file.len())..)))
 }
 
-/// Loads a compiled model, mapped or read as `limits` say.
+/// Loads a compiled model. `limits` determines whether the file is mapped or read.
 ///
 /// # Errors
 ///

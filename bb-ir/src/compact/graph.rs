@@ -1,4 +1,4 @@
-//! The forms of checked graphs.
+//! Encodes and decodes checked graphs.
 
 use super::{Compact, Reader, Writer};
 use crate::Error;
@@ -6,7 +6,7 @@ use crate::graph::{
     Attribute, Attributes, Dim, DimExpr, Graph, Node, Postfix, ValueId, ValueInfo, ValueType, Warning,
 };
 
-/// The most parts of a dim expression; an expression in normal form has fewer.
+/// The maximum number of parts of an encoded dim expression. Expressions in normal form have fewer.
 const PARTS: usize = 1 << 10;
 
 impl Compact for ValueId {
@@ -27,7 +27,7 @@ crate::__compact!(enum ValueType: "the type of a value" {
     3 => Optional(of),
     4 => Map(key, of),
 });
-/// Implements the form of a box: the form of its content.
+/// Implements the encoding of a box as the encoding of its content.
 macro_rules! boxed {
     ($( $ty:ty, |$from:ident| $read:expr; )*) => { $(
         impl Compact for Box<$ty> {
@@ -44,7 +44,7 @@ macro_rules! boxed {
 
 boxed! {
     DimExpr, |from| DimExpr::read(from);
-    // `Graph::read` bounds the nesting itself.
+    // `Graph::read` limits the nesting itself.
     Graph, |from| Graph::read(from);
     ValueType, |from| from.nested(ValueType::read);
 }
@@ -144,7 +144,8 @@ impl Compact for Graph {
     }
 }
 
-/// An expression is its parts in postfix order; the reader computes the expression from them.
+/// An expression is encoded as its parts in postfix order. The decoder evaluates the parts to an
+/// expression.
 impl Compact for DimExpr {
     fn write(&self, to: &mut Writer) {
         let mut count = 0usize;
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn nesting_is_bounded() {
-        // A sequence of sequences of …
+        // A sequence of sequences of sequences, and so on.
         let bytes = vec![2u8; 10_000];
         let limits = Limits::default();
         let read = ValueType::read(&mut Reader::new(&bytes, &[], &limits));

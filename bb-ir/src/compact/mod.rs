@@ -1,11 +1,11 @@
 //! The byte format of compiled models.
 //!
-//! Every type has one form: integers are variable-length, a list is its length and its items, an enum is a number and its
-//! fields. Tensors are numbers of a table, whose elements are stored separately so that they can be mapped ([`file`]). The form may change
-//! with each version of the format, and a file of another version is refused.
+//! Every type has one encoding: integers have a variable length; a list is its length, followed by its items; an enum is the number of its
+//! variant, followed by the fields. A tensor is an index of a table; the elements are stored separately, so that they can be mapped
+//! ([`file`]). The encoding may change with each version of the format, and a file of another version is refused.
 //!
-//! A reader trusts nothing: an item takes at least a byte of the file, lists grow as their items are read, and nesting is
-//! bounded. Each item that is read is in range for its type; the caller checks whether the items are consistent.
+//! A reader accepts untrusted bytes: each item takes at least one byte of the file, lists grow only while their items are read, and
+//! nesting is limited. Each decoded item is valid for its type; the caller checks whether the items are consistent.
 
 mod base;
 mod file;
@@ -18,25 +18,25 @@ use crate::limits::within;
 use crate::{DataType, Error, Identity, Limits, TensorData};
 use std::collections::HashMap;
 
-/// A type that compiled models contain.
+/// A type that compiled models can contain.
 pub trait Compact: Sized {
-    /// Appends the value.
+    /// Encodes the value, and appends the bytes to `to`.
     fn write(&self, to: &mut Writer);
 
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     ///
-    /// [`Error::SavedForm`] if the bytes are no value of this type; [`Error::Limit`]; [`Error::Memory`].
+    /// [`Error::SavedForm`] if the bytes are not a value of this type; [`Error::Limit`]; [`Error::Memory`].
     fn read(from: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Writes [`Compact`] values, and collects the tensors that they refer to.
+/// An encoder of [`Compact`] values, which collects the tensors that they refer to.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
     tensors: Vec<TensorData>,
-    /// The tensors by the location of their elements, so that tensors that share elements are stored once.
+    /// The index of each tensor, so that tensors that share their elements are stored once.
     known: HashMap<Key, usize>,
 }
 
@@ -54,12 +54,12 @@ impl Writer {
         &self.bytes
     }
 
-    /// Returns the tensors that the written data refers to, in the order of their numbers.
+    /// Returns the tensors that the written data refers to, in the order of their indices.
     pub fn tensors(&self) -> &[TensorData] {
         &self.tensors
     }
 
-    /// Returns the number of a tensor in the table.
+    /// Returns the index of a tensor in the table; adds the tensor if it is not in the table yet.
     fn number_of(&mut self, x: &TensorData) -> usize {
         let key = (x.identity(), x.dtype(), x.shape().to_vec());
         let Writer { tensors, known, .. } = self;
@@ -70,7 +70,7 @@ impl Writer {
     }
 }
 
-/// Reads [`Compact`] values.
+/// A decoder of [`Compact`] values.
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -82,7 +82,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from bytes that refer to these tensors.
+    /// Creates a reader of `bytes`, which refer to these tensors.
     pub fn new(bytes: &'a [u8], tensors: &'a [TensorData], limits: &'a Limits) -> Reader<'a> {
         Reader { rest: bytes, len: bytes.len(), tensors, limits, nesting: 0, nodes: 0 }
     }
@@ -103,22 +103,22 @@ impl<'a> Reader<'a> {
         Error::SavedForm { at: self.position(), expected }
     }
 
-    /// Takes `count` bytes.
+    /// Reads `count` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::SavedForm`] if there are fewer.
+    /// [`Error::SavedForm`] if fewer bytes are left.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| self.fault("more bytes"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// Takes one byte.
+    /// Reads one byte.
     ///
     /// # Errors
     ///
-    /// [`Error::SavedForm`] if there is none.
+    /// [`Error::SavedForm`] if no byte is left.
     pub fn byte(&mut self) -> Result<u8, Error> {
         match self.rest {
             [first, rest @ ..] => {
@@ -129,11 +129,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a nested item.
+    /// Reads a nested item with `read`.
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] if it nests too deep; the errors of `read`.
+    /// [`Error::Limit`] if the nesting is too deep; the errors of `read`.
     pub fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let limit = self.limits.nesting.min(Limits::MAX_NESTING);
         within("nesting", "levels of nesting", self.nesting, limit)?;
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// Counts a node.
+    /// Counts a node against the limit.
     fn count_node(&mut self) -> Result<(), Error> {
         self.nodes += 1;
         within("nodes", "nodes", self.nodes, self.limits.nodes)

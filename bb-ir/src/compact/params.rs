@@ -1,4 +1,4 @@
-//! The forms of the parameters of operations.
+//! Encodes and decodes parameters of operations.
 
 use super::{Compact, Reader, Writer};
 use crate::Error;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 crate::__compact!(enum RoundMode: "a rounding mode" { 0 => Up, 1 => Down, 2 => Nearest });
 
-/// Implements the form of a parameter that may be borrowed or owned.
+/// Implements the encoding of a parameter that may be borrowed or owned.
 macro_rules! owned {
     ($( $borrowed:ty = $owned:ty; )*) => { $(
         impl Compact for Cow<'static, $borrowed> {

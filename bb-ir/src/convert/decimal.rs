@@ -1,20 +1,21 @@
-//! Reads decimal numbers that are rounded to short floats afterwards.
+//! Parses decimal numbers that are rounded to floats of at most 32 bits afterwards.
 
 use std::cmp::Ordering;
 
-/// Reads a number as an `f64` that rounds to a float of 32 bits or fewer like the number itself. If the nearest `f64` is inexact and may
-/// be halfway between two short floats, the result is the next `f64` towards the number. Returns `None` for a text that is not a number.
+/// Parses a number to an `f64` that rounds to a float of at most 32 bits like the exact number. If the nearest `f64` is inexact and may
+/// be halfway between two short floats, the result is the next `f64` in the direction of the exact number. Returns `None` for a string
+/// that is not a number.
 pub(super) fn f64_to_odd(text: &str) -> Option<f64> {
-    /// Short floats, and the numbers halfway between them, leave these low bits of an `f64` zero.
+    /// The number of low bits of an `f64` that are zero for short floats, and for the numbers halfway between them.
     const ZEROS: u32 = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS - 1;
-    /// The numbers halfway between short floats have magnitudes within these bounds.
+    /// The bounds of the magnitudes of numbers that are halfway between short floats.
     const LEAST: f64 = 1.0 / (1u128 << 127) as f64 / 1e12;
     const GREATEST: f64 = 4.0 * (1u128 << 127) as f64;
     let near: f64 = text.parse().ok()?;
     if near.to_bits().trailing_zeros() < ZEROS || !(LEAST..GREATEST).contains(&near.abs()) {
         return Some(near);
     }
-    // The bits of floats of one sign are in the order of their magnitudes.
+    // As integers, the bits of floats of the same sign are in the order of their magnitudes, so adding 1 gives the next `f64`.
     Some(f64::from_bits(match compare(text, near)? {
         Ordering::Equal => near.to_bits(),
         Ordering::Greater => near.to_bits() + 1,
@@ -22,7 +23,7 @@ pub(super) fn f64_to_odd(text: &str) -> Option<f64> {
     }))
 }
 
-/// Compares the exact magnitudes of a decimal number and of its nearest `f64`, which is within the bounds of [`f64_to_odd`].
+/// Compares the exact magnitude of a decimal number with its nearest `f64`, which is within the bounds of [`f64_to_odd`].
 fn compare(text: &str, near: f64) -> Option<Ordering> {
     let text = text.trim_start_matches(['+', '-']);
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -30,7 +31,7 @@ fn compare(text: &str, near: f64) -> Option<Ordering> {
     let digits = whole.bytes().chain(fraction.bytes());
     let zeros = digits.clone().take_while(|&digit| digit == b'0').count();
     let place = exponent.parse::<i64>().ok()? + whole.len() as i64 - zeros as i64 - 1;
-    // These are all digits of a number within the bounds that ends in zero bits.
+    // 220 digits represent exactly every number within the bounds that has this many zero bits.
     let exact = format!("{:.220e}", near.abs());
     let (exact, exponent) = exact.split_once('e')?;
     let order = place.cmp(&exponent.parse().ok()?);
@@ -38,7 +39,7 @@ fn compare(text: &str, near: f64) -> Option<Ordering> {
     Some(order.then_with(|| compare_digits(digits.skip(zeros), exact)))
 }
 
-/// Compares two numbers by their digits behind the point; the shorter list goes on with zeros.
+/// Compares two fractions by their digits after the point. The shorter one is padded with zeros.
 fn compare_digits(mut a: impl Iterator<Item = u8>, mut b: impl Iterator<Item = u8>) -> Ordering {
     loop {
         match (a.next(), b.next()) {

@@ -1,4 +1,4 @@
-//! The floats of 8 bits and fewer: tables that decode them, and an encoder that rounds once, from `f64`.
+//! Floats of at most 8 bits. Tables decode them; an encoder rounds from `f64` once.
 //!
 //! Sources: ONNX's "Float stored in 8 bits" and "4-bit" notes; the OCP microscaling formats
 //! specification, version 1.0, for `f8e8m0`, `f6*` and `f4e2m1`.
@@ -12,13 +12,13 @@ struct FloatFormat {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
-    /// The code of the largest finite value.
+    /// The code of the maximum finite value.
     max: u8,
-    /// The code, without sign, of an out-of-range value that is not saturated.
+    /// The code, without the sign, of an out-of-range value that is not saturated.
     overflow: u8,
-    /// The code of NaN, or of the value that replaces NaN.
+    /// The code of NaN, or of the value that replaces NaN if the format has no NaN.
     nan: u8,
-    /// Whether the code with only the sign bit set is NaN; then there is no negative zero.
+    /// Whether the code with only the sign bit set is NaN, so that there is no negative zero.
     unsigned_zero: bool,
 }
 
@@ -98,7 +98,7 @@ impl FloatFormat {
         let value = if self.unsigned_zero && code == self.nan {
             return -f32::NAN;
         } else if magnitude > self.max {
-            // The codes above the largest finite value are infinity, if the format has it, and NaN.
+            // The codes above the maximum finite value are NaN, or infinity if the format has infinity.
             if magnitude == self.overflow && self.overflow != self.nan { f32::INFINITY } else { f32::NAN }
         } else {
             let exponent = (magnitude >> self.mantissa_bits) as i32;
@@ -116,7 +116,7 @@ impl FloatFormat {
         while code < 256 {
             #[expect(clippy::indexing_slicing, reason = "`code` is below 256 by the loop's condition")]
             {
-                // Bits that the format does not use are ignored.
+                // Bits of the code that the format does not use are ignored.
                 let mask = (self.sign_bit() as usize) * 2 - 1;
                 table[code] = self.decode((code & mask) as u8);
             }
@@ -125,13 +125,13 @@ impl FloatFormat {
         table
     }
 
-    /// Rounds to nearest, ties to even.
+    /// Encodes a value, rounded to the nearest value of the format, ties to even.
     ///
-    /// The distance between neighbouring results is a power of two, so scaling by it is exact, and the only
-    /// rounding is the one to an integer.
+    /// The distance between adjacent values is a power of two, so scaling by it is exact. Only the
+    /// conversion to an integer rounds.
     #[inline]
     fn encode(&self, x: f64, saturate: bool) -> u8 {
-        /// Adding and subtracting this number rounds a smaller non-negative number to an integer.
+        /// Adding and then subtracting this number rounds a smaller non-negative number to an integer.
         const ROUND: f64 = (1u64 << 52) as f64;
         let sign = if x.is_sign_negative() { self.sign_bit() } else { 0 };
         if x.is_nan() {
@@ -146,7 +146,7 @@ impl FloatFormat {
             let quantum = exponent - self.mantissa_bits as i32;
             let scaled = magnitude * f64::from_bits(((1023 - quantum) as u64) << 52);
             let rounded = ((scaled + ROUND) - ROUND) as u32;
-            // A significand that rounds up to the next power of two carries into the exponent.
+            // If a significand rounds up to the next power of two, the carry increments the exponent.
             (((exponent + self.bias - 1) as u32) << self.mantissa_bits) + rounded
         };
         if code > u32::from(self.max) {
@@ -164,7 +164,7 @@ const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)
 }
 
-/// Decodes `f8e8m0`, which is only the exponent of a binary32.
+/// Returns the decoding table of `f8e8m0`, which consists only of the exponent of a binary32.
 const fn powers_table() -> [f32; 256] {
     let mut table = [f32::NAN; 256];
     // 2^-127 is subnormal in binary32.
@@ -186,7 +186,8 @@ fn encode_power(x: f64, rounding: Rounding) -> u8 {
     if x.is_nan() {
         return NAN;
     }
-    // ONNX rounds the binary32 value, so a value whose binary32 is a power of two counts as one.
+    // ONNX rounds the value to binary32 first, so a value whose binary32 is a power of two is not rounded
+    // up.
     let bits = f64::from(x as f32).abs().to_bits();
     let fraction = bits & ((1 << 52) - 1);
     let up = match rounding.mode {
@@ -213,9 +214,10 @@ static E3M2_TABLE: [f32; 256] = E3M2.table();
 static E2M1_TABLE: [f32; 256] = E2M1.table();
 static E8M0_TABLE: [f32; 256] = powers_table();
 
-/// Returns the exact value of each code of a float type of 8 bits or fewer; `None` for other types.
+/// Returns a table of the exact value of each code of a float type of at most 8 bits; `None` for other
+/// types.
 ///
-/// Bits that the type does not use are ignored.
+/// Bits of the code that the type does not use are ignored.
 pub fn decode_table(dtype: DataType) -> Option<&'static [f32; 256]> {
     Some(match dtype {
         DataType::F8E4M3FN => &E4M3FN_TABLE,
@@ -230,14 +232,14 @@ pub fn decode_table(dtype: DataType) -> Option<&'static [f32; 256]> {
     })
 }
 
-/// Returns the code of the value nearest to `x` in a float type of 8 bits or fewer; `None` for
-/// other types.
+/// Encodes `x` as the nearest value of a float type of at most 8 bits; `None` for other types.
 pub fn encode_small_float(dtype: DataType, x: f64, rounding: Rounding) -> Option<u8> {
     let mut code = [0];
     encode_slice(dtype, &[x], rounding, &mut code).then_some(code[0])
 }
 
-/// Encodes each element. Returns false without writing if `dtype` is not a small float.
+/// Encodes each element. Returns false, and writes nothing, if `dtype` is not a float type of at most 8
+/// bits.
 pub(super) fn encode_slice<T: Copy + Into<f64>>(
     dtype: DataType,
     src: &[T],

@@ -1,14 +1,14 @@
-//! Converts elements between any two element types, as ONNX's `Cast` does. All backends use it.
+//! Converts elements between any two element types, as ONNX's `Cast` does. All backends use this module.
 //!
-//! [`cast`] converts a host tensor. [`cast_into`] converts elements in the form that backends use:
-//! little-endian, in one or more whole bytes each. An element of less than a byte has its own byte: unsigned
-//! integers are zero-extended, signed integers are sign-extended, and floats have their code in the low bits.
-//! Neither function requires alignment.
+//! [`cast`] converts a host tensor. [`cast_into`] converts elements in the layout that backends use: little-endian, in whole bytes. An
+//! element of less than a byte takes one byte: unsigned integers are zero-extended, signed integers are sign-extended, and floats have
+//! their code in the low bits. Neither function requires alignment.
 //!
-//! A number is rounded once, from its exact value, whatever the types are. This includes an `f64`, a 64-bit integer or a decimal text that
-//! becomes a float of 16 bits or fewer. Only `f8e8m0` takes the nearest `f32` of a number, as ONNX's evaluator and ONNX Runtime do.
+//! A number is rounded only once, from its exact value, for all pairs of types. This includes an `f64`, a 64-bit integer or a decimal
+//! string that becomes a float of at most 16 bits. The only exception is a conversion to `f8e8m0`, which rounds to `f32` first, as in
+//! ONNX's evaluator and ONNX Runtime.
 //!
-//! This module also decides what ONNX leaves undefined:
+//! ONNX leaves some conversions undefined. This module defines them as follows:
 //!
 //! | conversion | result |
 //! |---|---|
@@ -39,11 +39,11 @@ use crate::op::RoundMode;
 use crate::{DataType, Error, TensorData, memory};
 use bytes::Bytes;
 
-/// How a cast treats values that a small float type cannot represent.
+/// Options for values that a float type of at most 8 bits cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rounding {
-    /// Whether out-of-range values become the largest finite value instead of NaN or infinity. This only
-    /// applies to the five 8-bit floats; types without NaN and infinity always saturate.
+    /// Whether out-of-range values become the maximum finite value instead of NaN or infinity. This only applies to the five 8-bit floats;
+    /// types without NaN and infinity always saturate.
     pub saturate: bool,
     /// How a cast to `f8e8m0` rounds; all other types round to nearest, ties to even.
     pub mode: RoundMode,

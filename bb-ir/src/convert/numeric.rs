@@ -1,8 +1,9 @@
-//! Converts between number types through a carrier: `f32`, `f64`, `i64`, `u64` or a complex number, whichever
-//! represents every value of the source type exactly.
+//! Converts between number types through a carrier type: `f32`, `f64`, `i64`, `u64` or a complex number. The
+//! carrier of a source type represents every value of this type exactly.
 //!
-//! With a carrier, one loop per source type and one per pair of carrier and target suffice, instead of one
-//! per pair of types. The elements are converted in chunks that stay in the first-level cache.
+//! With carriers, one loop per source type and one loop per pair of carrier and target type are enough,
+//! instead of one loop per pair of types. The elements are converted in chunks that fit in the first-level
+//! cache.
 
 use super::Rounding;
 use super::minifloat::{decode_table, encode_slice};
@@ -16,19 +17,20 @@ use num_complex::Complex;
 /// The number of elements that are converted at a time.
 const CHUNK: usize = 256;
 
-/// Returns the size in bytes of an element that is not packed: at least 1, but 0 for strings.
+/// Returns the size in bytes of an unpacked element, which is at least 1; 0 for strings.
 pub const fn unpacked_size(dtype: DataType) -> usize {
     dtype.bits().div_ceil(8)
 }
 
 /// Casts the elements in `src` to the type `to` and writes them to `out`.
 ///
-/// Both slices hold whole little-endian elements, as the [module](super) describes, of any alignment.
+/// Both slices contain whole little-endian elements of any alignment, in the layout that the [module](super)
+/// documents.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for strings, which have their own functions; [`Error::ByteLength`] if `src` is not
-/// a whole number of elements or `out` is not exactly as long as the result.
+/// [`Error::Unsupported`] for strings, which have functions of their own; [`Error::ByteLength`] if `src` does
+/// not contain a whole number of elements, or `out` does not have the length of the result.
 pub fn cast_into(
     from: DataType,
     src: &[u8],
@@ -127,7 +129,7 @@ fn load_f16(src: &[u8], out: &mut [f32]) {
     let mut halves = [f16::ZERO; CHUNK];
     if let Some(halves) = halves.get_mut(..out.len()) {
         load(src, halves, f16::from_le_bytes);
-        // Converts whole slices, because `half` then detects the conversion instructions at run time.
+        // Whole slices are converted, because `half` then detects the conversion instructions at run time.
         halves.convert_to_f32_slice(out);
     }
 }
@@ -138,12 +140,12 @@ fn put<C: Copy, const N: usize>(src: &[C], out: &mut [u8], f: impl Fn(C) -> [u8;
     }
 }
 
-/// A type that represents every value of some source types and converts to every target type.
+/// A type that represents every value of some source types, and converts to every target type.
 trait Carrier: Copy + Default {
     fn store(chunk: &[Self], to: DataType, rounding: Rounding, out: &mut [u8]);
 }
 
-/// Returns the low bits of a two's complement number as one byte, sign-extended or zero-extended.
+/// Returns the low bits of a two's-complement integer as one byte, sign-extended or zero-extended.
 fn nibble(to: DataType, x: i32) -> u8 {
     match to {
         DataType::U4 => x as u8 & 0xF,
@@ -159,7 +161,7 @@ macro_rules! float_carrier {
             fn store(chunk: &[$float], to: DataType, rounding: Rounding, out: &mut [u8]) {
                 const I32_END: $float = (1u64 << 31) as $float;
                 const I64_END: $float = (1u64 << 63) as $float;
-                // Below the range, the saturating `as` gives the least value already.
+                // Below the range, the saturating `as` already gives the minimum of the type.
                 let int32 = |x: $float| if x < I32_END { x as i32 } else { i32::MIN };
                 let int64 = |x: $float| if x < I64_END { x as i64 } else { i64::MIN };
                 let uint64 = |x: $float| {
@@ -223,7 +225,7 @@ macro_rules! integer_carrier {
                 match to {
                     DataType::F32 => put(chunk, out, |x| (x as f32).to_le_bytes()),
                     DataType::F64 => put(chunk, out, |x| (x as f64).to_le_bytes()),
-                    // `f32` has every integer up to those that are infinite as `f16`.
+                    // `f32` represents exactly every integer that is finite as `f16`.
                     DataType::F16 => put(chunk, out, |x| f16::from_f32(x as f32).to_le_bytes()),
                     DataType::BF16 => put(chunk, out, |x| bf16_from_f64(f64_to_odd(x.into())).to_le_bytes()),
                     DataType::I8 | DataType::U8 => put(chunk, out, |x| [x as u8]),

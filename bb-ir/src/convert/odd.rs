@@ -1,12 +1,12 @@
-//! Conversions to 16-bit floats that round once.
+//! Conversions to 16-bit floats that round only once.
 //!
-//! A number that is rounded to `f32` and then to `f16` or `bf16` may be rounded twice: `1 + 2^-11 + 2^-40` becomes `1 + 2^-11` as
-//! `f32`, which is halfway between two numbers of `f16`, and the even one is then below the number instead of the nearest one above it.
-//! The `from_f64` of the crate `half` does so, too.
+//! A number that is first rounded to `f32` and then to `f16` or `bf16` is rounded twice, and the result may be wrong:
+//! `1 + 2^-11 + 2^-40` becomes `1 + 2^-11` as `f32`. This is halfway between two values of `f16`, so it is rounded to the even one,
+//! which is below the number, but the nearest value is above the number. The `from_f64` of the crate `half` has this problem too.
 //!
-//! Rounding to odd on the way avoids this. A number that the wider type cannot represent becomes the neighbour whose last bit is 1.
-//! This neighbour is never halfway between two numbers that are shorter by two bits or more, so the second rounding gives the same
-//! result as one rounding of the number itself.
+//! Rounding to odd in the first step avoids this: a number that the wider type cannot represent becomes the adjacent value whose last
+//! bit is 1. This value is never halfway between two values of a type that is at least two bits shorter, so the second rounding gives
+//! the same result as rounding the number once.
 //!
 //! Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008.
 
@@ -38,8 +38,8 @@ pub fn bf16_from_f64(x: f64) -> bf16 {
     bf16::from_f32(f32_to_odd(x))
 }
 
-/// Rounds to an `f32` that rounds to a shorter float as `x` does: to `x` if `f32` has it, otherwise to the neighbour whose last bit
-/// is 1. A finite number stays finite.
+/// Rounds `x` to odd. If `f32` can represent `x`, returns `x`; otherwise, returns the adjacent `f32` whose last bit is 1. So a second
+/// rounding to a shorter float gives the same result as rounding `x`. A finite number stays finite.
 #[inline]
 pub(super) fn f32_to_odd(x: f64) -> f32 {
     let near = x as f32;
@@ -47,12 +47,12 @@ pub(super) fn f32_to_odd(x: f64) -> f32 {
     if back == x || x.is_nan() {
         return near;
     }
-    // The bits of floats of one sign are in the order of their magnitudes, up to infinity.
+    // As integers, the bits of floats of the same sign are in the order of their magnitudes, up to infinity.
     let below = near.to_bits() - u32::from(back.abs() > x.abs());
     f32::from_bits(below | 1)
 }
 
-/// Rounds an integer to an `f64` that rounds to a float of at most 51 bits as `x` does.
+/// Rounds an integer to odd, so that a second rounding to a float of at most 51 bits gives the same result as rounding `x`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Formats a tensor as one line for people.
+//! Formats a tensor as one line of text.
 
 use super::{Rounding, cast_into, format_elements, unpacked_size};
 use crate::{DataType, Error, TensorData};
@@ -10,8 +10,8 @@ const SHOWN: usize = 6;
 /// The number of elements that are converted at a time for the statistics.
 const CHUNK: usize = 1 << 14;
 
-/// A tensor's type, shape, least, greatest and mean element, and its first elements, as text. See
-/// [`TensorData::summary`].
+/// A tensor that is displayed as one line: its type, its shape, its minimum, maximum and mean, and
+/// its first elements. See [`TensorData::summary`].
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a>(&'a TensorData);
 
@@ -19,7 +19,8 @@ impl TensorData {
     /// Returns a value that [`Display`](fmt::Display) writes as one line, as in
     /// `f32[2, 2] min -1 max 2 mean 0.75: 1.0 1.0 2.0 -1.0`.
     ///
-    /// NaN is not part of the least, greatest and mean value; the line gives the number of NaNs.
+    /// NaN is ignored in the minimum, the maximum and the mean; the line contains the number of
+    /// NaNs.
     pub fn summary(&self) -> Summary<'_> {
         Summary(self)
     }
@@ -105,7 +106,7 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// Writes up to six significant digits.
+/// Formats a number with at most six significant digits.
 fn short(x: f64) -> String {
     let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
     if rounded == 0.0 || (1e-4..1e16).contains(&rounded.abs()) || !rounded.is_finite() {

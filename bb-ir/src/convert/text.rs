@@ -1,9 +1,9 @@
 //! Converts numbers to strings and strings to numbers.
 //!
-//! A float is written with the fewest digits that identify it in its own type; `bf16` and the small floats
-//! are written as the equal `f32`. The notation is plain from 1e-4 up to 1e16 and scientific outside that
-//! range, as NumPy writes `float64`. A number is read as Rust's `parse` does; spaces around it and the case
-//! of `INF` and `NaN` are ignored.
+//! A float is formatted with the minimum number of digits that identify it in its own type; `bf16` and floats
+//! of at most 8 bits are formatted as the equal `f32`. The notation is plain from 1e-4 up to 1e16 and
+//! scientific outside that range, as in NumPy for `float64`. Numbers are parsed by Rust's `parse`; spaces
+//! around a number and the case of `INF` and `NaN` are ignored.
 
 use super::decimal::f64_to_odd;
 use super::{Rounding, cast_into, f16_from_f64, unpacked_size};
@@ -24,7 +24,7 @@ pub fn format_elements(from: DataType, src: &[u8]) -> Result<Vec<String>, Error>
     Ok(texts)
 }
 
-/// Makes a tensor of strings from the elements in `src`, as [`format_elements`] formats them.
+/// Creates a tensor of strings from the elements in `src`, formatted as by [`format_elements`].
 ///
 /// # Errors
 ///
@@ -36,10 +36,10 @@ pub fn format_tensor(from: DataType, shape: &[usize], src: &[u8]) -> Result<Tens
     strings.finish(shape)
 }
 
-/// The work of writing or reading a number, in units of [`Pace`].
+/// The cost of formatting or parsing a number, in the work units of [`Pace`].
 const UNITS: usize = 32;
 
-/// A function that receives each formatted element.
+/// A callback that receives each formatted element.
 type Emit<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 
 fn format_each(from: DataType, src: &[u8], emit: Emit<'_>) -> Result<(), Error> {
@@ -75,13 +75,13 @@ fn format_each(from: DataType, src: &[u8], emit: Emit<'_>) -> Result<(), Error> 
     }
 }
 
-/// Parses each string as an element of the type `to` and writes it to `out`, unpacked as the [module](super)
-/// describes.
+/// Parses each string as an element of the type `to`, and writes the element to `out`, unpacked as the
+/// [module](super) documents.
 ///
 /// # Errors
 ///
 /// [`Error::CastText`] if a string is not a number of that type; [`Error::Unsupported`] for complex numbers
-/// and strings; [`Error::ByteLength`] if `out` is not exactly as long as the elements of all strings.
+/// and strings; [`Error::ByteLength`] if `out` does not have the length of all elements.
 pub fn parse_elements(
     texts: impl ExactSizeIterator<Item: AsRef<str>>,
     to: DataType,
@@ -113,7 +113,7 @@ pub fn parse_elements(
         } else if let Some((least, most)) = integer_range(to) {
             let value =
                 parse_integer(text.trim()).filter(|v| (least..=most).contains(v)).ok_or_else(refused)?;
-            // In two's complement the low bytes are the element, whatever its width.
+            // In two's complement, the low bytes of the integer are the element, for every width.
             out.copy_from_slice(value.to_le_bytes().get(..size).unwrap_or_default());
         } else {
             let text = text.trim();
@@ -125,7 +125,7 @@ pub fn parse_elements(
     Ok(())
 }
 
-/// Casts elements to the type `carrier` in chunks, and formats each element.
+/// Casts elements to the type `carrier` in chunks, formats each element, and passes it to `emit`.
 fn through<const N: usize>(
     from: DataType,
     src: &[u8],
@@ -155,7 +155,7 @@ fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> Strin
         positional()
     } else {
         let text = scientific();
-        // C writes the exponent with its sign and at least two digits.
+        // C writes the exponent with its sign and with at least two digits.
         match text.split_once('e') {
             Some((digits, exponent)) => match exponent.strip_prefix('-') {
                 Some(exponent) => format!("{digits}e-{exponent:0>2}"),
@@ -166,11 +166,11 @@ fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> Strin
     }
 }
 
-/// Returns the shortest decimal that rounds to `x`.
+/// Returns the shortest decimal number that rounds to `x`.
 fn shortest_half(x: f16) -> f64 {
     let exact = x.to_f64();
-    // If `x` is halfway between two decimals, only the decimal farther from zero may identify `x`, because
-    // neighbours are closer together below a power of two.
+    // If `x` is halfway between two decimals, only the decimal that is farther from zero may identify `x`,
+    // because below a power of two, adjacent floats are closer together.
     let beyond = exact * (1.0 + f64::EPSILON);
     // Five significant digits identify every `f16`.
     (0..5)

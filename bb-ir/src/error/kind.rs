@@ -1,28 +1,28 @@
-//! The kinds of errors, by the reaction that they call for.
+//! Kinds of errors. Each kind requires another reaction.
 
 use super::Error;
 
-/// The reaction that an error calls for, whatever its text.
+/// A classification of errors by the reaction that they require.
 ///
-/// Programs that serve others (a service, a binding) match on this, and show the error's text and causes to people. New kinds are a
-/// breaking change, so that a `match` is complete.
+/// Programs that serve others (a service, a language binding) match on the kind, and show the error's message and its causes to
+/// people. Adding a kind is a breaking change, so a `match` can be exhaustive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
-    /// The model, compiled model or frame is damaged, or contradicts itself or its format: it will not run anywhere.
+    /// The model, compiled model or frame is damaged, or contradicts itself or its format, so it cannot run anywhere.
     InvalidModel,
-    /// The caller passed operands, parameters or names that do not fit.
+    /// The caller passed operands, parameters or names that do not match the model or the operation.
     WrongInput,
     /// The caller requested a file, a backend, a device or an option that does not exist, or a contradictory combination.
     Configuration,
-    /// The backend, or `bb`, does not support this; another backend or version may.
+    /// The backend, or `bb`, does not support the request; another backend or version may support it.
     Unsupported,
-    /// A limit or the memory does not suffice.
+    /// A limit was exceeded, or memory was exhausted.
     Limit,
-    /// The caller ended the run, its deadline passed, or the result that it was waiting for is gone.
+    /// The caller cancelled the run, its deadline passed, or the result that it was waiting for no longer exists.
     Cancelled,
     /// A backend, its device or the system failed.
     Device,
-    /// `bb` contradicts itself: a mistake in `bb`.
+    /// An internal error: a bug in `bb`.
     Internal,
 }
 
@@ -111,7 +111,7 @@ impl Error {
             | Error::ExternalMissing { .. }
             | Error::HashCollision { .. } => ErrorKind::Configuration,
             Error::File { .. } | Error::ExternalIo { .. } | Error::FrameIo { .. } => ErrorKind::Device,
-            // An invalid operand of a node is a mistake in the model.
+            // A node with invalid operands is a mistake in the model, not of the caller.
             Error::Node { source, .. } | Error::InFile { source, .. } | Error::SavedNode { source, .. } => {
                 source.kind().of_model()
             }
@@ -176,7 +176,8 @@ impl Error {
 }
 
 impl ErrorKind {
-    /// Returns the kind of an error of a model whose cause has this kind: operands in a model that do not fit make the model invalid.
+    /// Returns the kind of an error in a model, if its cause has this kind: operands of a node that do not match make the model
+    /// invalid.
     ///
     /// # Examples
     ///

@@ -1,15 +1,15 @@
-//! Parts of the messages of errors.
+//! Formats parts of error messages.
 
 use crate::DataType;
 use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
 
-/// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
+/// Returns the name of a domain for messages; ONNX's own domain, the empty string, is `ai.onnx`.
 pub(crate) fn domain_title(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
-/// Writes a range of counts as text.
+/// Formats a range of counts.
 pub(super) fn range(least: usize, most: usize) -> String {
     match (least, most) {
         (_, usize::MAX) => format!("at least {least}"),
@@ -18,7 +18,7 @@ pub(super) fn range(least: usize, most: usize) -> String {
     }
 }
 
-/// Returns the name of the type with this hash, if it is known.
+/// Describes the type with this hash: its name, or the hash if the type is unknown.
 pub(super) fn declared(hash: u64) -> String {
     match crate::type_hash::element_type(hash) {
         Some(dtype) => format!("`{}`", crate::type_hash::type_name(dtype)),
@@ -26,7 +26,7 @@ pub(super) fn declared(hash: u64) -> String {
     }
 }
 
-/// Describes why a tensor is too large.
+/// Describes which limit a tensor exceeds.
 pub(super) fn too_large(limit: usize, name: Option<&str>) -> String {
     if limit >= isize::MAX as usize {
         return "has more elements than an address can count".to_owned();
@@ -34,12 +34,12 @@ pub(super) fn too_large(limit: usize, name: Option<&str>) -> String {
     format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
 }
 
-/// Returns text with the name of the limit, if it has one.
+/// Returns a phrase with the name of the limit; empty if the limit has no name.
 pub(super) fn by_limit(name: Option<&str>) -> String {
     name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
 }
 
-/// Writes a choice of element types as text.
+/// Formats a choice of element types.
 pub(super) fn alternatives(types: &[DataType]) -> String {
     match types {
         [] => "no type".to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn alternatives(types: &[DataType]) -> String {
     }
 }
 
-/// Names the folders that were searched, or the data that the caller gave.
+/// Lists the folders that were searched; without folders, the caller passed the data.
 pub(super) fn searched(folders: &[PathBuf]) -> String {
     if folders.is_empty() { "what was given as external data".to_owned() } else { paths(folders) }
 }
@@ -62,7 +62,7 @@ pub(super) fn paths(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// Returns text with the first missing folder of a path, if a folder is missing.
+/// Returns a phrase with the first missing folder of a path; empty if no folder is missing.
 pub(super) fn missing_folder(path: &Path, missing: &Path) -> String {
     if path == missing {
         String::new()

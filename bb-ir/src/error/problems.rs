@@ -1,4 +1,4 @@
-//! Several errors of a model as one.
+//! Combines several errors of a model into one.
 
 use super::Error;
 
@@ -6,11 +6,11 @@ use super::Error;
 #[derive(Debug)]
 pub struct Problems(pub Vec<Error>);
 
-/// The number of errors that a message lists; the others are only counted.
+/// The maximum number of errors that a message lists.
 const LISTED: usize = 50;
 
 impl std::fmt::Display for Problems {
-    /// Writes each error with its causes, because an error can only have one source.
+    /// Writes each error with its causes, because a combined error cannot return several sources.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for problem in self.0.iter().take(LISTED) {
             write!(f, "\n  {problem}")?;

@@ -1,19 +1,19 @@
-//! Opens files below a folder so that a link that is put there meanwhile cannot lead out of it.
+//! Opens files below a folder. A symbolic link that is created in the folder at the same time cannot lead out of it.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Opens `path`, which was resolved before: it has no symbolic links and no `..`, and is below `folder`.
+/// Opens `path`, which must be resolved: it contains no symbolic links and no `..`, and is below `folder`.
 ///
-/// Each name is opened in the folder that the name before it led to, and a symbolic link at any of them is an error. So
-/// nothing is opened if a part of the path was replaced by a link after the path was resolved. Opening a pipe does not block
-/// until it has a writer. Systems other than Unix open the path as it is.
+/// Each component of the path is opened relative to the folder before it, and a symbolic link is an error. So the call fails
+/// if a component was replaced by a link after the path was resolved. Opening a pipe does not block until the pipe has a
+/// writer. Systems other than Unix open the path directly.
 ///
 /// # Errors
 ///
-/// The system's error; [`io::ErrorKind::NotADirectory`] for a symbolic link on the way; [`io::ErrorKind::InvalidInput`] if the
-/// path is not below the folder.
+/// The system's error; [`io::ErrorKind::NotADirectory`] for a symbolic link in the path; [`io::ErrorKind::InvalidInput`] if
+/// the path is not below the folder.
 pub(crate) fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
     let below = path.strip_prefix(folder).map_err(|_| io::ErrorKind::InvalidInput)?;
     open(folder, below)
@@ -23,7 +23,7 @@ pub(crate) fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
 fn open(folder: &Path, below: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open, openat};
     use std::path::Component;
-    // Passing through a folder needs no permission to list it.
+    // With these flags, no permission to list the folder is needed.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const PASS: OFlags = OFlags::PATH;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -32,7 +32,7 @@ fn open(folder: &Path, below: &Path) -> io::Result<File> {
     let (Some(parents), Some(name)) = (below.parent(), below.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Systems report a link on the way differently.
+    // Systems report a link in the path by different errors; this maps them to one error.
     let met = |errno| {
         if errno == rustix::io::Errno::LOOP {
             io::ErrorKind::NotADirectory.into()

@@ -1,4 +1,5 @@
-//! Opens the files of models: only regular files, mapped if the limits ask for it and the system can do it.
+//! Opens the files of models. Only regular files are opened. They are mapped if the limits allow it and the system
+//! supports it.
 
 mod beneath;
 
@@ -13,17 +14,16 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Loads a whole file into memory, mapped or read as `limits` say.
+/// Loads a whole file. `limits` determines whether the file is mapped or read.
 ///
 /// # Errors
 ///
-/// [`Error::NoFile`] if the file does not exist; [`Error::NotFile`] for a folder, a pipe or a device (for a
-/// folder it also names the models inside); [`Error::InFile`] with [`Error::Limit`] if the file exceeds the
-/// limit for models, or with [`Error::Memory`] if the system has no memory for it; [`Error::File`] if it
-/// cannot be read.
+/// [`Error::NoFile`] if the file does not exist; [`Error::NotFile`] for a folder, a pipe or a device (for a folder,
+/// the error also lists models in it); [`Error::InFile`] with [`Error::Limit`] if the file exceeds the limit
+/// `model_bytes`, or with [`Error::Memory`] if the system has no memory for it; [`Error::File`] if it cannot be read.
 pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     let failed = |source| Error::File { path: path.to_owned(), source };
-    // The kind is checked first, because opening a pipe would block until it has a writer.
+    // The kind is checked before the file is opened, because opening a pipe would block until it has a writer.
     let found = match path.metadata() {
         Ok(metadata) => FileKind::of(metadata.file_type()),
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -53,8 +53,8 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     }
 }
 
-/// Maps a whole file if any of its bytes are needed (`wanted` is not 0); returns `None` if none are needed or the file
-/// cannot be mapped.
+/// Maps a whole file if the number of needed bytes is not 0. Returns `None` if no bytes are needed, or if the file cannot
+/// be mapped.
 pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
     // An empty file cannot be mapped.
     if wanted == 0 { None } else { mapped::map(file) }
@@ -77,7 +77,7 @@ pub(crate) fn read(mut file: &File, offset: u64, length: u64) -> io::Result<Resu
     if read? == size || bytes.is_err() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Returns the first part of a path that does not exist.
+/// Returns the shortest prefix of a path that does not exist.
 fn first_missing(path: &Path) -> PathBuf {
     let mut missing = path;
     while let Some(parent) = missing.parent()
@@ -89,12 +89,12 @@ fn first_missing(path: &Path) -> PathBuf {
     missing.to_owned()
 }
 
-/// Finds a few models in a folder, or in the nearest level of subfolders that has any.
+/// Finds a few models in a folder, or in the nearest level of subfolders that contains models.
 fn models(folder: &Path) -> Vec<PathBuf> {
     const SHOWN: usize = 3;
-    /// The cache of Hugging Face holds its models three folders down.
+    /// The cache of Hugging Face stores models three levels below its root.
     const DEEPEST: usize = 4;
-    /// A user may give a huge folder by mistake, so the search stops after this many entries.
+    /// The maximum number of entries that are searched, because a user may pass a huge folder by mistake.
     const LOOKED_AT: usize = 2000;
     let is_model = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
     let mut level = vec![folder.to_owned()];

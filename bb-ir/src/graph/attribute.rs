@@ -11,7 +11,7 @@ pub enum Attribute {
     Float(f32),
     /// One integer.
     Int(i64),
-    /// One string of bytes, usually text.
+    /// A string of bytes; usually UTF-8 text.
     Text(Vec<u8>),
     /// A tensor.
     Tensor(TensorData),
@@ -34,7 +34,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// Returns the kind as text for messages.
+    /// Returns a description of the kind for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Attribute::Float(_) => "a float",
@@ -57,7 +57,7 @@ impl Attribute {
 #[derive(Debug, Clone, Default)]
 pub struct Attributes(Vec<(String, Attribute)>);
 
-/// Declares typed access to attributes, one method per kind.
+/// Declares typed access to attributes, with a method for each kind.
 macro_rules! access {
     ($( $(#[$doc:meta])* $method:ident -> $ty:ty, $variant:ident($v:ident) => $give:expr, $expected:literal; )*) => {
         impl Attributes { $(
@@ -96,14 +96,14 @@ access! {
     floats -> &[f32], Floats(v) => v, "floats";
     /// Returns a list of integers.
     ints -> &[i64], Ints(v) => v, "integers";
-    /// Returns the bytes of a list of strings.
+    /// Returns a list of strings as bytes.
     texts -> &[Vec<u8>], Texts(v) => v, "strings";
     /// Returns a list of tensors.
     tensors -> &[TensorData], Tensors(v) => v, "tensors";
 }
 
 impl Attributes {
-    /// Collects attributes. Names must be unique, which `check` ensures.
+    /// Creates the attributes of a node. Names must be unique, which `check` ensures.
     pub fn new(mut entries: Vec<(String, Attribute)>) -> Attributes {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         Attributes(entries)

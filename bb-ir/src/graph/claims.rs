@@ -1,16 +1,16 @@
-//! The claims of a model about its values, and warnings about wrong claims and about imports that ONNX does not allow.
+//! The types that a model claims for its values, and warnings about false claims and about imports that ONNX does not
+//! allow.
 //!
-//! Exporters write `value_info` and the shapes of outputs as they believe them to be, and are often wrong.
-//! Every other runtime runs these models. So a claim is kept in addition to the inferred type and never replaces it:
-//! no plan and no inference uses a claimed shape. The declarations of the graph's inputs are not claims,
-//! because each run compares its inputs with them. A claimed element type is used if nothing else is known;
-//! if it contradicts an inferred one, that is an error.
+//! Exporters often write wrong `value_info` and wrong shapes of outputs, but every other runtime runs
+//! these models. So a claim is stored next to the inferred type, and never replaces it: plans and inference do not use
+//! claimed shapes. The declared types of a graph's inputs are not claims, because each run compares its inputs with them. A
+//! claimed element type is used if nothing else is known; if it contradicts an inferred element type, that is an error.
 
 use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
 use crate::error::domain_title;
 use crate::text::{sentence, shown};
 
-/// A fault of a model that runs nevertheless.
+/// A fault in a model that can be run nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Warning {
@@ -33,9 +33,9 @@ pub enum Warning {
         /// The second declared type.
         second: ValueType,
     },
-    /// A model or a function imports a domain in several versions. The last one is used, as in ONNX Runtime.
+    /// A model or a function imports a domain in several versions. The last import is used, as in ONNX Runtime.
     ImportedTwice {
-        /// The function whose imports these are; `None` for the imports of the model.
+        /// The function that contains the imports; `None` if the model itself contains them.
         function: Option<String>,
         /// The domain; empty for ONNX's own domain.
         domain: String,
@@ -91,7 +91,7 @@ impl std::fmt::Display for Warning {
 }
 
 impl ValueType {
-    /// Returns the type without its shapes; the kind of value and the element types remain.
+    /// Returns the type without shapes: only the kinds of values and the element types remain.
     pub(crate) fn unshaped(&self) -> ValueType {
         match self {
             ValueType::Unknown => ValueType::Unknown,
@@ -104,7 +104,8 @@ impl ValueType {
 
     /// Returns whether no value can have both types.
     ///
-    /// Symbolic dimensions are compared only if `names` is true: then the names mean the same in both types.
+    /// Symbolic dimensions are compared only if `names` is true, which requires that the names have the same meaning in
+    /// both types.
     fn contradicts(&self, other: &ValueType, names: bool) -> bool {
         match (self, other) {
             (ValueType::Unknown, _) | (_, ValueType::Unknown) => false,
@@ -122,8 +123,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the type, filled in from `claim` where it is unknown: always with the names of dimensions, and
-    /// if `all` is set also with extents and shapes.
+    /// Returns the type with unknown parts taken from `claim`: always the names of dimensions, and if `all` is true
+    /// also extents and shapes.
     fn filled(&self, claim: &ValueType, all: bool) -> ValueType {
         match (self, claim) {
             (ValueType::Unknown, claim) if all => claim.clone(),
@@ -164,8 +165,7 @@ impl ValueType {
 fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a != b,
-        // A difference that depends on no name, as between `n` and `n + 1`, exists for all values of the
-        // names.
+        // A difference that contains no names, as between `n` and `n + 1`, is the same for all values of the names.
         _ if names => match (a.formula(), b.formula()) {
             (Some(a), Some(b)) => a.minus(&b).and_then(|d| d.constant()).is_some_and(|d| d != 0),
             _ => false,
@@ -175,17 +175,17 @@ fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
 }
 
 impl ValueInfo {
-    /// Returns the known type, with the model's names for unknown extents.
+    /// Returns the known type, with the names that the model claims for unknown extents.
     ///
-    /// A name is only the exporter's claim: two extents of the same name may differ.
+    /// A name is only a claim of the exporter: two extents with the same name may differ.
     pub fn named(&self) -> ValueType {
         self.filled(false)
     }
 
     /// Returns the known type, completed by the model's claims.
     ///
-    /// This is for places where no value exists that could contradict the claim, and for writing the claims
-    /// again.
+    /// This is for values that never exist at run time, so that they cannot contradict the claim, and for writing the
+    /// claims to a model again.
     pub fn claimed(&self) -> ValueType {
         self.filled(true)
     }
@@ -195,8 +195,8 @@ impl ValueInfo {
         fits.map_or_else(|| self.ty.clone(), |claim| self.ty.filled(claim, all))
     }
 
-    /// Adds warnings about this value; `names` is true if its dimension names mean the same as the names in
-    /// the inferred types.
+    /// Adds warnings about this value. `names` is true if the names of dimensions have the same meaning in the claims and
+    /// in the inferred types.
     fn warn(&self, names: bool, warnings: &mut Vec<Warning>) {
         let mut holds: Option<&ValueType> = None;
         for declared in &self.declared {
@@ -223,7 +223,7 @@ impl ValueInfo {
 }
 
 impl Graph {
-    /// Lists the faults of the model's imports, and the false statements that it makes about its values, also in subgraphs.
+    /// Lists the faults of the model's imports, and the false claims about values, including values of subgraphs.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.imports.clone();
         self.warn(true, &mut warnings);

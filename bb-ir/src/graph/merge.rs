@@ -1,10 +1,10 @@
-//! Combines two claims about the type of one value.
+//! Combines two types that are known for the same value.
 
 use super::{Dim, ValueType};
 
 /// Merges two types of one value; returns `None` if they contradict each other.
 ///
-/// If both have a symbolic dimension at the same place, the first is kept.
+/// If both types have a symbolic dimension at the same index, the dimension of `a` is used.
 pub(crate) fn merge(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as T;
     Some(match (a, b) {
@@ -35,7 +35,7 @@ fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     })
 }
 
-/// Estimates the bytes that a copy of a type takes.
+/// Estimates the size of a copy of a type in bytes.
 pub(crate) fn weight(ty: &ValueType) -> usize {
     match ty {
         ValueType::Unknown | ValueType::Tensor { shape: None, .. } => 0,

@@ -1,9 +1,9 @@
 //! Checked graphs: values are numbered, attributes are decoded, and nodes are in topological order.
 //!
-//! Only `check` makes a [`Graph`] from an untrusted model. Code may rely on these properties: every
-//! [`ValueId`] is in range; every value is produced once, by an input, a constant or a node, before its first
-//! reader; names are unique; the model's functions are inlined; the values that a subgraph takes from outside
-//! are its [`captures`](Graph::captures).
+//! Only `check` creates a [`Graph`] from an untrusted model. Code may rely on these guarantees: every
+//! [`ValueId`] is in range; every value is produced once, by an input, a constant or a node, before it is
+//! read; names are unique; the model's functions are inlined; the [`captures`](Graph::captures) of a subgraph
+//! list all values that it uses from the enclosing graph.
 
 mod attribute;
 mod claims;
@@ -20,25 +20,25 @@ pub use to_proto::{entry, type_proto};
 
 use crate::{DataType, TensorData};
 
-/// The number of a value in a [`Graph`].
+/// The identifier of a value in a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
-    /// Returns the number as an index into [`Graph::values`].
+    /// Returns the index of the value in [`Graph::values`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// An extent that may be unknown before the inputs are given.
+/// An extent, which may be unknown until the inputs are known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// A known extent.
     Known(usize),
-    /// A symbolic dimension; extents of the same name are equal.
+    /// A symbolic dimension; dimensions of the same name have the same extent.
     Symbol(String),
-    /// A dim expression that is neither a number nor a single name.
+    /// An expression of symbolic dimensions that is neither a number nor a single name.
     Computed(Box<DimExpr>),
     /// An unknown extent.
     Unknown,
@@ -77,10 +77,10 @@ impl std::fmt::Display for Dim {
     }
 }
 
-/// The known facts about a value's type before a run.
+/// The facts that are known about a value's type before a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum ValueType {
-    /// No facts.
+    /// Nothing is known.
     #[default]
     Unknown,
     /// A tensor; `shape` is `None` if even the rank is unknown.
@@ -105,7 +105,7 @@ pub struct ValueInfo {
     pub name: String,
     /// The known type: the required type of an input, the type of a constant, or the inferred type.
     pub ty: ValueType,
-    /// The types that the model claims for the value; they may be false, see [`Warning`].
+    /// The types that the model claims for the value. Claims may be false; see [`Warning`].
     pub declared: Vec<ValueType>,
 }
 
@@ -118,7 +118,7 @@ pub struct Node {
     pub domain: String,
     /// The operator, as in `ReduceSum`.
     pub op_type: String,
-    /// The opset of `domain` that the node is written for.
+    /// The version of the operators of `domain` that the node uses.
     pub opset: i64,
     /// The operands; `None` for an optional operand that is absent.
     pub inputs: Vec<Option<ValueId>>,
@@ -135,25 +135,25 @@ pub struct Node {
 pub struct Graph {
     /// The name in the model; may be empty.
     pub name: String,
-    /// Every value, by [`ValueId`].
+    /// Every value, indexed by [`ValueId`].
     pub values: Vec<ValueInfo>,
-    /// The inputs, in order. An initializer of the same name is the default value of an input.
+    /// The inputs, in order. If an initializer is also an input, it is the default value of the input.
     pub inputs: Vec<ValueId>,
     /// The outputs, in order.
     pub outputs: Vec<ValueId>,
-    /// The initializers. A caller may override one that is also an input.
+    /// The initializers. If an initializer is also an input, callers may override it.
     pub constants: Vec<(ValueId, TensorData)>,
-    /// In a subgraph, the values taken from outside: first the value of the enclosing graph, then the value
-    /// of the subgraph that represents it.
+    /// In a subgraph, the values that it uses from the enclosing graph: first the value of the enclosing
+    /// graph, then the value of the subgraph that represents it.
     pub captures: Vec<(ValueId, ValueId)>,
-    /// The nodes, each after all nodes that it reads.
+    /// The nodes, each after all nodes whose results it reads.
     pub nodes: Vec<Node>,
     /// In the graph of a model, the faults of its imports of operator sets; see [`Graph::warnings`].
     pub imports: Vec<Warning>,
 }
 
 impl Graph {
-    /// Returns the label of a node in errors and reports: its name, or the name of its first result if it
+    /// Returns the label of a node for errors and reports: its name, or the name of its first result if it
     /// has no name.
     pub fn label_of<'a>(&'a self, node: &'a Node) -> &'a str {
         label(&node.name, node.outputs.iter().flatten().map(|value| self.name_of(*value)))

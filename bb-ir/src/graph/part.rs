@@ -1,12 +1,12 @@
-//! Cuts some nodes out of a checked graph as a checked graph of their own.
+//! Extracts some nodes of a checked graph as a checked graph of their own.
 
 use super::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
 use std::collections::{HashMap, HashSet};
 
 impl Graph {
-    /// Returns the nodes at the given positions as a graph with the given inputs and outputs.
+    /// Returns a graph that consists of the nodes at the indices `nodes`, with these inputs and outputs.
     ///
-    /// The caller ensures the guarantees of [`Graph`]: the positions ascend, and each value that the nodes read is an
+    /// The caller ensures the guarantees of [`Graph`]: the indices ascend, and each value that the nodes read is an
     /// input of the part, a constant, or a result of an earlier node of the part. Values keep their names and types.
     /// Constants that the nodes read are shared, not copied.
     #[must_use]
@@ -16,7 +16,7 @@ impl Graph {
         read.extend(outputs);
         let mut values = Values { of: self, numbers: HashMap::new(), kept: Vec::new() };
         let inputs: Vec<ValueId> = inputs.iter().map(|value| values.keep(*value)).collect();
-        // The model's claims about a value do not bind a caller that computes it elsewhere.
+        // The model's claims about a value do not apply to the values that a caller passes as inputs of the part.
         values.kept.iter_mut().for_each(|input| input.declared.clear());
         let constants = self.constants.iter().filter(|(value, _)| read.contains(value));
         let constants = constants.map(|(value, data)| (values.keep(*value), data.clone())).collect();
@@ -36,7 +36,7 @@ impl Graph {
     }
 }
 
-/// The values of a part, numbered in the order of their first occurrence.
+/// The values of a part. Their identifiers are assigned in the order of their first occurrence.
 struct Values<'a> {
     of: &'a Graph,
     numbers: HashMap<ValueId, ValueId>,
@@ -44,7 +44,7 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Returns the number that a value of the whole graph has in the part.
+    /// Returns the identifier that a value of the whole graph has in the part.
     fn keep(&mut self, value: ValueId) -> ValueId {
         *self.numbers.entry(value).or_insert_with(|| {
             self.kept.push(self.of.values.get(value.index()).cloned().unwrap_or_default());
@@ -67,7 +67,7 @@ impl Values<'_> {
         }
     }
 
-    /// Renumbers the captures of subgraphs; the values inside a subgraph keep their numbers.
+    /// Replaces the identifiers in the captures of subgraphs; values inside a subgraph keep their identifiers.
     fn attributes(&mut self, attributes: &Attributes) -> Attributes {
         let renumbered = attributes.iter().map(|(name, attribute)| {
             let attribute = match attribute {

@@ -1,6 +1,6 @@
-//! Writes checked graphs as ONNX.
+//! Converts checked graphs to ONNX's protobuf messages.
 //!
-//! Each node keeps the opset that it was written for, so the graph determines the opsets of its protobuf.
+//! Each node keeps the opset that it was written for, so the opsets of the protobuf message follow from the nodes.
 
 use super::{Attribute, Attributes, Dim, Graph, Node, ValueId, ValueType};
 use crate::Error;
@@ -10,11 +10,11 @@ use crate::proto::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// For each domain, the version of the operators that a graph uses.
+/// The version of the operators that a graph uses, for each domain.
 type Opsets = BTreeMap<String, i64>;
 
 impl Graph {
-    /// Writes the graph as protobuf; [`opsets`](Self::opsets) returns the opsets that it is written for.
+    /// Converts the graph to protobuf; [`opsets`](Self::opsets) returns the opsets that the nodes use.
     ///
     /// Constants become initializers. If a constant is also an input, the initializer is its default.
     ///
@@ -69,7 +69,8 @@ impl Node {
 }
 
 impl Attributes {
-    /// Writes the attributes as protobuf; `name` names the values of the graph around them, which subgraphs capture.
+    /// Converts the attributes to protobuf. `name` returns the names of the enclosing graph's values, which
+    /// subgraphs capture.
     ///
     /// # Errors
     ///
@@ -79,7 +80,7 @@ impl Attributes {
     }
 }
 
-/// Writes a graph; `outer` names the values that come from an enclosing graph.
+/// Converts a graph. `outer` contains the names of values that are captured from an enclosing graph.
 fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto, Error> {
     let name = |value: ValueId| outer.get(&value).cloned().unwrap_or_else(|| graph.name_of(value).to_owned());
     let info = |value: &ValueId, ty: Option<TypeProto>| ValueInfoProto {
@@ -87,8 +88,8 @@ fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto, 
         r#type: ty,
         ..ValueInfoProto::default()
     };
-    // Only the known types of inputs are written, because runs compare inputs with them. Types of outputs
-    // include claims, because a reader treats them as claims again.
+    // For inputs, only the known types are written, because runs compare inputs with them. For outputs, claims are
+    // written too, because readers treat the types of outputs as claims.
     let input =
         |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.ty)));
     let output =
@@ -122,7 +123,7 @@ fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto, 
     Ok(proto)
 }
 
-/// Writes an entry of metadata.
+/// Creates an entry of metadata.
 pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
 }
@@ -201,7 +202,7 @@ fn subgraph(graph: &Graph, name: &dyn Fn(ValueId) -> String) -> Result<GraphProt
     write(graph, &graph.captures.iter().map(|(outer, inner)| (*inner, name(*outer))).collect())
 }
 
-/// Writes a type; returns `None` if it is unknown.
+/// Converts a type to protobuf; returns `None` if the type is unknown.
 pub fn type_proto(ty: &ValueType) -> Option<TypeProto> {
     let boxed = |ty: &ValueType| type_proto(ty).map(Box::new);
     let value = match ty {

@@ -1,4 +1,4 @@
-//! Operations on named axes: reductions, removing and inserting dimensions.
+//! Shape rules of operations on axes: reductions, and removing and inserting dimensions.
 
 use super::extent::{Extent, Extents, current};
 use crate::{Axis, Error};
@@ -9,26 +9,26 @@ use smallvec::SmallVec;
 pub struct Reduction<E = usize> {
     /// For each dimension of the operand, whether it is reduced.
     pub reduced: SmallVec<[bool; 6]>,
-    /// The extents of the result with reduced extents as 1, whatever `keepdims` says.
+    /// The shape of the result if each reduced extent is kept as 1, independent of `keepdims`.
     pub kept: Extents<E>,
-    /// The extents of the result.
+    /// The shape of the result.
     pub shape: Extents<E>,
 }
 
 impl<E> Reduction<E> {
-    /// Returns the number of operand elements for each result element, if the operand has this shape; 1 for rank 0.
+    /// Returns the number of operand elements for each result element, if the operand has the shape `shape`; 1 for rank 0.
     pub fn count(&self, shape: &[usize]) -> usize {
-        // The operand's own number of elements fits, but a zero extent may hide an overflow.
+        // The number of all elements fits in `usize`, but if an extent is 0, the product of the other extents may overflow.
         let gone = shape.iter().zip(&self.reduced).filter(|(_, gone)| **gone);
         gone.fold(1, |count: usize, (&extent, _)| count.saturating_mul(extent))
     }
 }
 
-/// Returns the effect of reducing `axes` on `shape`; empty `axes` reduce every axis.
+/// Returns the effect of reducing `axes` on `shape`. If `axes` is empty, every axis is reduced.
 ///
 /// # Errors
 ///
-/// [`Error::Axis`] if an axis is out of range, [`Error::Param`] if one is repeated.
+/// [`Error::Axis`] if an axis is out of range; [`Error::Param`] if an axis is repeated.
 ///
 /// # Examples
 ///
@@ -63,13 +63,13 @@ pub fn reduce<E: Extent>(
     Ok(Reduction { reduced, kept, shape: out })
 }
 
-/// Returns whether the dimensions that [`squeeze`] removes are known: the given axes, or without axes all dimensions of extent 1,
-/// which requires known extents.
+/// Returns whether it is known which dimensions [`squeeze`] removes: `axes` if it is not empty, otherwise all dimensions of
+/// extent 1, which requires known extents.
 pub fn squeezes<E: Extent>(shape: &[E], axes: &[i64]) -> bool {
     !axes.is_empty() || shape.iter().all(|e| is_one(e).is_some())
 }
 
-/// Returns whether an extent is 1.
+/// Returns whether an extent is 1; `None` if this is unknown.
 fn is_one<E: Extent>(extent: &E) -> Option<bool> {
     match extent.number() {
         Some(number) => Some(number == 1),
@@ -78,12 +78,11 @@ fn is_one<E: Extent>(extent: &E) -> Option<bool> {
     }
 }
 
-/// Returns `shape` without the dimensions `axes`, or without every extent of 1 when `axes` is empty.
+/// Returns `shape` without the dimensions `axes`, or without all extents of 1 if `axes` is empty.
 ///
 /// # Errors
 ///
-/// [`Error::Axis`] if an axis is out of range; [`Error::Param`] if one is repeated or its extent is
-/// not 1.
+/// [`Error::Axis`] if an axis is out of range; [`Error::Param`] if an axis is repeated, or its extent is not 1.
 pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error> {
     if axes.is_empty() {
         return Ok(shape.iter().filter(|e| is_one(*e) != Some(true)).cloned().collect());
@@ -105,18 +104,18 @@ pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error
 ///
 /// # Errors
 ///
-/// [`Error::Axis`] if an axis is out of the result's range; [`Error::Param`] if one is repeated.
+/// [`Error::Axis`] if an axis is out of the result's range; [`Error::Param`] if an axis is repeated.
 pub fn unsqueeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error> {
     let rank = shape.len() + axes.len();
     let new = marked("unsqueeze", axes, rank, shape)?;
-    // One dimension per extent of `shape` is not new, because no axis is repeated.
+    // No axis is repeated, so the number of old dimensions in the result is the rank of `shape`.
     let mut old = shape.iter();
     let extents: Option<Extents<E>> =
         new.iter().map(|&new| if new { E::of(1) } else { old.next().cloned() }).collect();
     extents.ok_or_else(|| param("unsqueeze", "repeats an axis", shape))
 }
 
-/// Marks the axes among `rank` dimensions.
+/// Returns for each of `rank` dimensions whether `axes` contains it.
 fn marked<E: Extent>(
     op: &'static str,
     axes: &[i64],

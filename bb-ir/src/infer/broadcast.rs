@@ -1,18 +1,18 @@
-//! NumPy broadcasting.
+//! The shape rule of NumPy broadcasting.
 
 use super::countable;
 use super::extent::{Extent, Extents, mismatch, same};
 use crate::Error;
 
-/// Returns the shape that `shapes` broadcast to: aligned at the last dimension, extents equal or 1.
+/// Returns the shape that `shapes` broadcast to. Shapes are aligned at the last dimension; extents must be equal or 1.
 ///
-/// Shapes: any number of any ranks; none broadcast to rank 0. The extents 1 and 0 broadcast to 0. An extent of the result is
-/// unknown if the known extents do not determine it.
+/// Shapes: any number of shapes of any rank; an empty list broadcasts to rank 0. The extents 1 and 0 broadcast to 0. An
+/// extent of the result is unknown if the known extents do not determine it.
 ///
 /// # Errors
 ///
-/// [`Error::Shapes`] naming the first two that do not fit; [`Error::Overflow`] if the result has more
-/// elements than memory can hold.
+/// [`Error::Shapes`] with the first two shapes that cannot be broadcast; [`Error::Overflow`] if the result has more elements
+/// than memory can hold.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ fn join<E: Extent>(op: &'static str, out: &mut Extents<E>, shape: &[E]) -> Resul
     Ok(())
 }
 
-/// Returns the broadcast of two extents that are equal, or one of them 1.
+/// Returns the extent that two extents broadcast to; `None` if it is unknown.
 #[inline]
 fn stretched<E: Extent>(a: &E, b: &E) -> Option<E> {
     if a.same(b) || b.number() == Some(1) {
@@ -69,7 +69,7 @@ fn stretched<E: Extent>(a: &E, b: &E) -> Option<E> {
     if a.number() == Some(1) {
         return Some(b.clone());
     }
-    // An extent other than 1 does not stretch, so it is the result whatever the other extent is.
+    // An extent other than 1 is always the result, because it is not stretched.
     for (one, other) in [(a, b), (b, a)] {
         if one.number().is_some() || one.surely_at_least(2) || other.is_cut_of(one) {
             return Some(one.clone());

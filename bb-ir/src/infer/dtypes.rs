@@ -1,4 +1,4 @@
-//! The element types that each primitive takes and returns.
+//! The element types of each primitive's operands and results.
 
 use crate::op::{Param, Primitive, take};
 use crate::{DataType, DataTypes as Types, Error};
@@ -50,7 +50,7 @@ const fn taken(op: Primitive, operand: usize) -> Types {
     }
 }
 
-/// Returns whether operand number `operand` of `op` may have elements of `dtype`.
+/// Returns whether the operand at index `operand` of `op` may have elements of `dtype`.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub const fn accepts(op: Primitive, operand: usize, dtype: DataType) -> bool {
     taken(op, operand).has(dtype)
 }
 
-/// Checks the element type of operand number `operand` of `op`.
+/// Checks the element type of the operand at index `operand` of `op`.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn check_operand(op: Primitive, operand: usize, dtype: DataType) -> Result<(
     if accepts(op, operand, dtype) { Ok(()) } else { Err(refused(op, operand, dtype)) }
 }
 
-/// The error for an element type that an operand may not have.
+/// Returns the error for an element type that an operand may not have.
 #[cold]
 fn refused(op: Primitive, operand: usize, got: DataType) -> Error {
     let spec = op.spec();
@@ -90,13 +90,13 @@ fn refused(op: Primitive, operand: usize, got: DataType) -> Error {
 ///
 /// # Errors
 ///
-/// The errors of [`check_operand`] if an operand's type is not taken; [`Error::DataType`] if two that must
-/// agree differ; [`Error::ParamKind`] if `params` do not fit the op's row.
+/// The errors of [`check_operand`]; [`Error::DataType`] if two operands that must have the same type differ; [`Error::ParamKind`]
+/// if `params` do not match the row of `op`.
 pub fn dtype(op: Primitive, inputs: &[DataType], params: &[Param<'_>]) -> Result<DataType, Error> {
     dtype_by(op, inputs.iter().copied(), params)
 }
 
-/// [`dtype`] over any iterator, so that [`primitive`](super::primitive) needs no list.
+/// Like [`dtype`], but takes an iterator, so that [`primitive`](super::primitive) need not build a list.
 #[inline]
 pub(super) fn dtype_by(
     op: Primitive,
@@ -107,7 +107,7 @@ pub(super) fn dtype_by(
     let mut common: Option<DataType> = None;
     for (i, dtype) in inputs.enumerate() {
         check_operand(op, i, dtype)?;
-        // Operands whose type may differ from the others.
+        // The types of these operands may differ from the common type.
         if matches!((op, i), (P::Where, 0) | (P::Pow | P::Gather, 1)) {
             continue;
         }
@@ -132,7 +132,7 @@ pub(super) fn dtype_by(
 mod tests {
     use super::*;
 
-    /// ONNX 1.23: the number of tensor types that the newest schema's first operand allows.
+    /// Source: ONNX 1.23: the number of tensor types that the newest schema allows for the first operand.
     #[test]
     fn counts_are_those_of_the_schemas() {
         use Primitive as P;

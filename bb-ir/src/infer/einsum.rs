@@ -1,16 +1,16 @@
-//! `Einsum`: parses the equation and computes the extents of the result.
+//! `Einsum`: parses the equation, and computes the shape of the result.
 
 use super::broadcast;
 use super::extent::{Extent, Extents};
 use crate::Error;
 use std::collections::BTreeMap;
 
-/// The name of a dimension: a letter, or a position among the dimensions of `...`, counted from the right.
+/// The label of a dimension in an equation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// A dimension covered by `...`.
+    /// A dimension that `...` represents, as an index from the right among these dimensions.
     Unnamed(usize),
-    /// A dimension that a letter names.
+    /// A dimension that is labelled by a letter.
     Letter(char),
 }
 
@@ -32,12 +32,12 @@ pub enum EquationError {
         /// The number of operands.
         operands: usize,
     },
-    /// An operand has dimensions that its term does not name.
+    /// An operand has dimensions that its term does not label.
     #[error("does not name the dimensions of operand {operand}, which has rank {rank}")]
     Rank {
-        /// The operand's number.
+        /// The index of the operand.
         operand: usize,
-        /// Its rank.
+        /// The rank of the operand.
         rank: usize,
     },
     /// A letter of the result occurs in no operand, or occurs twice in the result.
@@ -48,7 +48,7 @@ pub enum EquationError {
     },
 }
 
-/// A part of an equation: letters, and the position of `...` among them.
+/// A term of an equation: letters, and the index of `...` among them.
 #[derive(Debug)]
 struct Term {
     letters: Vec<char>,
@@ -68,7 +68,7 @@ impl Term {
         Ok(Term { letters, ellipsis: after.map(|_| before.len()) })
     }
 
-    /// The labels, with `unnamed` dimensions for the `...`.
+    /// Returns the labels of the term's dimensions, if `...` represents `unnamed` dimensions.
     fn labels(&self, unnamed: usize) -> Vec<Label> {
         let (before, after) = self.letters.split_at(self.ellipsis.unwrap_or(0).min(self.letters.len()));
         let unnamed = if self.ellipsis.is_some() { unnamed } else { 0 };
@@ -121,13 +121,13 @@ impl Equation {
     ///
     /// # Errors
     ///
-    /// [`Error::Shapes`] if a label names two different extents other than 1.
+    /// [`Error::Shapes`] if two extents with the same label differ, and both are not 1.
     pub fn shape<E: Extent>(&self, shapes: &[&[E]]) -> Result<Extents<E>, Error> {
         let mut extents: BTreeMap<Label, E> = BTreeMap::new();
         for (labels, shape) in self.operands.iter().zip(shapes) {
             for (label, extent) in labels.iter().zip(*shape) {
                 let both = match extents.get(label) {
-                    // An extent of 1 is repeated.
+                    // An extent of 1 is broadcast.
                     Some(known) => {
                         let both = [known, extent].map(std::slice::from_ref);
                         broadcast("einsum", &both)?.pop()
@@ -141,7 +141,8 @@ impl Equation {
     }
 }
 
-/// The labels of the result: the right side of the equation, or without one the labels that occur once, in alphabetical order.
+/// Returns the labels of the result: the right side of the equation. Without a right side, these are the labels that occur once, in
+/// alphabetical order.
 fn result(terms: &[Term], right: Option<&str>, unnamed: usize) -> Result<Vec<Label>, EquationError> {
     let count = |letter: char| terms.iter().flat_map(|t| &t.letters).filter(|&&c| c == letter).count();
     let Some(right) = right else {
@@ -171,7 +172,7 @@ mod tests {
         Equation::parse(text, &ranks).unwrap().shape(shapes).unwrap().into_vec()
     }
 
-    /// Expected: `numpy.einsum`.
+    /// Expected: the results of `numpy.einsum`.
     #[test]
     fn letters_name_extents() {
         assert_eq!(shape("ij, jk -> ik", &[&[2, 3], &[3, 4]]), [2, 4]);

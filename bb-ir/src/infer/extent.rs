@@ -1,9 +1,9 @@
-//! The arithmetic of shape rules: over numbers, or over expressions of symbolic dimensions.
+//! The arithmetic of shape rules, over numbers or over expressions of symbolic dimensions.
 //!
 //! A rule uses a comparison ([`equals`](Extent::equals), [`at_least`](Extent::at_least)) only if its result depends on the
-//! answer, because a tracer's extent records the answer, and the plan then holds only for inputs with the same answer.
-//! A check whose failure is an error uses [`current`](Extent::current) instead, which records nothing, because kernels
-//! check their operands again when they run.
+//! answer. A tracer's extent records the answer, and the plan is then valid only for inputs with the same answer. A check
+//! whose failure is an error uses [`current`](Extent::current) instead, which records nothing, because kernels check their
+//! operands again when they run.
 
 use crate::graph::{Dim, DimExpr};
 use crate::{Error, Shape};
@@ -12,19 +12,20 @@ use smallvec::SmallVec;
 /// The extents of a shape.
 pub type Extents<E> = SmallVec<[E; 6]>;
 
-/// An extent: a number, or an expression whose number is known only when inputs arrive.
+/// An extent: a number, or an expression whose value is known only when inputs arrive.
 ///
-/// All arithmetic is exact. `None` means that the result is not an extent of this type (a `usize` is not negative), that
-/// it overflows, or that it is unknown; [`unknown`](Extent::unknown) returns the placeholder for an unknown extent.
+/// All arithmetic is exact. Operations return `None` if the result is not an extent of this type (a `usize` is not
+/// negative), if it overflows, or if it is unknown; [`unknown`](Extent::unknown) returns the placeholder for an unknown
+/// extent.
 pub trait Extent: Clone + std::fmt::Display {
-    /// Returns the number as an extent.
+    /// Converts a number to an extent; `None` if this type cannot represent it.
     fn of(number: i64) -> Option<Self>;
 
     /// Returns the number, if it is the same for all inputs.
     fn number(&self) -> Option<i64>;
 
-    /// Returns the number for the current inputs, which may differ in the next run. It may decide whether there is
-    /// an error, and appears in messages.
+    /// Returns the number for the current inputs, which may differ in the next run. Rules use it only to decide whether
+    /// there is an error, and in error messages.
     fn current(&self) -> Option<i64>;
 
     /// Returns the placeholder for an unknown extent, if this type has one.
@@ -39,31 +40,31 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the product.
     fn times(&self, other: &Self) -> Option<Self>;
 
-    /// Returns the quotient by a number greater than 0, rounded down.
+    /// Returns the quotient of this extent and a positive number, rounded down.
     fn floor_div(&self, by: i64) -> Option<Self>;
 
-    /// Returns the quotient by an extent other than 0; `None` if there is a remainder, or may be one.
+    /// Returns the quotient of this extent and an extent other than 0; `None` if there is, or may be, a remainder.
     fn exact_div(&self, by: &Self) -> Option<Self>;
 
-    /// Returns the greater of the two.
+    /// Returns the maximum of both extents.
     fn max(&self, other: &Self) -> Option<Self>;
 
-    /// Returns the lesser of the two.
+    /// Returns the minimum of both extents.
     fn min(&self, other: &Self) -> Option<Self>;
 
-    /// Returns whether the two are equal for all inputs; `false` if this is not certain.
+    /// Returns whether both extents are equal for all inputs; `false` if this is not certain.
     fn same(&self, other: &Self) -> bool;
 
-    /// Returns whether it is `least` or more for all inputs; `false` if this is not certain.
+    /// Returns whether the extent is at least `least` for all inputs; `false` if this is not certain.
     fn surely_at_least(&self, least: i64) -> bool;
 
-    /// Returns whether the two are equal; `None` if this is not known.
+    /// Returns whether both extents are equal; `None` if this is unknown.
     fn equals(&self, other: &Self) -> Option<bool>;
 
-    /// Returns whether it is `least` or more; `None` if this is not known.
+    /// Returns whether the extent is at least `least`; `None` if this is unknown.
     fn at_least(&self, least: i64) -> Option<bool>;
 
-    /// Returns the sum with a number, which may be negative.
+    /// Returns the sum of this extent and a number, which may be negative.
     fn shifted(&self, by: i64) -> Option<Self> {
         match by {
             0 => Some(self.clone()),
@@ -72,31 +73,31 @@ pub trait Extent: Clone + std::fmt::Display {
         }
     }
 
-    /// Returns the product with a number.
+    /// Returns the product of this extent and a number.
     fn scaled(&self, by: i64) -> Option<Self> {
         if by == 1 { Some(self.clone()) } else { self.times(&Self::of(by)?) }
     }
 
-    /// Returns the quotient by a number greater than 0, rounded up.
+    /// Returns the quotient of this extent and a positive number, rounded up.
     fn ceil_div(&self, by: i64) -> Option<Self> {
         self.shifted(by.checked_sub(1)?)?.floor_div(by)
     }
 
-    /// Returns the excess over `other`, or 0 if it is less.
+    /// Returns the difference if this extent exceeds `other`, otherwise 0.
     fn beyond(&self, other: &Self) -> Option<Self> {
-        // Subtracts from the greater of the two, so that no intermediate result is negative.
+        // Subtracting from the maximum ensures that no intermediate result is negative.
         self.max(other)?.minus(other)
     }
 
-    /// Returns whether this extent is the minimum of `whole` and another extent that is not 0. Broadcasting it with `whole`
-    /// then gives `whole`: if the other extent is the smaller one, it must be 1, which stretches.
+    /// Returns whether this extent is the minimum of `whole` and another extent that is not 0. Then it broadcasts with
+    /// `whole` to `whole`: if this extent is smaller than `whole`, it must be 1 to broadcast, and is stretched.
     fn is_cut_of(&self, _whole: &Self) -> bool {
         false
     }
 
-    /// Returns one form of two extents that must be equal, the simpler one; `None` if they differ.
+    /// Returns one of two extents that must be equal, preferably a number; `None` if the current numbers differ.
     ///
-    /// This records nothing, because a run compares the extents again.
+    /// This records no answer, because each run compares the extents again.
     fn agreed(&self, other: &Self) -> Option<Self> {
         match (self.current(), other.current()) {
             (Some(a), Some(b)) if a != b => None,
@@ -105,13 +106,13 @@ pub trait Extent: Clone + std::fmt::Display {
         }
     }
 
-    /// Returns `result`; if there is none, the unknown extent, or `error` if this type has no unknown extent.
+    /// Returns `result`; if it is `None`, the unknown extent, or `error` if this type has no unknown extent.
     fn or_unknown(result: Option<Self>, error: impl FnOnce() -> Error) -> Result<Self, Error> {
         result.or_else(Self::unknown).ok_or_else(error)
     }
 }
 
-/// Numbers: every comparison has an answer, and an overflow is `None`.
+/// For numbers, every comparison has an answer, and operations return `None` on overflow.
 macro_rules! numbers {
     ($($ty:ident),*) => {$(
         impl Extent for $ty {
@@ -122,7 +123,7 @@ macro_rules! numbers {
 
             #[inline]
             fn number(&self) -> Option<i64> {
-                // No tensor has an extent that does not fit in an `i64`.
+                // Tensors have no extents that do not fit in an `i64`.
                 Some(i64::try_from(*self).unwrap_or(i64::MAX))
             }
 
@@ -197,7 +198,7 @@ macro_rules! numbers {
 
 numbers!(usize, i64);
 
-/// Expressions, which may be negative. A comparison has an answer if the answer is the same for all values of the symbols.
+/// Expressions may be negative. A comparison has an answer only if the answer is the same for all values of the symbols.
 impl Extent for DimExpr {
     fn of(number: i64) -> Option<Self> {
         Some(number.into())
@@ -286,7 +287,7 @@ impl Extent for DimExpr {
     }
 }
 
-/// Extents before inputs arrive, as far as they are known: an unknown extent is [`Dim::Unknown`].
+/// Extents before inputs arrive. An unknown extent is [`Dim::Unknown`].
 impl Extent for Dim {
     fn of(number: i64) -> Option<Self> {
         usize::of(number).map(Dim::Known)
@@ -396,7 +397,7 @@ impl Extent for Dim {
     }
 }
 
-/// Computes with two numbers, or with the expressions of two extents that are known.
+/// Applies an operation to two numbers, or to the expressions of two known extents.
 fn computed(
     a: &Dim,
     b: &Dim,
@@ -409,7 +410,7 @@ fn computed(
     }
 }
 
-/// An expression as an extent; `None` if it is a negative number.
+/// Converts an expression to an extent; `None` if it is a negative number.
 fn extent(formula: DimExpr) -> Option<Dim> {
     match Dim::from(formula) {
         Dim::Unknown => None,
@@ -425,8 +426,7 @@ pub fn product<E: Extent>(shape: &[E]) -> Option<E> {
     shape.iter().try_fold(E::of(1)?, |product, e| product.times(e))
 }
 
-/// Returns the extent that, multiplied with all of `parts`, gives the number of elements of `whole`. No part
-/// is 0.
+/// Returns the extent that, multiplied by all `parts`, gives the number of elements of `whole`. No part may be 0.
 pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
     // Extents that occur in both lists cancel without arithmetic.
     let mut whole = Extents::from(whole);
@@ -445,12 +445,12 @@ pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }
 
-/// Returns the numbers for the current inputs, if all are known.
+/// Returns the numbers for the current inputs, if all extents are known.
 pub fn current<E: Extent>(shape: &[E]) -> Option<Shape> {
     shape.iter().map(|e| usize::try_from(e.current()?).ok()).collect()
 }
 
-/// The error for shapes that do not fit each other.
+/// Returns the error for shapes that do not match.
 #[cold]
 pub(super) fn mismatch<E: Extent>(op: &'static str, shapes: &[&[E]]) -> Error {
     let numbers: Option<Vec<Shape>> = shapes.iter().map(|s| current(s)).collect();

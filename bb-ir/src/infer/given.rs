@@ -1,18 +1,18 @@
-//! Types of a graph's values for inputs of given extents.
+//! Infers the types of a graph's values for specific input shapes.
 
 use super::{Operators, symbolic};
 use crate::graph::{Dim, Graph, ValueId, ValueType};
 use crate::{Error, Limits};
 
-/// Infers a graph's types anew for inputs of these extents. So it checks, without a run, whether the extents fit.
+/// Infers a graph's types again for inputs of these shapes. So it checks, without a run, whether the graph can run on them.
 ///
-/// Shapes: an entry for an input that is a sequence or an optional is the shape of its tensors. Inputs without an entry
-/// stay as declared.
+/// Shapes: if an input is a sequence or an optional, its entry is the shape of the tensors in it. Inputs without an entry
+/// keep their declared types.
 ///
 /// # Errors
 ///
-/// [`Error::Node`] for a node that cannot run on operands of these extents, [`Error::Several`] for more than one. Errors
-/// that depend on extents known only at run time are not found.
+/// [`Error::Node`] for a node that cannot run on operands of these shapes; [`Error::Several`] for several nodes. Errors that
+/// depend on extents that are known only at run time are not found.
 pub fn with_shapes(
     graph: &Graph,
     shapes: &[(ValueId, &[usize])],
@@ -27,12 +27,12 @@ pub fn with_shapes(
     if problems.is_empty() { Ok(graph) } else { Err(Error::all(problems)) }
 }
 
-/// Infers a graph's types anew for inputs of these extents, which may be symbolic dimensions. Also returns an error for each
-/// node that cannot run on these operands; the types of its results are unknown.
+/// Infers a graph's types again for inputs with these extents, which may be symbolic dimensions. Also returns an error for
+/// each node that cannot run on these operands; the types of its results are unknown.
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if that takes more than `limits` allow.
+/// [`Error::Limit`] if the inference exceeds `limits`.
 pub fn with_dims(
     graph: &Graph,
     dims: &[(ValueId, Vec<Dim>)],

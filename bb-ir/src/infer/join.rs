@@ -1,4 +1,4 @@
-//! Joining, cutting and selecting along one axis.
+//! Shape rules of concatenating, splitting and gathering along one axis.
 
 use super::countable;
 use super::extent::{Extent, Extents, current, mismatch};
@@ -7,19 +7,18 @@ use crate::{Axis, Error};
 /// The result of an operation along one axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined<E = usize> {
-    /// The axis, resolved.
+    /// The resolved axis.
     pub axis: Axis,
-    /// The extents of the result.
+    /// The shape of the result.
     pub shape: Extents<E>,
 }
 
-/// Returns the axis and the extents of the concatenation of tensors of `shapes` along `axis`.
+/// Returns the resolved axis and the shape of the concatenation of tensors of `shapes` along `axis`.
 ///
 /// # Errors
 ///
-/// [`Error::Arity`] without a tensor; [`Error::Axis`] if the axis is out of range (always for rank
-/// 0); [`Error::Shapes`] if another extent differs; [`Error::Overflow`] if the result has more
-/// elements than memory can hold.
+/// [`Error::Arity`] if there is no tensor; [`Error::Axis`] if the axis is out of range (always for rank 0);
+/// [`Error::Shapes`] if another extent differs; [`Error::Overflow`] if the result has more elements than memory can hold.
 pub fn concat<'a, E: Extent + 'a>(
     shapes: impl IntoIterator<Item = &'a [E]>,
     axis: i64,
@@ -49,14 +48,13 @@ pub fn concat<'a, E: Extent + 'a>(
     Ok(Joined { axis, shape: countable(op, shape)? })
 }
 
-/// Checks that `sizes` cuts the extent of `axis` without remainder and returns the axis.
+/// Checks that the sum of `sizes` is the extent of `axis`, and returns the resolved axis.
 ///
-/// Part `i` has the operand's extents with `sizes[i]` at the axis.
+/// Part `i` has the operand's shape, but with `sizes[i]` at the axis.
 ///
 /// # Errors
 ///
-/// [`Error::Axis`] if the axis is out of range; [`Error::Param`] if the sizes do not sum to the
-/// extent.
+/// [`Error::Axis`] if the axis is out of range; [`Error::Param`] if the sum of the sizes is not the extent.
 pub fn split<E: Extent>(shape: &[E], axis: i64, sizes: &[E]) -> Result<Axis, Error> {
     let axis = Axis::new(axis, shape.len())?;
     let Some(whole) = shape.get(axis.get()).and_then(E::current) else { return Ok(axis) };
@@ -75,7 +73,7 @@ pub fn split<E: Extent>(shape: &[E], axis: i64, sizes: &[E]) -> Result<Axis, Err
 
 /// Returns the extents of `parts` parts of `extent`. All parts are equal, except the last ones, which may be smaller.
 ///
-/// Units: 0 parts yield nothing.
+/// Units: if `parts` is 0, the list is empty.
 ///
 /// # Errors
 ///
@@ -96,7 +94,8 @@ pub fn split_evenly<E: Extent>(extent: &E, parts: usize) -> Result<Extents<E>, E
     (0..i64::try_from(parts).unwrap_or(i64::MAX)).map(|i| E::or_unknown(part(i), overflow)).collect()
 }
 
-/// Returns the axis and the extents of the result of selecting entries of `data` along `axis` by indices of shape `indices`.
+/// Returns the resolved axis and the shape of the result of gathering entries of `data` along `axis` by indices of shape
+/// `indices`.
 ///
 /// # Errors
 ///

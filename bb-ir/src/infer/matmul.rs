@@ -1,4 +1,4 @@
-//! Matrix products.
+//! The shape rule of matrix products.
 
 use super::extent::{Extent, Extents, mismatch, same};
 use super::{broadcast, countable};
@@ -7,27 +7,28 @@ use crate::Error;
 /// The extents of a matrix product.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatMul<E = usize> {
-    /// The leading extents, broadcast over both operands.
+    /// The leading extents, after broadcasting both operands.
     pub batch: Extents<E>,
-    /// The rows of `a`; 1 if `a` has rank 1.
+    /// The number of rows of `a`; 1 if `a` has rank 1.
     pub m: E,
-    /// The columns of `a`, which are the rows of `b`.
+    /// The number of columns of `a`, which is the number of rows of `b`.
     pub k: E,
-    /// The columns of `b`; 1 if `b` has rank 1.
+    /// The number of columns of `b`; 1 if `b` has rank 1.
     pub n: E,
-    /// The extents of the result, without the dimension that an operand of rank 1 lacks.
+    /// The shape of the result, without the dimensions that operands of rank 1 do not have.
     pub shape: Extents<E>,
 }
 
 /// Returns the extents of the matrix product of tensors with shapes `a` and `b`.
 ///
-/// Shapes: `[.., m, k]` and `[.., k, n]`, the leading extents broadcasting; rank 1 is a row (`a`) or
-/// a column (`b`).
+/// Shapes: `[.., m, k]` and `[.., k, n]`; the leading extents broadcast. An operand of rank 1 is
+/// treated as a row (`a`) or as a column (`b`).
 ///
 /// # Errors
 ///
-/// [`Error::Shapes`] if an operand has rank 0, the inner extents differ or the leading ones do not
-/// broadcast; [`Error::Overflow`] if the result has more elements than memory can hold.
+/// [`Error::Shapes`] if an operand has rank 0, if the inner extents differ, or if the leading
+/// extents cannot be broadcast; [`Error::Overflow`] if the result has more elements than memory can
+/// hold.
 pub fn matmul<E: Extent>(a: &[E], b: &[E]) -> Result<MatMul<E>, Error> {
     let op = "matmul";
     let wrong = || mismatch(op, &[a, b]);

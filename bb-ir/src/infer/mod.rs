@@ -1,10 +1,10 @@
-//! Shape rules of the primitives, one function per family, and the element types of their results.
+//! Shape rules of the primitives, with a function for each group of primitives, and rules for the element types of
+//! results.
 //!
-//! Every backend calls the functions of its kernels' families, so that all of them accept and refuse
-//! the same operands; [`primitive`] combines the rules for callers that only know types, for example the tracer.
-//! Extents are concrete except in `symbolic`, which infers a whole graph's types before inputs arrive.
-//! Nothing here reads a tensor's elements: the kernels report indices out of range and
-//! divisions by zero.
+//! Every backend calls these functions in its kernels, so that all backends accept and refuse the same operands.
+//! [`primitive`] combines the rules for callers that only know types, for example the tracer. Extents are numbers
+//! except in `symbolic`, which infers the types of a whole graph before inputs arrive. The rules do not read the
+//! elements of tensors: kernels report indices out of range and divisions by zero.
 
 mod axes;
 mod broadcast;
@@ -41,7 +41,8 @@ pub use slice::{Bound, SliceDim, Sliced, slice, slice_by, slice_count};
 pub(crate) use symbolic::graph;
 pub use windows::{Padding, Step, windows};
 
-/// The building blocks of operators' rules: a node as a rule sees it, and arithmetic of extents that may be unknown.
+/// Building blocks for the rules of operators: the node that a rule is applied to, and arithmetic of extents that
+/// may be unknown.
 pub mod rule {
     pub use super::symbolic::{
         Contents, Entry, NodeFacts, Types, axis, divided, either, extent, known, product, scaled, shifted,
@@ -51,10 +52,10 @@ pub mod rule {
 
 use crate::{Error, element_count};
 
-/// The greatest number of elements of a tensor: the elements of the widest type that fit in one address space.
+/// The maximum number of elements of a tensor, so that elements of the widest type (16 bytes) fit in the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 16;
 
-/// Returns `shape` unless its number of elements is known to exceed any memory.
+/// Returns `shape`, or an error if its number of elements is known to exceed the maximum.
 #[inline]
 fn countable<E: Extent>(op: &'static str, shape: Extents<E>) -> Result<Extents<E>, Error> {
     let Some(now) = current(&shape) else { return Ok(shape) };

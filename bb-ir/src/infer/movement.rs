@@ -1,4 +1,4 @@
-//! Reshaping and permuting.
+//! Shape rules of reshaping and transposing.
 
 use super::countable;
 use super::extent::{Extent, Extents, current, mismatch, quotient};
@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 /// The effect of a transposition on a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transposed<E = usize> {
-    /// For each dimension of the result, which dimension of the operand it is.
+    /// For each dimension of the result, the index of the operand's dimension.
     pub perm: SmallVec<[usize; 6]>,
-    /// The extents of the result.
+    /// The shape of the result.
     pub shape: Extents<E>,
 }
 
-/// Resolves a permutation of `shape`; an empty one reverses the dimensions.
+/// Resolves a permutation of `shape`. An empty permutation reverses the dimensions.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub fn transpose<E: Clone>(shape: &[E], perm: &[i64]) -> Result<Transposed<E>, E
     Ok(Transposed { perm: resolved, shape: out })
 }
 
-/// Returns `to` if it has the same number of elements as `shape`, as far as both are known.
+/// Returns `to` if it has the same number of elements as `shape`, or if the numbers are unknown.
 ///
 /// # Errors
 ///
@@ -67,14 +67,15 @@ pub fn reshape<E: Extent>(shape: &[E], to: &[E]) -> Result<Extents<E>, Error> {
 pub enum Target<E> {
     /// An extent.
     Extent(E),
-    /// The operand's own extent, in the same place.
+    /// The operand's extent at the same index.
     Kept,
-    /// The extent that is computed from the number of elements.
+    /// The remaining extent, which is computed from the number of elements.
     Rest,
 }
 
 impl<E: Extent> Target<E> {
-    /// Reads a number: 0 keeps the operand's extent unless `allow_zero`, and -1 is the remaining extent. `None` if it is below -1.
+    /// Parses a number: 0 means the operand's extent unless `allow_zero` is true, and -1 means the remaining extent. Returns
+    /// `None` for other negative numbers.
     pub fn of(number: i64, allow_zero: bool) -> Option<Target<E>> {
         match number {
             0 if !allow_zero => Some(Target::Kept),
@@ -84,14 +85,13 @@ impl<E: Extent> Target<E> {
     }
 }
 
-/// Resolves the shape operand of ONNX's `Reshape`: -1 is the remaining extent, and 0 keeps the operand's
-/// extent unless `allow_zero`.
+/// Resolves the shape operand of ONNX's `Reshape`: -1 means the remaining extent, and 0 means the operand's extent unless
+/// `allow_zero` is true.
 ///
 /// # Errors
 ///
-/// [`Error::Param`] if an extent is below -1, -1 occurs twice or together with a zero that makes it ambiguous,
-/// or a 0 has no dimension of the operand at its place; [`Error::Overflow`] or [`Error::Shapes`]
-/// if the number of elements differs.
+/// [`Error::Param`] if an extent is below -1, if -1 occurs twice or together with a zero that makes it ambiguous, or if a 0 is at
+/// an index that is not a dimension of the operand; [`Error::Overflow`] or [`Error::Shapes`] if the number of elements differs.
 ///
 /// Source: ONNX `Reshape`, opset 14 and newer (`allowzero`), 5 and newer otherwise.
 pub fn resolve_reshape<E: Extent>(shape: &[E], to: &[i64], allow_zero: bool) -> Result<Extents<E>, Error> {
@@ -99,7 +99,7 @@ pub fn resolve_reshape<E: Extent>(shape: &[E], to: &[i64], allow_zero: bool) -> 
     reshape_to(shape, &to.ok_or_else(|| wrong(shape, "has an extent below -1"))?)
 }
 
-/// [`resolve_reshape`] to entries that have been read.
+/// Like [`resolve_reshape`], but with entries that are already parsed.
 ///
 /// # Errors
 ///
@@ -122,12 +122,12 @@ pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>
         }
     }
     if let Some(open) = open {
-        // Uses `at_least`, which makes a trace record the answer, because no kernel sees the -1.
+        // `at_least` makes a trace record the answer, which is necessary because no kernel checks the -1.
         if out.iter().any(|e| e.at_least(1) == Some(false)) {
             return Err(wrong(shape, "has a -1 beside a 0"));
         }
         let rest = match quotient(shape, &out) {
-            // There is a remainder.
+            // The division has a remainder.
             None if current(shape).is_some() && current(&out).is_some() => {
                 return Err(mismatch(op, &[shape, &out]));
             }

@@ -1,4 +1,4 @@
-//! Facts about operators for checking and inference, which do not know operators by name.
+//! Facts about operators, for the check and for inference, which do not contain any operators' names themselves.
 
 use super::rule::{NodeFacts, Types};
 use crate::graph::Node;
@@ -11,20 +11,20 @@ use std::fmt;
 pub enum ControlFlow {
     /// One of two subgraphs, selected by a condition.
     If,
-    /// A repeated subgraph, until a condition or a count ends the loop.
+    /// A subgraph that is repeated until a condition or a count ends the loop.
     Loop,
-    /// A subgraph for each slice of its operands.
+    /// A subgraph that runs for each slice of the operands.
     Scan,
-    /// A subgraph for each item of a sequence.
+    /// A subgraph that runs for each item of a sequence.
     SequenceMap,
 }
 
-/// The rule of an operator whose subgraphs run in an order that only the operator's crate knows.
+/// The rule of an operator whose subgraphs run in an order that only the operator's own crate determines.
 #[derive(Debug, Clone, Copy)]
 pub struct SubgraphRule {
-    /// Checks that the node has the subgraphs, with the inputs and outputs that the operator requires.
+    /// Checks that the node has the required subgraphs, with the required inputs and outputs.
     pub check: fn(&Node) -> Result<(), Error>,
-    /// Infers the types of the results; results that it omits are unknown.
+    /// Infers the types of the results. The types of omitted results are unknown.
     pub types: fn(NodeFacts<'_>) -> Option<Types>,
 }
 
@@ -35,29 +35,29 @@ pub enum Rule {
     Primitive,
     /// The first result has the type of the first operand.
     Same,
-    /// The extents of the first operand, and another element type.
+    /// The shape of the first operand, with another element type.
     As(DataType),
-    /// The extents that all operands broadcast to, and the type of the first.
+    /// The shape that all operands broadcast to, with the element type of the first operand.
     Broadcast,
-    /// The extents that all operands broadcast to, and truth values.
+    /// The shape that all operands broadcast to, with booleans as elements.
     Truth,
-    /// A function; results that it omits are unknown.
+    /// A function that infers the types. The types of omitted results are unknown.
     By(fn(NodeFacts<'_>) -> Option<Types>),
-    /// The subgraphs.
+    /// Control flow: the types follow from the subgraphs.
     ControlFlow(ControlFlow),
-    /// A function; the types inside the subgraphs are inferred without the operands.
+    /// A function that infers the types. The types inside the subgraphs are inferred without facts about the operands.
     Subgraphs(SubgraphRule),
 }
 
-/// The table of operators for a check and for inference.
+/// The table of operators that the check and inference use.
 ///
-/// Without a table only the primitives are known: nothing is known about the results of other operators, and the subgraphs
-/// of control flow are not compared with their nodes.
+/// Without a table, only the primitives are known: the results of other operators have unknown types, and the subgraphs of
+/// control flow are not compared with their nodes.
 #[derive(Clone, Copy)]
 pub struct Operators(fn(&str, &str, i64) -> Option<Rule>);
 
 impl Operators {
-    /// Makes a table from a function that maps domain, operator and opset to the operator's rule.
+    /// Creates a table from a function that maps a domain, an operator and an opset to the operator's rule.
     pub const fn new(find: fn(&str, &str, i64) -> Option<Rule>) -> Operators {
         Operators(find)
     }

@@ -1,4 +1,5 @@
-//! The types of a primitive's results, from its operands' types and its parameters.
+//! Infers the types of a primitive's results from the types of its operands and from its
+//! parameters.
 
 use super::extent::{Extent, Extents};
 use super::slice::{Bound, slice_by};
@@ -10,17 +11,17 @@ use crate::op::{Arity, Param, Primitive, take};
 use crate::{DataType, Error, Shape};
 use smallvec::SmallVec;
 
-/// The element type and the extents of each result; only [`Primitive::Split`] has several.
+/// The element type and the shape of each result. Only [`Primitive::Split`] has several results.
 pub type Outputs = SmallVec<[(DataType, Shape); 1]>;
 
-/// Returns the element type and the extents of each result of `op`.
+/// Returns the element type and the shape of each result of `op`.
 ///
-/// `params` are all parameters of the op's row, in its order.
+/// `params` contains all parameters of the row of `op`, in the order of the row.
 ///
 /// # Errors
 ///
-/// [`Error::Arity`] if the number of operands is wrong, [`Error::ParamKind`] if a parameter is;
-/// otherwise the errors of the op's own rule.
+/// [`Error::Arity`] if the number of operands is wrong; [`Error::ParamKind`] if a parameter is
+/// missing or has another kind; otherwise the errors of the rule of `op`.
 ///
 /// # Examples
 ///
@@ -45,7 +46,7 @@ pub fn primitive(
     Ok(primitive_extents(op, &shapes, &params)?.into_iter().map(|shape| (dtype, shape)).collect())
 }
 
-/// A parameter of a primitive, as the rule of its results' extents reads it.
+/// A parameter of a primitive, as an argument of the primitive's shape rule.
 #[derive(Debug, Clone, Copy)]
 pub enum RuleParam<'a, E> {
     /// A parameter that is the same for all inputs.
@@ -56,7 +57,7 @@ pub enum RuleParam<'a, E> {
     Extents(&'a [E]),
 }
 
-/// Reads a list of extents.
+/// Converts a parameter to a list of extents.
 fn extents<E: Extent>(op: &'static str, param: Option<&RuleParam<'_, E>>) -> Result<Extents<E>, Error> {
     match param {
         Some(RuleParam::Ints(list) | RuleParam::Extents(list)) => Ok(Extents::from(*list)),
@@ -65,14 +66,14 @@ fn extents<E: Extent>(op: &'static str, param: Option<&RuleParam<'_, E>>) -> Res
     }
 }
 
-/// Returns numbers as extents.
+/// Converts numbers to extents.
 fn of<E: Extent>(op: &'static str, numbers: &[usize]) -> Result<Extents<E>, Error> {
     let extent = |&n: &usize| i64::try_from(n).ok().and_then(E::of);
     let extents: Option<Extents<E>> = numbers.iter().map(extent).collect();
     extents.ok_or_else(|| Error::Overflow { op, shape: numbers.into() })
 }
 
-/// Reads the bounds of a slice; `None` for each bound that is unknown.
+/// Converts a parameter to the bounds of a slice. Unknown bounds are `None`.
 fn bounds<E: Extent>(
     op: &'static str,
     param: Option<&RuleParam<'_, E>>,
@@ -85,7 +86,7 @@ fn bounds<E: Extent>(
     }
 }
 
-/// Returns the extents of each result of `op`, from its parameters and the extents of its operands.
+/// Returns the shape of each result of `op`, from its parameters and the shapes of its operands.
 ///
 /// # Errors
 ///
@@ -165,7 +166,7 @@ pub fn primitive_extents<E: Extent>(
     Ok(SmallVec::from_elem(shape, 1))
 }
 
-/// The error for `got` operands of `op`.
+/// Returns the error for `got` operands of `op`.
 #[cold]
 fn wrong_arity(op: Primitive, got: usize) -> Error {
     let spec = op.spec();
@@ -189,7 +190,7 @@ mod tests {
         Param::Ints(Cow::Borrowed(v))
     }
 
-    /// One valid call per primitive: operands, parameters, and what ONNX says comes out.
+    /// A valid call of each primitive: operands, parameters, and the result that ONNX defines.
     #[test]
     fn every_primitive_has_a_rule() {
         let f = |s: &'static [usize]| (DataType::F32, s);

@@ -1,9 +1,9 @@
-//! The number of elements of a range.
+//! The shape rule of ranges.
 
 use super::extent::Extent;
 
 /// Returns the number of integers from `start` to before `limit` in steps of `step`; `None` if it cannot be determined, or
-/// the step is 0.
+/// if the step is 0.
 ///
 /// Source: ONNX `Range`, opset 11.
 pub fn range_count<E: Extent>(start: &E, limit: &E, step: i64) -> Option<E> {
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
     use crate::graph::DimExpr;
 
-    /// Expected: the lengths of Python's ranges.
+    /// Expected: the lengths of Python's `range`.
     #[test]
     fn ranges_go_up_or_down() {
         let cases: [(i64, i64, i64, i64); 5] =

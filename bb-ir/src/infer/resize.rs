@@ -1,11 +1,11 @@
-//! The extents of results for given scales, sizes and blocks.
+//! Shape rules of resizing by scales or to sizes.
 
 use super::extent::{Extent, Extents};
 
-/// Returns an extent times a scale, rounded down; `None` if it cannot be determined.
+/// Returns the product of an extent and a scale, rounded down; `None` if it cannot be determined.
 ///
 /// ONNX multiplies in single precision. For an extent that is not a number, the result is returned only if the scale is a
-/// fraction of small numbers, so that no rounding can change it.
+/// fraction of small integers, because rounding cannot change the result then.
 ///
 /// Source: ONNX `Resize`, opset 19.
 pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
@@ -20,19 +20,19 @@ pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
     if parts.fract() == 0.0 && scale < 1e6 { extent.scaled(parts as i64)?.floor_div(PARTS) } else { None }
 }
 
-/// The use of the requested sizes by ONNX's `Resize`.
+/// The way that ONNX's `Resize` uses the requested sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aspect {
     /// Uses the sizes unchanged.
     Stretch,
-    /// Uses the greatest sizes that keep the operand's proportions and are not larger.
+    /// Uses the maximum sizes that keep the operand's proportions and are not larger than requested.
     NotLarger,
-    /// Uses the smallest sizes that keep the operand's proportions and are not smaller.
+    /// Uses the minimum sizes that keep the operand's proportions and are not smaller than requested.
     NotSmaller,
 }
 
 impl Aspect {
-    /// Parses ONNX's `keep_aspect_ratio_policy`; `None` for any other word.
+    /// Parses ONNX's `keep_aspect_ratio_policy`; returns `None` for any other string.
     pub fn of(word: &str) -> Option<Aspect> {
         match word {
             "stretch" => Some(Aspect::Stretch),
@@ -42,7 +42,7 @@ impl Aspect {
         }
     }
 
-    /// Returns the common scale of all axes, if there is one.
+    /// Returns the scale that all axes share; `None` if each axis has its own scale.
     pub fn scale(self, from: &[f64], sizes: &[f64]) -> Option<f64> {
         let scales = from.iter().zip(sizes).map(|(from, size)| size / from);
         match self {
@@ -53,13 +53,14 @@ impl Aspect {
     }
 }
 
-/// Returns an extent at the common scale of all axes, rounded to the nearest number.
+/// Returns an extent multiplied by the common scale of all axes, rounded to the nearest integer.
 pub fn at_scale(extent: f64, scale: f64) -> Option<i64> {
     let size = (scale * extent + 0.5).floor();
     (size.is_finite() && size < 1e15).then_some(size as i64)
 }
 
-/// Returns the extents after resizing to `sizes`; `None` if `sizes` has another length than `from`, or they cannot be determined.
+/// Returns the extents after resizing to `sizes`; `None` if `sizes` has another length than `from`, or if the extents cannot be
+/// determined.
 pub fn resized<E: Extent>(from: &[E], sizes: &[E], aspect: Aspect) -> Option<Extents<E>> {
     if from.len() != sizes.len() {
         return None;

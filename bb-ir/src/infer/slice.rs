@@ -1,20 +1,20 @@
-//! Slices: resolves ONNX's bounds.
+//! The shape rule of slices, which resolves ONNX's bounds.
 
 use super::extent::{Extent, Extents};
 use crate::{Axis, Error, Shape};
 use smallvec::SmallVec;
 
-/// The part of one dimension that a slice selects: `count` elements from `start`, `step` apart.
+/// The part of a dimension that a slice selects: `count` elements, beginning at the index `start`, at the distance `step`.
 ///
-/// Every position is within the extent. `start` is 0 where `count` is 0, and `step` is 1 where
-/// `count` is less than 2, so that arithmetic on them cannot overflow.
+/// All selected indices are within the extent. If `count` is 0, `start` is 0; if `count` is less than 2, `step` is 1. So
+/// arithmetic on these fields cannot overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceDim {
-    /// The first position taken.
+    /// The index of the first selected element.
     pub start: usize,
-    /// The distance to the next, negative to go backwards, never 0.
+    /// The distance to the next selected element. It is negative if the slice goes backwards, and never 0.
     pub step: isize,
-    /// The number of elements taken.
+    /// The number of selected elements.
     pub count: usize,
 }
 
@@ -23,29 +23,29 @@ pub struct SliceDim {
 pub struct Sliced {
     /// The selected part of each dimension.
     pub dims: SmallVec<[SliceDim; 6]>,
-    /// The extents of the result.
+    /// The shape of the result.
     pub shape: Shape,
 }
 
-/// A bound of a slice: a position, counted from the start or from the end.
+/// A bound of a slice: an index, counted from the start or from the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound<E> {
-    /// A number of elements after the first.
+    /// The number of elements between the start and the bound.
     FromStart(E),
-    /// A number of elements before the end.
+    /// The number of elements between the bound and the end.
     FromEnd(E),
-    /// Before the start of any extent.
+    /// A bound before the start of every extent.
     Before,
-    /// After the end of any extent.
+    /// A bound after the end of every extent.
     After,
 }
 
 impl<E: Extent> Bound<E> {
-    /// Reads a number, which counts from the end if it is negative.
+    /// Converts a number to a bound. A negative number counts from the end.
     #[inline]
     pub fn of(number: i64) -> Bound<E> {
-        // A number that does not fit in this type exceeds any extent, because addresses may have 32 bits. `i64::MIN` cannot be
-        // negated.
+        // A number that does not fit in this type (which has 32 bits on some processors) exceeds every extent. `i64::MIN`
+        // cannot be negated.
         if number < 0 {
             number.checked_neg().and_then(E::of).map_or(Bound::Before, Bound::FromEnd)
         } else {
@@ -53,7 +53,7 @@ impl<E: Extent> Bound<E> {
         }
     }
 
-    /// Reads an integer that is computed from extents; `None` if its sign is unknown.
+    /// Converts an integer that is computed from extents to a bound; `None` if its sign is unknown.
     pub fn read(number: &E) -> Option<Bound<E>> {
         match number.number() {
             Some(number) => Some(Bound::of(number)),
@@ -62,7 +62,7 @@ impl<E: Extent> Bound<E> {
         }
     }
 
-    /// Returns the bound plus `more` as a position in an extent, from 0 to the end.
+    /// Returns the index of the bound in an extent, plus `more`, clamped to the range from 0 to the extent.
     #[inline]
     fn position(&self, extent: &E, more: i64) -> Option<E> {
         match self {
@@ -76,7 +76,7 @@ impl<E: Extent> Bound<E> {
     }
 }
 
-/// Returns whether a number means the end of any extent: exporters write the maximum of 32 or 64 bits.
+/// Returns whether a number means the end of any extent: exporters write the maximum of 32-bit or 64-bit integers.
 #[inline]
 fn far<E: Extent>(at: &E, extent: &E) -> bool {
     match at.number() {
@@ -88,16 +88,17 @@ fn far<E: Extent>(at: &E, extent: &E) -> bool {
     }
 }
 
-/// Returns the number of elements that a slice selects from an extent; `None` if it cannot be determined, or the step is 0.
+/// Returns the number of elements that a slice selects from an extent; `None` if it cannot be determined, or if the step is 0.
 #[inline]
 pub fn slice_count<E: Extent>(extent: &E, start: &Bound<E>, end: &Bound<E>, step: i64) -> Option<E> {
-    // A step longer than the extent selects the same elements as a step of the extent, and may overflow this type.
+    // A step that is longer than the extent could overflow this type. A step of the length of the extent selects the same
+    // elements.
     let step = match extent.number() {
         Some(extent) => step.clamp(-extent.max(1), extent.max(1)),
         None => step,
     };
     if step < 0 {
-        // The positions after the bounds, so that the one before the first element is not negative.
+        // Both indices are increased by 1, so that the index before the first element is not negative.
         let (first, last) = (start.position(extent, 1)?, end.position(extent, 1)?);
         return first.beyond(&last)?.ceil_div(step.checked_neg().unwrap_or(i64::MAX));
     }
@@ -113,7 +114,7 @@ pub fn slice_count<E: Extent>(extent: &E, start: &Bound<E>, end: &Bound<E>, step
     if step == 0 { None } else { count.ceil_div(step) }
 }
 
-/// Checks the lists of a slice and returns the axis and the step of each bound.
+/// Checks the lists of a slice, and returns the axis and the step for each bound.
 fn named(
     rank: usize,
     counts: [usize; 2],
@@ -156,13 +157,13 @@ fn named(
 
 /// Resolves ONNX's `starts`, `ends`, `axes` and `steps` for a tensor of `shape`.
 ///
-/// Shapes: empty `axes` means the first `starts.len()` dimensions, empty `steps` means 1. Negative
-/// bounds count from the end; both are clamped.
+/// Shapes: if `axes` is empty, the first `starts.len()` dimensions are sliced; if `steps` is empty, all steps are 1. Negative
+/// bounds count from the end; all bounds are clamped.
 ///
 /// # Errors
 ///
-/// [`Error::Param`] if the lists differ in length, a step is 0 or an axis repeated; [`Error::Axis`]
-/// if an axis is out of range.
+/// [`Error::Param`] if the lists differ in length, a step is 0 or an axis is repeated; [`Error::Axis`] if an axis is out of
+/// range.
 ///
 /// # Examples
 ///
@@ -197,7 +198,7 @@ pub fn slice(
     Ok(Sliced { dims, shape })
 }
 
-/// Returns the extents of a slice of a tensor of `shape`, as [`slice`](fn@slice) does; some bounds may be unknown.
+/// Returns the shape of a slice of a tensor of `shape`, as [`slice`](fn@slice) does, but some bounds may be unknown.
 ///
 /// # Errors
 ///
@@ -225,7 +226,7 @@ pub fn slice_by<E: Extent>(
     Ok(out)
 }
 
-/// Clamps the bounds of one dimension; `step` is not 0.
+/// Resolves the bounds of one dimension; `step` must not be 0.
 fn resolve(extent: usize, start: i64, end: i64, step: i64) -> Option<SliceDim> {
     let (start, end) = (Bound::of(start), Bound::of(end));
     let count = slice_count(&extent, &start, &end, step)?;
@@ -249,7 +250,7 @@ mod tests {
         (0..d.count).map(|i| d.start.wrapping_add_signed(d.step * i as isize)).collect()
     }
 
-    /// Expected values: Python's `range(5)[start:end:step]` where ONNX agrees with it.
+    /// Expected: Python's `range(5)[start:end:step]`, where ONNX agrees with Python.
     #[test]
     fn bounds_are_clamped_as_python_does() {
         let cases: [(i64, i64, i64, &[usize]); 12] = [

@@ -1,4 +1,4 @@
-//! Windows that move over images: their number, and the extents that the inverse operators produce.
+//! Shape rules of windows that move over images: the number of windows, and the extents of the results of transposed operators.
 
 use super::extent::{Extent, Extents};
 
@@ -11,28 +11,29 @@ pub struct Step<E> {
     pub stride: i64,
     /// The distance between the elements of a window, at least 1.
     pub dilation: i64,
-    /// The padding in front; negative padding crops.
+    /// The padding at the start. Negative padding removes elements.
     pub before: i64,
-    /// The padding at the end; negative padding crops.
+    /// The padding at the end. Negative padding removes elements.
     pub after: i64,
 }
 
-/// The source of the padding.
+/// The way that the padding is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
-    /// The padding of the steps.
+    /// The padding of each [`Step`].
     Given,
     /// No padding.
     None,
-    /// The padding that the result's extents require; an odd element is at the end or at the start.
+    /// The padding that is required for the extents of the result. If it is odd, the extra element is at the end or at the
+    /// start.
     Same {
-        /// Whether the odd element is at the start.
+        /// Whether the extra element is at the start.
         lower: bool,
     },
 }
 
 impl Padding {
-    /// Parses ONNX's `auto_pad`; `None` for any other word.
+    /// Parses ONNX's `auto_pad`; returns `None` for any other string.
     pub fn of(word: &str) -> Option<Padding> {
         match word {
             "NOTSET" | "" => Some(Padding::Given),
@@ -45,8 +46,8 @@ impl Padding {
 }
 
 impl<E: Extent> Step<E> {
-    /// Returns the steps of a kernel's windows, one per dimension. Empty lists mean the defaults: no padding, stride 1 and
-    /// dilation 1. `None` if a list has another length, or a stride or dilation is less than 1.
+    /// Returns a step for each dimension of a kernel. Empty lists mean the defaults: no padding, stride 1 and dilation 1.
+    /// Returns `None` if a list has another length, or if a stride or dilation is less than 1.
     pub fn of(
         kernel: &[E],
         strides: &[i64],
@@ -69,15 +70,16 @@ impl<E: Extent> Step<E> {
         Some(kernel.iter().enumerate().map(step))
     }
 
-    /// Returns the number of positions that a window spans.
+    /// Returns the number of elements from the first to the last element of a window, including the elements between them.
     #[inline]
     pub fn span(&self) -> Option<E> {
         self.kernel.shifted(-1)?.scaled(self.dilation)?.shifted(1)
     }
 
-    /// Returns the number of windows in an extent; `None` if none fits, or the number cannot be determined.
+    /// Returns the number of windows in an extent; `None` if no window fits, or if the number cannot be determined.
     ///
-    /// With `ceil` the last window may be incomplete, but it begins in the operand or in the padding before it.
+    /// If `ceil` is true, the last window may extend beyond the padding, but it must begin in the operand or in the padding
+    /// before it.
     ///
     /// Source: ONNX `MaxPool`, opset 22.
     pub fn count(&self, extent: &E, padding: Padding, ceil: bool) -> Option<E> {
@@ -98,9 +100,9 @@ impl<E: Extent> Step<E> {
         room.ceil_div(self.stride)?.shifted(1)?.min(&begun)
     }
 
-    /// Returns the padding, before and after, that yields the number of windows of [`Padding::Same`].
+    /// Returns the padding at the start and at the end that gives the number of windows of [`Padding::Same`].
     pub fn same_pads(&self, extent: &E, lower: bool) -> Option<(E, E)> {
-        // The windows cover the last window's first position plus the span.
+        // The windows cover the elements from the start to the start of the last window plus the span.
         let needed = match extent.number() {
             Some(0) => E::of(0)?,
             _ => extent.shifted(-1)?.floor_div(self.stride)?.scaled(self.stride)?.plus(&self.span()?)?,
@@ -111,7 +113,8 @@ impl<E: Extent> Step<E> {
         Some(if lower { (more, less) } else { (less, more) })
     }
 
-    /// Returns the extent of a transposed convolution's result for this extent of the operand, plus `more` elements at the end.
+    /// Returns the extent of a transposed convolution's result, if the operand has this extent; `more` elements are added at
+    /// the end.
     ///
     /// Source: ONNX `ConvTranspose`, opset 22.
     pub fn grown(&self, extent: &E, padding: Padding, more: i64) -> Option<E> {
@@ -125,8 +128,8 @@ impl<E: Extent> Step<E> {
     }
 }
 
-/// Returns the number of windows along each dimension; `None` if `steps` has another length than `extents`, or no window fits
-/// in one of the dimensions.
+/// Returns the number of windows along each dimension; `None` if `steps` has another length than `extents`, or if no window
+/// fits in one of the dimensions.
 pub fn windows<E: Extent>(
     extents: &[E],
     steps: &[Step<E>],
@@ -157,7 +160,7 @@ mod tests {
         let starts = (0..).map(|i| i * s.stride);
         let whole = starts.clone().take_while(|at| at + span <= padded).count() as i64;
         let more = whole * s.stride;
-        // One that is not whole is left out if it begins in the padding after.
+        // An incomplete window is omitted if it begins in the padding at the end.
         let partly = padded > more + span - s.stride && more < extent + s.before;
         whole + i64::from(ceil && partly && (padded - span) % s.stride != 0)
     }

@@ -1,4 +1,4 @@
-//! Opset declarations: the families of operations that a backend implements.
+//! Declarations of the operations that a backend implements.
 
 use super::{Family, OpSpec, Primitive};
 
@@ -14,9 +14,9 @@ pub struct AtomicOpsetDecl {
 /// An operation that a backend implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtomicOpDecl {
-    /// The row of the family's table.
+    /// The row of the operation in the family's table.
     pub spec: &'static OpSpec,
-    /// Whether the backend has a kernel for it; otherwise a body of primitives computes it.
+    /// Whether the backend has a kernel for the operation; otherwise a body of primitives computes it.
     pub native: bool,
 }
 
@@ -32,11 +32,12 @@ const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-/// The hash of no bytes.
+/// The FNV-1a-64 hash of the empty string.
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 impl OpSpec {
-    /// Returns a number that differs if the row differs in its number, opset, operands, parameters or result.
+    /// Returns a hash of the row's name, index, opset, operands, parameters and result, so that a changed row has
+    /// another signature.
     pub const fn signature(&self) -> u64 {
         const fn text(hash: u64, text: &str) -> u64 {
             fnv(fnv(hash, text.as_bytes()), &[0])
@@ -58,7 +59,7 @@ impl OpSpec {
     }
 }
 
-/// Returns a number that differs if one of the first `count` primitives differs in its [`signature`](OpSpec::signature).
+/// Returns a hash of the [`signature`](OpSpec::signature)s of the first `count` primitives.
 pub const fn primitives_fingerprint(count: usize) -> u64 {
     let (mut hash, mut rows, mut left) = (FNV_START, Primitive::ALL, count);
     while let [first, rest @ ..] = rows
@@ -71,7 +72,8 @@ pub const fn primitives_fingerprint(count: usize) -> u64 {
 }
 
 impl AtomicOpsetDecl {
-    /// Returns a number that differs if the operations differ in a name, a number, an operand or a parameter.
+    /// Returns a hash of the family's name and of the operations: their names, indices, operands and parameters, and
+    /// whether they are native.
     pub fn fingerprint(&self) -> u64 {
         self.ops.iter().fold(fnv(FNV_START, self.family.name().as_bytes()), |hash, op| {
             let hash = fnv(hash, op.spec.name.as_bytes());
@@ -87,12 +89,12 @@ impl AtomicOpsetDecl {
     }
 }
 
-/// Returns a number that differs if a name or an opset differs.
+/// Returns a hash of all names and operations.
 pub fn fingerprint<'a>(
     names: impl IntoIterator<Item = &'a str>,
     opsets: impl IntoIterator<Item = AtomicOpsetDecl>,
 ) -> u64 {
-    // The separator distinguishes `ab`, `c` from `a`, `bc`.
+    // The separator distinguishes the names `ab`, `c` from `a`, `bc`.
     let hash = names.into_iter().fold(FNV_START, |hash, name| fnv(fnv(hash, name.as_bytes()), &[0]));
     opsets.into_iter().fold(hash, |hash, opset| fnv(hash, &opset.fingerprint().to_le_bytes()))
 }

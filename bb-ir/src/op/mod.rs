@@ -20,7 +20,7 @@ crate::for_each_primitive!(crate::op_family,
 mod tests {
     use super::Primitive;
 
-    /// The floor that the README promises: 30 primitives.
+    /// The README promises that a backend has to implement only 30 primitives.
     #[test]
     fn the_floor_has_thirty_primitives() {
         assert_eq!(Primitive::ALL.len(), 30);

@@ -1,4 +1,4 @@
-//! The decoded parameters of an operation, which follow the `;` in a row of an op table.
+//! Decoded parameters of an operation. In a row of an op table, they follow the `;`.
 
 use crate::{DataType, Error, TensorData};
 use std::borrow::Cow;
@@ -8,10 +8,10 @@ use std::borrow::Cow;
 /// Source: ONNX `Cast`, opset 24, attribute `round_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RoundMode {
-    /// Away from zero to the next power of two.
+    /// Away from zero, to the next power of two.
     #[default]
     Up,
-    /// Towards zero.
+    /// Towards zero, to the previous power of two.
     Down,
     /// To the nearest power of two, ties away from zero.
     Nearest,
@@ -33,8 +33,8 @@ impl RoundMode {
     }
 }
 
-/// Declares [`ParamKind`], [`Param`] and typed access to it. A row gives the kind, the type that is stored,
-/// the type that methods take, and the conversion.
+/// Declares [`ParamKind`], [`Param`] and typed access to parameters. A row has the kind, the type that is stored, the type that
+/// methods take, and the conversion.
 macro_rules! params {
     ($( $(#[$doc:meta])* $kind:ident($held:ty) as $taken:ty, |$v:ident| $give:expr, $name:literal; )*) => {
         /// The kind of a parameter in a row of an op table.
@@ -42,26 +42,26 @@ macro_rules! params {
         #[non_exhaustive]
         pub enum ParamKind { $( $(#[$doc])* $kind, )* }
 
-        /// The value of a parameter, borrowed for a call or owned by a plan.
+        /// The value of a parameter: borrowed for a call, or owned by a plan.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum Param<'a> { $( $(#[$doc])* $kind($held), )* }
 
         impl Param<'_> {
-            /// Returns the kind.
+            /// Returns the kind of the parameter.
             pub fn kind(&self) -> ParamKind {
                 match self { $( Param::$kind(_) => ParamKind::$kind, )* }
             }
         }
 
         impl ParamKind {
-            /// Returns the kind as text for messages.
+            /// Returns a description of the kind for messages.
             pub const fn name(self) -> &'static str {
                 match self { $( ParamKind::$kind => $name, )* }
             }
         }
 
-        /// Reads a parameter as the type that a method takes for this kind.
+        /// Functions that convert a parameter to the type that methods take for its kind, one function per kind.
         #[doc(hidden)]
         pub mod take {
             #![expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
@@ -82,21 +82,21 @@ macro_rules! params {
 }
 
 params! {
-    /// One integer.
+    /// An integer.
     Int(i64) as i64, |v| *v, "an integer";
-    /// One integer, or nothing.
+    /// An integer, or nothing.
     OptInt(Option<i64>) as Option<i64>, |v| *v, "an integer or nothing";
-    /// One float.
+    /// A float.
     Float(f64) as f64, |v| *v, "a float";
-    /// One float, or nothing.
+    /// A float, or nothing.
     OptFloat(Option<f64>) as Option<f64>, |v| *v, "a float or nothing";
-    /// A truth value.
+    /// A boolean.
     Bool(bool) as bool, |v| *v, "a truth value";
-    /// Integers.
+    /// A list of integers.
     Ints(Cow<'a, [i64]>) as &'p [i64], |v| v, "integers";
-    /// Floats.
+    /// A list of floats.
     Floats(Cow<'a, [f64]>) as &'p [f64], |v| v, "floats";
-    /// Extents or sizes, never negative.
+    /// A list of extents or sizes.
     Extents(Cow<'a, [usize]>) as &'p [usize], |v| v, "extents";
     /// An element type.
     Type(DataType) as DataType, |v| *v, "an element type";
@@ -104,15 +104,15 @@ params! {
     OptType(Option<DataType>) as Option<DataType>, |v| *v, "an element type or nothing";
     /// A rounding mode.
     Round(RoundMode) as RoundMode, |v| *v, "a rounding mode";
-    /// Text.
+    /// A string.
     Text(Cow<'a, str>) as &'p str, |v| v, "text";
     /// A host tensor.
     Data(Cow<'a, TensorData>) as &'p TensorData, |v| v, "a host tensor";
 }
 
 impl Param<'_> {
-    /// Returns whether two parameters are the same value. Floats are compared bit by bit, because a division by 0 and a division
-    /// by -0 differ; a NaN is the same as itself.
+    /// Returns whether two parameters have the same value. Floats are compared bit by bit: 0 and -0 differ, because a division
+    /// by them differs, and a NaN equals itself.
     pub fn is_same(&self, other: &Param<'_>) -> bool {
         let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
         match (self, other) {
@@ -128,7 +128,7 @@ impl Param<'_> {
         }
     }
 
-    /// Returns the parameter with all borrowed data copied.
+    /// Copies borrowed data, so that the parameter owns all its data.
     pub fn into_owned(self) -> Param<'static> {
         match self {
             Param::Int(v) => Param::Int(v),
@@ -148,7 +148,8 @@ impl Param<'_> {
     }
 }
 
-/// The Rust type that a method takes for a parameter of this kind. If it borrows, a lifetime may follow the kind.
+/// Expands to the Rust type that a method takes for a parameter of this kind. If the type borrows, a lifetime may follow the
+/// kind.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_type {
@@ -165,11 +166,11 @@ macro_rules! param_type {
     (Round $($life:lifetime)?) => { $crate::op::RoundMode };
     (Text $($life:lifetime)?) => { &$($life)? str };
     (Data $($life:lifetime)?) => { &$($life)? $crate::TensorData };
-    // One of a few words.
+    // An enum of `op::word`, whose values are a few words.
     ($word:ident $($life:lifetime)?) => { $crate::op::$word };
 }
 
-/// The kind of parameter that a row means: a word is text.
+/// Expands to the kind of a row's parameter. Enums of words have the kind `Text`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_kind {
@@ -196,7 +197,7 @@ macro_rules! param_kind {
     };
 }
 
-/// Wraps a value of the type that [`param_type!`] names as a [`Param`], borrowing it.
+/// Expands to a [`Param`] that borrows a value of the type that [`param_type!`] names.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_value {

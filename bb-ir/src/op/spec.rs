@@ -2,7 +2,7 @@
 
 use super::param::{Param, ParamKind};
 
-/// The family an operation belongs to: the primitives, or an extension trait of `bb::ext`.
+/// The family that an operation belongs to: the primitives, an extension trait of `bb::ext`, or a vendor's domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Family {
@@ -18,28 +18,28 @@ pub enum Family {
     Scalar,
     /// Constants, ranges and random tensors.
     Create,
-    /// Sorting, and writing at indices.
+    /// Sorting, and writing of elements at indices.
     Index,
     /// Operations on the bits of integers.
     Bits,
-    /// Classical models.
+    /// Classical machine-learning models.
     Ml,
     /// Operations on quantised tensors.
     Quant,
     /// Losses and optimizers.
     Train,
-    /// Operations that the author of a backend adds, with their domain in models.
+    /// Operations that the author of a backend adds. The string is their domain in models.
     Vendor(&'static str),
 }
 
 impl Family {
-    /// Returns whether two families are the same; also in constants.
+    /// Returns whether two families are the same; usable in constants.
     pub const fn is(self, other: Family) -> bool {
         same(self.name(), other.name())
     }
 
-    /// Returns the name of the family's trait, or the domain of a vendor's operations. A domain contains a dot, so it
-    /// differs from the names of all other families.
+    /// Returns the name of the family's trait, or the domain of a vendor's operations. Only a domain contains a dot, so it differs
+    /// from the names of all other families.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Primitive => "Backend",
@@ -58,12 +58,12 @@ impl Family {
     }
 }
 
-/// The number of tensors of an operand or a result.
+/// The number of tensors that an operand or a result consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arity {
-    /// One.
+    /// Exactly one.
     Tensor,
-    /// One or nothing.
+    /// One or none.
     Optional,
     /// Any number; only the last operand may have this arity.
     Tensors,
@@ -73,45 +73,45 @@ pub enum Arity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// All operands broadcast to the extents of the only result. Each element of the result is a function of the elements at the same
-    /// position, and of parameters that name no dimension. So permuting the dimensions of all operands before the operation gives the
-    /// same bits as permuting the dimensions of the result.
+    /// All operands broadcast to the shape of the only result. Each element of the result is a function of the operands' elements at
+    /// the same index and of the parameters, which do not refer to dimensions. So permuting the dimensions of all operands before the
+    /// operation gives exactly the same elements as permuting the dimensions of the result.
     Elementwise,
-    /// Moves or selects elements, and computes none.
+    /// Moves or selects elements, but computes no new ones.
     Moves,
-    /// Makes a tensor from parameters; operands only give an element type or extents.
+    /// Creates a tensor from parameters; operands only determine an element type or a shape.
     Creates,
-    /// Combines the elements along dimensions into one.
+    /// Combines the elements along some dimensions into one element.
     Reduces,
-    /// Sums products over a dimension of both operands.
+    /// Sums products of elements over a dimension of both operands.
     Contracts,
-    /// None of these.
+    /// Any other function.
     Other,
 }
 
-/// A parameter of an operation.
+/// Metadata of an operation's parameter.
 #[derive(Debug)]
 pub struct ParamSpec {
-    /// The name, which is also the name of ONNX's attribute.
+    /// The name, which is also the name of the ONNX attribute.
     pub name: &'static str,
-    /// The kind of value.
+    /// The kind of the value.
     pub kind: ParamKind,
-    /// Makes the default value; `None` if the parameter is required.
+    /// A function that creates the default value; `None` if the parameter is required.
     pub default: Option<fn() -> Param<'static>>,
 }
 
-/// A row of an op table.
+/// A row of an op table: the metadata of an operation.
 #[derive(Debug)]
 pub struct OpSpec {
-    /// The family whose table has the row.
+    /// The family whose table contains the row.
     pub family: Family,
-    /// The position in the family's table.
+    /// The index of the row in the family's table.
     pub index: u16,
     /// The name that ONNX or the extension's trait gives the operation, as in `ReduceSum`.
     pub name: &'static str,
-    /// The name of the method, as in `reduce_sum`.
+    /// The name of the Rust method, as in `reduce_sum`.
     pub method: &'static str,
-    /// The opset whose semantics the operation has.
+    /// The ONNX opset whose semantics the operation has.
     pub since: i64,
     /// The operands, in order.
     pub inputs: &'static [(&'static str, Arity)],
@@ -119,7 +119,7 @@ pub struct OpSpec {
     pub params: &'static [ParamSpec],
     /// The result.
     pub output: Arity,
-    /// The kind of function that the operation computes.
+    /// The class of function that the operation computes.
     pub class: Class,
 }
 
@@ -137,10 +137,10 @@ impl std::hash::Hash for OpSpec {
     }
 }
 
-/// Expands rows of an op table to an enum with the specification of each operation.
+/// Expands rows of an op table to an enum of the operations, and the specification of each operation.
 ///
-/// `op_family!{ [$(#[$doc:meta])* Enum, family] rows }`, where `family` is an expression of type [`Family`]. In a family of `bb::ext`,
-/// a row may have options; they follow the row's other parameters.
+/// `op_family!{ [$(#[$doc:meta])* Enum, family] rows }`, where `family` is an expression of type [`Family`]. Rows of families of
+/// `bb::ext` may have options, which follow the row's other parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! op_family {
@@ -165,7 +165,7 @@ macro_rules! op_family {
             /// Every operation of the family, in the order of its table.
             pub const ALL: &'static [$enum] = &[$( $enum::$name, )*];
 
-            /// Returns the operation that the family's table has at `index`.
+            /// Returns the operation at `index` in the family's table.
             pub const fn from_index(index: u16) -> ::core::option::Option<$enum> {
                 $( if index == $enum::$name as u16 { return ::core::option::Option::Some($enum::$name); } )*
                 ::core::option::Option::None
@@ -184,10 +184,10 @@ macro_rules! op_family {
                 ::core::option::Option::None
             }
 
-            /// Returns the operation whose method an `impl` of the family writes.
+            /// Returns the operation whose method an `impl` of the family's trait defines.
             ///
-            /// A name that is no method of the family yields any operation, because rustc reports the wrong
-            /// name by itself.
+            /// For a name that is not a method of the family, it returns an arbitrary operation, because rustc already reports the
+            /// wrong name.
             #[doc(hidden)]
             pub const fn written(method: &str) -> $enum {
                 match ($enum::from_method(method), $enum::ALL) {
@@ -197,7 +197,7 @@ macro_rules! op_family {
                 }
             }
 
-            /// Returns the row of the operation.
+            /// Returns the operation's row of the op table.
             pub const fn spec(self) -> &'static $crate::op::OpSpec {
                 match self { $( $enum::$name => {
                     const SPEC: &$crate::op::OpSpec = &$crate::op::OpSpec {
@@ -229,7 +229,7 @@ macro_rules! op_family {
     };
 }
 
-/// The class of a row, which is the first of its facts; rows of vendors have none.
+/// Expands to the class of a row, which is the first of the row's facts. Rows of vendors have no facts.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! op_class {
@@ -241,7 +241,7 @@ macro_rules! op_class {
     };
 }
 
-/// The default of a row's parameter, as a function that makes the value.
+/// Expands to the default value of a row's parameter, as a function that creates the value.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_default {
@@ -262,7 +262,7 @@ pub const fn method_name(ident: &'static str) -> &'static str {
     }
 }
 
-/// Compares two names; also in constants.
+/// Returns whether two names are equal; usable in constants.
 #[doc(hidden)]
 pub const fn same(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());

@@ -1,8 +1,8 @@
-//! The table of the primitives, one row each.
+//! The table of the primitives. Each row describes one primitive.
 //!
-//! A row has, in this order: its documentation; the ONNX name and the opset whose semantics it has; the
-//! method; the tensors; after a `;` the parameters, where `= value` is ONNX's default; the result; the facts.
-//! Every consumer matches this pattern:
+//! A row contains, in this order: its documentation; the operation's name in ONNX, and the opset whose semantics it has; the Rust method;
+//! the operands; after a `;` the parameters, where `= value` is ONNX's default; the result; and the facts. Every macro that reads the table
+//! matches this pattern:
 //!
 //! ```text
 //! $( $(#[$doc:meta])*
@@ -11,7 +11,7 @@
 //!    -> $output:ident $({ $($fact:tt)* })?; )*
 //! ```
 //!
-//! The facts describe the operation. A macro that needs a fact expands `for_each_table_of_facts!`, and matches all facts:
+//! The facts describe the operation. A macro that needs a fact expands `for_each_table_of_facts!`, and matches all facts with this pattern:
 //!
 //! ```text
 //! $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
@@ -19,17 +19,18 @@
 //! ```
 //!
 //! - the class ([`Class`](super::Class));
-//! - `cost`: the formula of `bb_core::cost` by this name. Without it, an element-wise operation costs one for each
-//!   element, and an operation that moves elements costs nothing; every other class needs it;
-//! - `export`: ONNX's operator that a trace may keep, and the function of `bb_core::trace` that writes its attributes;
-//! - `batch`: the rule that plans use to find the rows of a batch in the result, if the class does not determine it;
-//! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of a family without one is
-//!   differentiated through its body. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the compiler requires it.
+//! - `cost`: the function of `bb_core::cost` that estimates the cost. Without it, an element-wise operation costs 1 per element, and an
+//!   operation that only moves elements costs 0. Operations of all other classes need it;
+//! - `export`: ONNX's operator that a trace may be exported to, and the function of `bb_core::trace` that writes its attributes;
+//! - `batch`: the rule that plans use to find the rows of a batch in the result, if the class does not determine the rule;
+//! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of an extension family without a derivative is
+//!   differentiated through its body of primitives. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the
+//!   compiler requires it.
 //!
 //! Rows of extension families (`families/`) may also have options (`bb/core/src/ext/family.rs`).
 //!
-//! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
-//! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.
+//! `for_each_primitive!(path::to::callback)` expands to a call of the callback macro with all rows; `for_each_primitive!(callback, tokens)`
+//! puts `[tokens]` before the rows.
 
 /// Expands a callback macro with one row per primitive; see the module `bb_ir::op::table`.
 #[macro_export]

@@ -1,10 +1,11 @@
-//! Parameters that are one of a few words: enums in methods and options, text in lists of parameters and in models.
+//! Parameters whose values are a few words. Methods and options take enums; lists of parameters and models contain
+//! strings.
 
 use super::param::Param;
 use crate::Error;
 
-/// Declares enums of words, and reads them from parameters. A row gives the name of the enum, the list of its words
-/// for messages, and the words.
+/// Declares enums of words, and conversions from parameters. A row has the name of the enum, the list of its words for
+/// messages, and the words.
 macro_rules! words {
     ($( $(#[$doc:meta])* $name:ident, $listed:literal { $( $(#[$wdoc:meta])* $word:ident = $text:literal, )+ } )+) => {
         $(
@@ -13,19 +14,19 @@ macro_rules! words {
             pub enum $name { $( $(#[$wdoc])* $word, )+ }
 
             impl $name {
-                /// Every word.
+                /// Every word of this kind.
                 pub const ALL: &'static [$name] = &[$( $name::$word, )+];
 
-                /// Returns the text of the word in models and in lists of parameters.
+                /// Returns the string that represents the word in models and in lists of parameters.
                 pub const fn name(self) -> &'static str {
                     match self { $( $name::$word => $text, )+ }
                 }
 
-                /// Returns the word with this text. `op` is the operation that has the parameter.
+                /// Parses a word. `op` is the operation that has the parameter.
                 ///
                 /// # Errors
                 ///
-                /// [`Error::Word`] for another text.
+                /// [`Error::Word`] for any other string.
                 pub fn of(op: &'static str, text: &str) -> Result<$name, Error> {
                     match text {
                         $( $text => Ok($name::$word), )+
@@ -35,12 +36,12 @@ macro_rules! words {
             }
         )+
 
-        /// Reads a parameter as the type that a method takes for this kind.
+        /// Functions that convert a parameter to a word, one function per kind.
         #[expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
         pub(crate) mod take {
             use super::*;
             $(
-                /// Reads a parameter as a word of this kind.
+                /// Parses a parameter as a word of this kind.
                 ///
                 /// # Errors
                 ///
@@ -55,41 +56,42 @@ macro_rules! words {
 }
 
 words! {
-    /// How losses become the result of a loss function.
+    /// How the losses of the elements are combined into the result of a loss function.
     Reduction, "`mean`, `sum` or `none`" {
-        /// Their mean, weighted by the weights of the labels.
+        /// The mean of the losses, weighted by the weights of the labels.
         Mean = "mean",
-        /// Their sum.
+        /// The sum of the losses.
         Sum = "sum",
-        /// The losses themselves.
+        /// No combination: the result has a loss per element.
         None = "none",
     }
 
-    /// Where Adam adds ε. Adam divides by the root of an average of squares, which is too small in the first updates.
+    /// Where Adam adds ε to the divisor. The divisor is the root of a moving average of squares, which is too small in the
+    /// first updates.
     AdamEpsilon, "`onnx` or `pytorch`" {
-        /// To the root of the average without a correction: `√v + ε`. The rate is corrected for the first updates instead.
+        /// ε is added to the uncorrected root: `√v + ε`. The learning rate is corrected for the first updates instead.
         Onnx = "onnx",
-        /// To the root of the corrected average: `√(v / (1 - β₂ᵗ)) + ε`.
+        /// ε is added to the corrected root: `√(v / (1 - β₂ᵗ)) + ε`.
         PyTorch = "pytorch",
     }
 
-    /// How an update is combined with the element at its position.
+    /// How an update is combined with the element at its index.
     ScatterReduction, "`none`, `add`, `mul`, `max` or `min`" {
-        /// It replaces the element.
+        /// The update replaces the element.
         None = "none",
         /// The sum of both.
         Add = "add",
         /// The product of both.
         Mul = "mul",
-        /// The greater one.
+        /// The maximum of both.
         Max = "max",
-        /// The lesser one.
+        /// The minimum of both.
         Min = "min",
     }
 
-    /// How a value between elements is computed.
+    /// How a value at a position between elements is computed.
     Interpolation, "`nearest`, `linear` or `cubic`" {
-        /// The nearest element; of two equally near ones, the one with the even index.
+        /// The nearest element; if two are equally near, the one with the even index.
         Nearest = "nearest",
         /// Linear interpolation.
         Linear = "linear",
@@ -97,25 +99,25 @@ words! {
         Cubic = "cubic",
     }
 
-    /// The value of a sample outside of the tensor.
+    /// The values of samples at positions outside of the tensor.
     SamplePadding, "`zeros`, `border` or `reflection`" {
         /// Zeros.
         Zeros = "zeros",
         /// The element at the border.
         Border = "border",
-        /// The elements mirrored at the border.
+        /// The elements, mirrored at the border.
         Reflection = "reflection",
     }
 
-    /// The values outside of a tensor or an image.
+    /// The values of positions outside of a tensor or an image.
     Border, "`constant`, `edge`, `reflect` or `wrap`" {
-        /// One value; zeros outside of images.
+        /// A constant; zeros outside of images.
         Constant = "constant",
         /// The outermost element.
         Edge = "edge",
-        /// The image mirrored at the outermost element, which is not repeated.
+        /// The elements, mirrored at the outermost element, which is not repeated.
         Reflect = "reflect",
-        /// The image again.
+        /// The elements of the opposite side: the image is repeated periodically.
         Wrap = "wrap",
     }
 }

@@ -1,4 +1,4 @@
-//! Operator sets: their versions, and the signature of each operator.
+//! Operator sets: the versions of operators, and the signature of each version.
 
 mod presence;
 mod schemas;
@@ -10,17 +10,17 @@ pub use signature::{AttributeSchema, attributes};
 pub(crate) use signature::{Lookup, lookup};
 pub use versions::{OperatorVersion, history, since, versions};
 
-/// The newest version of ONNX's own operators.
+/// The newest supported version of ONNX's own operators.
 pub const NEWEST: i64 = 28;
 
-/// Returns the name of a domain in a graph: `ai.onnx` is `""`.
+/// Returns the name of a domain in a graph, where `ai.onnx` is `""`.
 pub fn domain_name(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
 /// Returns the oldest and the newest supported version of a domain's operators.
 ///
-/// For domains that are not ONNX's, every version is supported.
+/// For domains that are not ONNX's, all versions are supported.
 pub fn supported_opsets(domain: &str) -> (i64, i64) {
     match domain {
         "" => (1, NEWEST),
@@ -30,11 +30,11 @@ pub fn supported_opsets(domain: &str) -> (i64, i64) {
     }
 }
 
-/// The reason why a vendor's operations may not have a domain that [`is_reserved`].
+/// The reason why a vendor's operations may not use a domain that [`is_reserved`].
 pub const RESERVED: &str =
     "domains that begin with `ai.onnx` or `com.microsoft` are not for others' operations";
 
-/// Returns whether a domain is ONNX's or ONNX Runtime's, so that a vendor's operations may not have it.
+/// Returns whether a domain belongs to ONNX or ONNX Runtime, so that a vendor's operations may not use it.
 pub const fn is_reserved(domain: &str) -> bool {
     starts_with(domain.as_bytes(), b"ai.onnx") || starts_with(domain.as_bytes(), b"com.microsoft")
 }
@@ -47,10 +47,10 @@ const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
     }
 }
 
-/// Returns the version of a domain's operators in a model that does not import them: the newest, as in ONNX Runtime. `None` if
-/// the import is required.
+/// Returns the version of a domain's operators for models that do not import the domain: the newest version, as in ONNX Runtime.
+/// Returns `None` if the import is required.
 ///
-/// It is required for ONNX's own domain, because its operators change too often.
+/// ONNX's own domain must be imported, because its operators change too often.
 pub(crate) fn without_import(domain: &str) -> Option<i64> {
     match domain {
         "ai.onnx.ml" | "ai.onnx.training" | "ai.onnx.preview.training" | "ai.onnx.preview" => {
@@ -61,9 +61,9 @@ pub(crate) fn without_import(domain: &str) -> Option<i64> {
     }
 }
 
-/// Returns the domain and the version of the operator that a node of ONNX's domain calls.
+/// Returns the domain and the version of the operator that a node actually calls.
 ///
-/// ONNX Runtime writes some of its own operators into ONNX's domain, if ONNX has no operator of the name, or does not have it yet.
+/// ONNX Runtime writes some of its own operators into ONNX's domain if ONNX has no operator of this name in the imported version.
 pub(crate) fn home<'d>(domain: &'d str, op_type: &str, opset: i64) -> (&'d str, i64) {
     match op_type {
         "LayerNormalization" | "SimplifiedLayerNormalization"

@@ -1,4 +1,4 @@
-//! The operators that ONNX has, by domain and version.
+//! Whether ONNX has an operator in a version of a domain.
 
 use super::schemas::GONE;
 use super::signature::{Lookup, lookup};
@@ -8,19 +8,19 @@ use super::versions::{rows_of, table};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {
-    /// ONNX has it.
+    /// The version has the operator.
     There,
-    /// A later opset introduces it.
+    /// A later opset introduces the operator.
     NotYet {
-        /// That opset.
+        /// The opset that introduces the operator.
         since: i64,
     },
-    /// An opset removed it.
+    /// An earlier opset removed the operator.
     Gone {
-        /// That opset.
+        /// The opset that removed the operator.
         since: i64,
     },
-    /// No opset has it.
+    /// No opset has the operator.
     Never,
     /// The domain is not ONNX's.
     Foreign,
@@ -54,7 +54,7 @@ pub fn presence(domain: &str, name: &str, opset: i64) -> Presence {
     gone.unwrap_or(Presence::Never)
 }
 
-/// Lists the operators of one of ONNX's domains by name, whatever the version; none for other domains.
+/// Lists the names of the operators of one of ONNX's domains, in all versions; none for other domains.
 pub fn names(domain: &str) -> impl Iterator<Item = &'static str> {
     table(domain).unwrap_or_default().chunk_by(|a, b| a.0 == b.0).filter_map(|rows| Some(rows.first()?.0))
 }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn presence_follows_the_schemas() {
-        // ONNX's changelog: Gelu came with 20; Upsample went with 10.
+        // Source: ONNX's changelog: opset 20 introduced Gelu; opset 10 removed Upsample.
         for (name, opset, want) in [
             ("Gelu", 19, Presence::NotYet { since: 20 }),
             ("Gelu", 20, Presence::There),

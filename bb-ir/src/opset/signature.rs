@@ -14,28 +14,28 @@ pub(crate) struct Signature {
 /// The result of looking up an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// ONNX has it.
+    /// ONNX has the operator in this version.
     Found(Signature),
-    /// ONNX's domain does not have it in this version.
+    /// ONNX's domain does not have the operator in this version.
     Missing,
     /// The domain is not ONNX's.
     Foreign,
 }
 
-/// An attribute that a version of an operator takes.
+/// The schema of an attribute in a version of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeSchema {
     /// The attribute's name.
     pub name: &'static str,
-    /// The kind, in the words of [`Attribute::kind`](crate::graph::Attribute::kind).
+    /// The kind, as a string that [`Attribute::kind`](crate::graph::Attribute::kind) returns.
     pub kind: &'static str,
-    /// Whether it is required.
+    /// Whether the attribute is required.
     pub required: bool,
-    /// The value if the attribute is absent, if the schema states one: a number, a string, or a list as `[0,2,3]`.
+    /// The default value, if the schema states one: a number, a string, or a list as `[0,2,3]`.
     pub default: Option<&'static str>,
 }
 
-/// Lists the attributes that an operator takes in version `opset` of its domain, by name; none if ONNX does not have the operator.
+/// Lists the attributes of an operator in version `opset` of its domain, sorted by name; none if ONNX does not have the operator.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub fn attributes(domain: &str, name: &str, opset: i64) -> impl Iterator<Item = 
     found.into_iter().flat_map(|signature| signature.attributes())
 }
 
-/// Returns the signature of operator `name` of `domain` in version `opset`.
+/// Returns the signature of the operator `name` of `domain` in version `opset`.
 pub(crate) fn lookup(domain: &str, name: &str, opset: i64) -> Lookup {
     let Some(rows) = table(domain) else { return Lookup::Foreign };
     let after = rows.partition_point(|row| (row.0, row.1) <= (name, opset));
@@ -64,22 +64,22 @@ pub(crate) fn lookup(domain: &str, name: &str, opset: i64) -> Lookup {
 }
 
 impl Signature {
-    /// The least and the greatest number of operands.
+    /// Returns the minimum and the maximum number of operands.
     pub(crate) fn inputs(&self) -> (usize, usize) {
         range(self.inputs)
     }
 
-    /// The least and the greatest number of results.
+    /// Returns the minimum and the maximum number of results.
     pub(crate) fn outputs(&self) -> (usize, usize) {
         range(self.outputs)
     }
 
-    /// Returns whether operand number `at` is required.
+    /// Returns whether the operand at index `at` is required.
     pub(crate) fn requires(&self, at: usize) -> bool {
         matches!(self.inputs.as_bytes().get(at), Some(b'1' | b'+'))
     }
 
-    /// The attributes, by name.
+    /// Lists the attributes, sorted by name.
     pub(crate) fn attributes(self) -> impl Iterator<Item = AttributeSchema> {
         self.attributes.split(' ').filter_map(|text| {
             let (name, rest) = text.split_once(':')?;
@@ -103,7 +103,7 @@ impl Signature {
 }
 
 fn range(pattern: &str) -> (usize, usize) {
-    // A required operand may follow an optional one.
+    // A required operand may follow an optional one, so the last required operand determines the minimum.
     let least = pattern.bytes().rposition(|b| matches!(b, b'1' | b'+')).map_or(0, |at| at + 1);
     let most = if pattern.ends_with(['+', '*']) { usize::MAX } else { pattern.len() };
     (least, most)

@@ -3,7 +3,7 @@
 use super::schemas::{GONE, ML, ONNX, PREVIEW, Row, SETS, TRAINING};
 use crate::DataType;
 
-/// ONNX's domains, by name.
+/// ONNX's domains and their rows, sorted by domain.
 pub(super) const DOMAINS: [(&str, &[Row]); 4] =
     [("", ONNX), ("ai.onnx.ml", ML), ("ai.onnx.preview", PREVIEW), ("ai.onnx.preview.training", TRAINING)];
 
@@ -14,14 +14,14 @@ pub struct OperatorVersion {
     pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
     pub name: &'static str,
-    /// The opset that introduced this version; it is valid until the next version.
+    /// The opset that introduced this version, which is valid until the next version.
     pub since: i64,
-    /// The element types of the operand that has the type of the first result; if none has it, of the operand that
-    /// takes the most types, or of the result. `None` if this version removed the operator.
+    /// The element types of the operand that has the type of the first result. If no operand has this type, the element
+    /// types of the operand that supports the most types, or of the result. `None` if this version removed the operator.
     pub types: Option<Vec<DataType>>,
 }
 
-/// Lists every version of every operator of ONNX's domains, by domain, name and version.
+/// Lists every version of every operator of ONNX's domains, sorted by domain, name and version.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub fn versions() -> impl Iterator<Item = OperatorVersion> {
     DOMAINS.into_iter().flat_map(|(domain, rows)| rows.iter().map(move |row| of_row(domain, row)))
 }
 
-/// Lists the versions of one operator, the oldest first; none if ONNX does not have the operator.
+/// Lists the versions of one operator, oldest first; none if ONNX does not have the operator.
 ///
 /// # Examples
 ///
@@ -56,12 +56,12 @@ fn of_row(domain: &'static str, &(name, since, .., set): &Row) -> OperatorVersio
     OperatorVersion { domain, name, since, types: set.map(|set| types(set)) }
 }
 
-/// Returns the rows of a domain; none if it is not ONNX's.
+/// Returns the rows of a domain; `None` if it is not one of ONNX's domains.
 pub(super) fn table(domain: &str) -> Option<&'static [Row]> {
     DOMAINS.into_iter().find(|(known, _)| *known == domain).map(|(_, rows)| rows)
 }
 
-/// Returns the rows of one operator, the oldest first; none if ONNX does not have the operator.
+/// Returns the rows of one operator, oldest first; none if ONNX does not have the operator.
 pub(super) fn rows_of(domain: &str, name: &str) -> &'static [Row] {
     let rows = table(domain).unwrap_or_default();
     let start = rows.partition_point(|row| row.0 < name);
@@ -69,9 +69,9 @@ pub(super) fn rows_of(domain: &str, name: &str) -> &'static [Row] {
     rows.get(..rows.partition_point(|row| row.0 == name)).unwrap_or_default()
 }
 
-/// Returns the version of an operator in a model that imports `opset` of its domain: the opset that introduced the version.
+/// Returns the opset that introduced the version of an operator that a model uses if it imports `opset` of the domain.
 ///
-/// `None` if ONNX does not have the operator, or does not have it yet.
+/// Returns `None` if ONNX does not have the operator, or only introduces it in a later opset.
 ///
 /// # Examples
 ///

@@ -1,5 +1,4 @@
-//! The messages of ONNX for values that are not tensors, with the field numbers of its
-//! `onnx-data.proto`.
+//! ONNX's messages for values that are not tensors, with the field numbers in `onnx-data.proto`.
 
 use super::TensorProto;
 
@@ -32,7 +31,7 @@ pub struct MapProto {
     /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// The element type of the keys, as `TensorProto` numbers it.
+    /// The element type of the keys, as a number of `TensorProto.DataType`.
     #[prost(int32, optional, tag = "2")]
     pub key_type: Option<i32>,
     /// The keys, if they are integers.

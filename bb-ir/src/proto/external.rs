@@ -1,10 +1,9 @@
-//! Reads tensor elements from files near a model, or from bytes that a caller gives instead of them, and from nowhere else.
+//! Reads tensor elements from allowed files near a model, or from bytes that the caller passes instead of files.
 //!
-//! A location in files is judged by the file that it leads to, after symbolic links and `..` are followed. It must be
-//! a regular file in or below one of these folders: the folder of the model as named, the folder of the file
-//! that the model's path leads to, or a folder that [`Limits`] allow. An absolute location is only looked at
-//! if it names one of these folders. Nothing is read before the range is known to be in the file and to have the
-//! length that the tensor needs.
+//! Whether a location is allowed depends on the file that it leads to, after symbolic links and `..` are resolved. The file must be
+//! a regular file in or below one of these folders: the folder in the model's path, the folder of the file that this path leads to,
+//! or a folder that [`Limits`] allow. An absolute location is only resolved if it starts with one of these folders. Before anything
+//! is read, the range must be in the file, and must have the length that the tensor needs.
 
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
@@ -17,18 +16,17 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folders that a model's external data may come from, or the data.
+/// The folders that may contain a model's external data, or the data itself.
 #[derive(Debug)]
 pub struct ExternalData {
-    /// The folders that locations are relative to: the model's folder as named, and its resolved folder if
-    /// that differs.
+    /// The folders that locations are relative to: the folder in the model's path, and the resolved folder if it is another one.
     bases: Vec<PathBuf>,
     /// Other allowed folders.
     further: Vec<PathBuf>,
     access: FileAccess,
-    /// The files opened so far, by location, or all files that a caller gave.
+    /// The files that have been opened, by location; or all files that the caller passed.
     files: Mutex<HashMap<String, Arc<Opened>>>,
-    /// The tensors that a caller gave, by location.
+    /// The tensors that the caller passed, by location.
     tensors: HashMap<String, TensorData>,
 }
 
@@ -37,7 +35,7 @@ pub struct ExternalData {
 struct Opened {
     content: Content,
     size: u64,
-    /// The digest, if it was computed.
+    /// The digest, once it has been computed.
     digest: Mutex<Option<String>>,
 }
 
@@ -45,12 +43,12 @@ struct Opened {
 #[derive(Debug)]
 enum Content {
     File(Mutex<File>),
-    /// The whole content: the mapped file, or bytes from the caller.
+    /// The whole content: a mapped file, or bytes from the caller.
     Whole(Bytes),
 }
 
 impl ExternalData {
-    /// Allows the files in and below `folder`. Locations are relative to it.
+    /// Allows the files in and below `folder`. Locations are relative to `folder`.
     pub fn in_folder(folder: &Path, limits: &Limits) -> ExternalData {
         ExternalData {
             bases: vec![named(folder)],
@@ -61,13 +59,13 @@ impl ExternalData {
         }
     }
 
-    /// Allows the files in and below the folder of the model at `path`. If the path is a symbolic link, as in
-    /// a cache of Hugging Face, the folder of the file that it leads to is allowed too.
+    /// Allows the files in and below the folder of the model at `path`. If the path is a symbolic link, as in the cache of Hugging
+    /// Face, the folder of the link's target is allowed too.
     pub fn of_model(path: &Path, limits: &Limits) -> ExternalData {
         let mut data = ExternalData::in_folder(path.parent().unwrap_or(path), limits);
         let real = |path: &Path| path.canonicalize().ok();
         let named = data.bases.first().and_then(|folder| real(folder));
-        // Locations are relative to the resolved folder only if the file is not in the named folder.
+        // The resolved folder is only added if the file is not in the folder that the path names.
         if let Some(folder) = real(path).as_deref().and_then(Path::parent)
             && named.as_deref() != Some(folder)
         {
@@ -76,8 +74,8 @@ impl ExternalData {
         data
     }
 
-    /// Gives the content of each file, by the location that the model names, for models that come without a file system. A location
-    /// may be spelled with `./` or `folder/..`.
+    /// Uses file contents from memory, by the locations in the model, for models that do not come from a file system. A location
+    /// may contain `./` or `folder/..`.
     pub fn in_memory(files: impl IntoIterator<Item = (String, Bytes)>) -> ExternalData {
         let opened = |(location, whole): (String, Bytes)| {
             let size = u64::try_from(whole.len()).unwrap_or(u64::MAX);
@@ -93,17 +91,17 @@ impl ExternalData {
         }
     }
 
-    /// Gives whole tensors by the location that a graph names, for programs that write graphs: the elements are not read, and those
-    /// that are [made later](TensorData::made_later) stay so.
+    /// Uses whole tensors, by the locations in a graph, for programs that write graphs. The elements are not read, and tensors that
+    /// are computed on use ([`made_later`](TensorData::made_later)) stay so.
     pub fn of_tensors(tensors: impl IntoIterator<Item = (String, TensorData)>) -> ExternalData {
         ExternalData { tensors: tensors.into_iter().collect(), ..ExternalData::in_memory([]) }
     }
 
-    /// Returns the tensor that a caller gave for a message; `None` if it gave none.
+    /// Returns the tensor that the caller passed for a message's location; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::ExternalTensor`] if the tensor has another element type or other extents than the message.
+    /// [`Error::ExternalTensor`] if the tensor has another element type or shape than the message.
     pub(super) fn tensor(&self, proto: &TensorProto) -> Result<Option<TensorData>, Error> {
         let location = proto.external_data.iter().find(|entry| entry.key() == "location");
         let Some(given) = location.and_then(|entry| self.tensors.get(entry.value())) else { return Ok(None) };
@@ -119,10 +117,10 @@ impl ExternalData {
         Ok(Some(given.clone()))
     }
 
-    /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes up to the
-    /// end.
+    /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes from `offset` to the end of the
+    /// file.
     ///
-    /// The bytes are part of the mapped file, unless the limits select reading.
+    /// The bytes are part of the mapped file, unless the limits require that files are read.
     ///
     /// Units: bytes.
     ///
@@ -166,7 +164,7 @@ impl ExternalData {
         }
     }
 
-    /// Opens the file at `location`, or returns it if it is open already.
+    /// Returns the file at `location`, and opens it if it is not open yet.
     fn open(&self, location: &str) -> Result<Arc<Opened>, Error> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = files.get(location) {
@@ -201,32 +199,32 @@ impl ExternalData {
         let Some(folder) = allowed.iter().find(|folder| path.starts_with(folder)) else {
             return Err(outside());
         };
-        // The kind is checked first, because opening a device may have effects.
+        // The kind is checked before the file is opened, because opening a device may have side effects.
         let before = path.symlink_metadata().map_err(io)?;
         if let Some(kind) = FileKind::of(before.file_type()) {
             return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
         let replaced = || Error::ExternalReplaced { location: cut(location) };
-        // The path was resolved, so a link on it now was put there meanwhile.
+        // The path is already resolved, so a link in it must have been created after that.
         let file = file::open_beneath(folder, &path).map_err(|source| match source.kind() {
             io::ErrorKind::NotADirectory => replaced(),
             _ => io(source),
         })?;
         let opened = file.metadata().map_err(io)?;
-        // Something may have been moved meanwhile, so the opened file must be the one that was checked.
+        // The path may have been changed between the check and the opening, so the opened file must be the checked file.
         if !path.canonicalize().is_ok_and(|again| again == path) || !same(&before, &opened) {
             return Err(replaced());
         }
         Ok((file, opened.len()))
     }
 
-    /// Returns the real path that `location` leads to; it may be outside the allowed folders.
+    /// Returns the resolved path of `location`, which may be outside the allowed folders.
     fn resolve(&self, location: &str, allowed: &[PathBuf]) -> Result<PathBuf, Error> {
         let io = |source| Error::ExternalIo { location: cut(location), source };
         let given = Path::new(location);
         let rooted = given.has_root() || given.components().any(|c| matches!(c, Component::Prefix(_)));
         if rooted {
-            // Even looking at a path may have effects, for example a request to another machine.
+            // Even resolving a path may have side effects, for example a request to another machine.
             let folders = self.bases.iter().chain(&self.further).chain(allowed);
             if !folders.into_iter().any(|folder| given.starts_with(folder)) {
                 let (location, resolved) = (cut(location), PathBuf::from(cut(location)));
@@ -234,8 +232,7 @@ impl ExternalData {
             }
             return given.canonicalize().map_err(io);
         }
-        // Systems refuse `absent/../w.bin`, which leaves a folder that does not exist, so the shortened path
-        // is tried too.
+        // Systems do not resolve `absent/../w.bin` if `absent` does not exist, so the path without `..` is tried too.
         let shorter = shortened(given);
         for base in &self.bases {
             for location in [given, &shorter] {
@@ -256,7 +253,7 @@ impl ExternalData {
 }
 
 impl Opened {
-    /// Compares the digest of the file with the digest that the model states.
+    /// Compares the digest of the file with the digest in the model.
     fn verify(&self, location: &str, expected: &str) -> Result<(), ErrorMaker> {
         let location = cut(location);
         match self.digest() {
@@ -276,7 +273,7 @@ impl Opened {
         }
     }
 
-    /// Returns the digest of the file, which is computed once.
+    /// Returns the digest of the file, which is computed only once.
     fn digest(&self) -> io::Result<String> {
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(digest) = &*digest {
@@ -293,12 +290,12 @@ impl Opened {
     }
 }
 
-/// Returns the folder; an empty path, which is the parent of a bare file name, becomes the current folder.
+/// Returns the folder. An empty path, which is the parent of a bare file name, becomes the current folder.
 fn named(folder: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned()
 }
 
-/// Removes each `.`, and each `..` together with the name before it.
+/// Removes each `.` component, and each `..` together with the component before it.
 fn shortened(location: &Path) -> PathBuf {
     let mut short = PathBuf::new();
     for part in location.components() {
@@ -315,7 +312,7 @@ fn shortened(location: &Path) -> PathBuf {
     short
 }
 
-/// Shortens text of a model for a message.
+/// Truncates a string of a model for a message.
 fn cut(text: &str) -> String {
     const SHOWN: usize = 256;
     match text.char_indices().nth(SHOWN) {
@@ -324,7 +321,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Returns whether two descriptions are of the same file; true if the system does not report it.
+/// Returns whether two descriptions are of the same file; true if the system does not report the identity of files.
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -337,7 +334,7 @@ fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     }
 }
 
-/// Finds a file whose name differs from `path` only in upper and lower case.
+/// Finds a file in the same folder whose name differs from `path` only in upper and lower case.
 fn other_case(path: &Path) -> Option<Box<str>> {
     let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
     let entries = std::fs::read_dir(folder).ok()?.flatten().take(10_000);
@@ -345,9 +342,8 @@ fn other_case(path: &Path) -> Option<Box<str>> {
     names.find(|other| other.to_lowercase() == name.to_lowercase()).map(String::into_boxed_str)
 }
 
-/// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest
-/// stated there. The comparison is deferred because it reads the whole file; it is `None` if there is no
-/// digest, or if the file was read and compared already.
+/// Returns the `size` bytes that a tensor's `external_data` refers to, and a check that compares the digest. The check is deferred,
+/// because it reads the whole file. It is `None` if the model states no digest, or if the digest was already compared.
 pub(super) fn read(
     proto: &TensorProto,
     size: usize,
@@ -363,7 +359,7 @@ pub(super) fn read(
             "checksum" => &mut checksum,
             "offset" => &mut offset,
             "length" => &mut length,
-            // Other keys are optional hints.
+            // Other keys are optional hints, which are ignored.
             _ => continue,
         };
         if slot.replace(value).is_some() {
@@ -378,7 +374,7 @@ pub(super) fn read(
     let (offset, length) = (number("offset", offset)?.unwrap_or(0), number("length", length)?);
     let location = location.unwrap_or_default();
     let folder = folder.ok_or_else(|| Error::NoExternalFolder { location: cut(location) })?;
-    // The length is optional; without it, the tensor's size is the length.
+    // The key `length` is optional; its default is the tensor's size.
     let bytes = folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))?;
     let Some(expected) = checksum else { return Ok((bytes, None)) };
     let opened = folder.open(location)?;

@@ -1,35 +1,37 @@
-//! Scans a serialized message before it is decoded: how deep its messages nest, and how much memory it will
-//! take.
+//! Scans a serialized message before it is decoded. The scan computes how deep its messages nest, and how much
+//! memory the decoded message takes.
 //!
-//! Decoding grows vectors, and a failed allocation would end the process; a message of two bytes may decode
-//! to hundreds of bytes. So the scan adds up the memory first, and checks once whether it is available. Bytes
-//! that the decoded message shares with the file, for example `raw_data`, do not count. The scan does not report
-//! invalid messages, because decoding does.
+//! Decoding grows vectors, and a failed allocation would end the process; a message of two bytes may decode to
+//! hundreds of bytes. So the scan first computes the total, and then checks whether this amount of memory is
+//! available. Bytes that the decoded message shares with the file, for example `raw_data`, do not count. The
+//! scan does not report invalid messages, because decoding does.
 
 use super::*;
 use crate::{Error, memory};
 use bytes::Bytes;
 
-/// The deepest nesting of messages that `prost` decodes.
+/// The maximum nesting of messages that `prost` decodes.
 const DEEPEST: usize = 100;
 
-/// A vector that grows at least doubles, and keeps the old elements until the new ones are in place.
+/// The memory per item of a growing vector, in items: the capacity may be twice the length, and the old items
+/// exist until they are copied.
 const GROWTH: usize = 3;
 
-/// The bytes that a string takes in addition to its text: its place in a vector, and the allocator's overhead.
+/// The bytes that a string takes in addition to its characters: its item in a vector, and the allocator's
+/// overhead.
 const STRING: usize = GROWTH * size_of::<String>() + 16;
 
-/// A message that a file consists of: a model, a tensor, a sequence, a map or an optional.
+/// A message that a file can contain: a model, a tensor, a sequence, a map or an optional.
 pub trait FileMessage: prost::Message + Default {
     /// The name of the message in errors.
     const NAME: &'static str;
-    /// The message in the form of the scan. Only this module can make one, so no other message can implement the
-    /// trait.
+    /// The kind of the message for the scan. Only this module can create a `Kind`, so no other type can
+    /// implement the trait.
     #[doc(hidden)]
     const KIND: Kind;
 }
 
-/// Wraps a private type, so that only this module can make one.
+/// A wrapper of a private type, so that only this module can create values.
 #[derive(Clone, Copy)]
 pub struct Kind(Message);
 
@@ -50,8 +52,8 @@ file_messages! {
     OptionalProto: Sequence, "an optional";
 }
 
-/// Decodes a message; raw data is shared with `bytes`. In names and documentation, U+FFFD and the number of
-/// the byte replace each byte that is part of no character.
+/// Decodes a message. Raw data is shared with `bytes`. In names and documentation, each byte that is not part of
+/// a valid character is replaced by U+FFFD and the byte's value in hexadecimal.
 ///
 /// # Errors
 ///
@@ -69,7 +71,7 @@ pub fn decode<M: FileMessage>(bytes: Bytes) -> Result<M, Error> {
     })
 }
 
-/// Returns the bytes of memory that a message takes when it is decoded, including its inner messages.
+/// Returns the memory in bytes that a message takes when it is decoded, including nested messages.
 fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
     let mut total = 0usize;
     let mut outer: Vec<(Message, &[u8])> = Vec::new();
@@ -93,7 +95,8 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
             FieldContent::Text => total = total.saturating_add(content.len().saturating_add(STRING)),
             FieldContent::Fixed => total = total.saturating_add(content.len().saturating_mul(GROWTH)),
             FieldContent::Integers(size) => {
-                // Only the last byte of an integer has its highest bit clear.
+                // The last byte of each variable-length integer has its highest bit clear; all other bytes have
+                // it set.
                 let count = content.iter().filter(|&&b| b < 0x80).count();
                 total = total.saturating_add(count.saturating_mul(GROWTH * size));
             }
@@ -112,18 +115,18 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
 
 /// The content of a field that has a length.
 pub(super) enum FieldContent {
-    /// Bytes that are shared, not copied.
+    /// Bytes that are shared with the file.
     Shared,
     /// A string, or bytes that are copied.
     Text,
     /// Numbers of fixed width.
     Fixed,
-    /// Integers of variable length; the number is the bytes that each takes in memory.
+    /// Variable-length integers. The number is the size in memory of each integer, in bytes.
     Integers(usize),
     Message(Message),
 }
 
-/// The messages that contain other messages, or more than a few bytes of their own.
+/// The kinds of messages that contain other messages, or more than a few bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Message {
     Model,
@@ -149,14 +152,14 @@ pub(super) enum Message {
     /// A sequence or an optional of values.
     Sequence,
     Map,
-    /// A message of texts and numbers.
+    /// A message that contains only strings and numbers.
     Plain,
-    /// A message that has only integers.
+    /// A message that contains only integers.
     IntegerList,
 }
 
 impl Message {
-    /// Returns the content of a field. Source: `onnx.proto`.
+    /// Returns the kind of content that the field `number` has. Source: `onnx.proto`.
     pub(super) fn content_of(self, number: u64) -> FieldContent {
         use Message as M;
         let message = match (self, number) {
@@ -202,7 +205,7 @@ impl Message {
         FieldContent::Message(message)
     }
 
-    /// Returns whether a field is a `string`. Source: `onnx.proto`.
+    /// Returns whether the field `number` is a `string`. Source: `onnx.proto`.
     pub(super) fn is_text(self, number: u64) -> bool {
         use Message as M;
         match self {
@@ -227,7 +230,7 @@ impl Message {
         }
     }
 
-    /// Returns the size of the decoded message in memory, without the data that it points to.
+    /// Returns the size of the decoded message's struct, without the data that it points to.
     fn size(self) -> usize {
         match self {
             Message::Model => size_of::<ModelProto>(),
@@ -253,8 +256,8 @@ impl Message {
     }
 }
 
-/// Splits off the first field: its number, its content if it has a length, and the rest; `None` if the field
-/// is invalid.
+/// Splits off the first field. Returns its number, its content if it has a length, and the remaining bytes;
+/// `None` if the field is invalid.
 ///
 /// Source: "Encoding" in the documentation of protocol buffers.
 #[expect(clippy::type_complexity, reason = "three parts of one slice")]

@@ -1,6 +1,6 @@
-//! Computes the SHA-1 of a file, which ONNX uses as the `checksum` of external data.
+//! Computes the SHA-1 digest of a file. The key `checksum` of external data contains this digest.
 //!
-//! The checksum detects damage, not malice. Source: FIPS 180-4, section 6.1.
+//! The digest detects damage, but not attacks. Source: FIPS 180-4, section 6.1.
 
 use std::io::{self, Read};
 
@@ -57,7 +57,7 @@ fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
 mod tests {
     use super::digest;
 
-    /// The examples of FIPS 180-4.
+    /// Source: the examples of FIPS 180-4.
     #[test]
     fn digests_are_those_of_the_standard() {
         assert_eq!(digest(&b"abc"[..]).ok().as_deref(), Some("a9993e364706816aba3e25717850c26c9cd0d89d"));

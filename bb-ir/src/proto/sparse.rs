@@ -4,25 +4,26 @@ use super::tensor::{extents, in_tensor};
 use super::{ExternalData, SparseTensorProto, TensorProto};
 use crate::{DataType, Error, TensorData, element_count, memory};
 
-/// The operation that memory errors name.
+/// The name of the operation in errors about memory.
 const READING: &str = "reading a sparse tensor";
 
 impl TensorData {
-    /// Reads a sparse tensor; positions without a value become zero or the empty string.
+    /// Converts a sparse tensor to a dense one. Elements without a value become zero or the empty string.
     ///
     /// Units: `limit` counts the bytes of the dense tensor.
     ///
     /// # Errors
     ///
-    /// [`Error::InTensor`] with the name of the values. Its source is [`Error::TooLarge`] if the tensor
-    /// exceeds `limit`; [`Error::SparseIndex`] if an index is out of range or not greater than the one
-    /// before; [`Error::SparseShapes`] if the numbers of values and indices differ; or an error of
+    /// [`Error::InTensor`] with the name of the values. Its source is [`Error::TooLarge`] if the dense
+    /// tensor exceeds `limit`; [`Error::SparseIndex`] if an index is out of range, or not greater than the
+    /// previous index; [`Error::SparseShapes`] if the numbers of values and indices differ; or an error of
     /// [`from_proto`](Self::from_proto).
     pub fn from_sparse_proto(proto: &SparseTensorProto, limit: usize) -> Result<TensorData, Error> {
         TensorData::from_sparse_proto_in(proto, limit, None)
     }
 
-    /// Reads a sparse tensor whose values and indices are in the message or in files that `external` allows.
+    /// Converts a sparse tensor whose values and indices are in the message, or in files that `external`
+    /// allows.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ fn dense(values: &TensorData, indices: &TensorData, dims: &[i64], limit: usize) 
     let all = indices.as_slice::<i64>()?;
     let mut places = memory::room(READING, n)?;
     for position in 0..n {
-        // The offset of a value is computed from its index with Horner's scheme.
+        // Horner's scheme computes the offset of a value from its index tuple.
         let index = all.get(position * rank..(position + 1) * rank).unwrap_or_default();
         let mut place = 0usize;
         for (&i, &extent) in index.iter().zip(bounds) {

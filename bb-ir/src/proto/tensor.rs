@@ -1,9 +1,8 @@
-//! Converts `TensorProto` to [`TensorData`] and back, in all encodings.
+//! Converts `TensorProto` to [`TensorData`] and back, in all encodings of the elements.
 //!
-//! `data_location` determines whether the elements are in a file or in the message; the other place is not read. In the
-//! message, the reader first finds the one field that holds the elements, then compares its length with the shape, and only then
-//! allocates memory. Bytes in `raw_data` are shared, not copied, if they are aligned for the
-//! element type.
+//! `data_location` determines whether the elements are in a file or in the message; elements at the other location are ignored.
+//! In the message, the reader first finds the single field that contains elements, then compares its length with the shape, and
+//! only then allocates memory. The bytes of `raw_data` are shared, not copied, if they are aligned for the element type.
 //!
 //! Source: `onnx.proto`, `TensorProto`.
 
@@ -12,17 +11,17 @@ use crate::tensor::aligned;
 use crate::{DataType, Element, Error, Shape, StringsBuilder, TensorData, element_count, memory};
 use bytes::Bytes;
 
-/// The operation that memory errors name.
+/// The name of the operation in errors about memory.
 const READING: &str = "reading a tensor";
 
 impl TensorData {
-    /// Reads a tensor whose elements are in the message.
+    /// Converts a message that contains the elements to a tensor.
     ///
     /// # Errors
     ///
-    /// [`Error::InTensor`] with the tensor's name and one of these sources: an unknown element type; a
-    /// negative extent; elements in no field, in two fields, or in a field of another element type; a number
-    /// of elements that does not match the shape; external data.
+    /// [`Error::InTensor`] with the tensor's name and one of these sources: an unknown element type; a negative extent; elements
+    /// in no field, in two fields, or in a field for another element type; a number of elements that does not match the shape;
+    /// external data.
     ///
     /// # Examples
     ///
@@ -38,7 +37,7 @@ impl TensorData {
         read(proto, None).map_err(|source| in_tensor(proto, source))
     }
 
-    /// Reads a tensor whose elements are in the message or in a file of `folder`.
+    /// Converts a message to a tensor. The elements are in the message, or in a file that `folder` allows.
     ///
     /// # Errors
     ///
@@ -47,11 +46,11 @@ impl TensorData {
         read(proto, Some(folder)).map_err(|source| in_tensor(proto, source))
     }
 
-    /// Returns the message for this tensor. Strings are stored as strings, all other types in `raw_data`,
-    /// which shares the bytes.
+    /// Returns the message for this tensor. The message contains strings in `string_data`. All other elements are in `raw_data`,
+    /// which shares the tensor's bytes.
     ///
-    /// Damaged elements are omitted, so that reading the message reports that they are missing; see
-    /// [`try_to_proto`](Self::try_to_proto) for the reason.
+    /// If the elements are damaged, the message contains no elements, so that readers report an error;
+    /// [`try_to_proto`](Self::try_to_proto) returns the reason.
     pub fn to_proto(&self, name: &str) -> TensorProto {
         self.try_to_proto(name).unwrap_or_else(|_| self.front(name))
     }
@@ -71,7 +70,7 @@ impl TensorData {
         Ok(proto)
     }
 
-    /// Returns the message without elements.
+    /// Returns the message without the elements.
     fn front(&self, name: &str) -> TensorProto {
         TensorProto {
             dims: self.shape().iter().map(|&d| d as i64).collect(),
@@ -83,7 +82,7 @@ impl TensorData {
 }
 
 impl TensorProto {
-    /// Returns the element type and the shape without reading the elements.
+    /// Returns the element type and the shape. Does not read the elements.
     ///
     /// # Errors
     ///
@@ -115,7 +114,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     }
     let location = proto.data_location.unwrap_or(0);
     let location = DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
-    // Only the location decides. Some exporters leave the elements, or zeros, in the message too.
+    // Elements in the message are ignored, because some exporters leave the elements, or zeros, in the message too.
     if location == DataLocation::External {
         if let Some(given) = folder.map(|folder| folder.tensor(proto)).transpose()?.flatten() {
             return Ok(given);
@@ -139,7 +138,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         }
     };
     let Some(field) = field else {
-        // An empty tensor may have no field at all.
+        // A tensor without elements may have no field at all.
         let empty = Field { name: takes.name(), len: 0, kind: FieldKind::Raw };
         count(&empty, elements)?;
         return TensorData::zeros(dtype, &shape, usize::MAX);
@@ -152,7 +151,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
             TensorData::adopt(dtype, &shape, bytes)
         }
         (FieldKind::Int32, Takes::Int32) => {
-            // Two or four packed elements share an entry; each six-bit element has its own.
+            // Two elements of 4 bits, or four elements of 2 bits, share an entry; each element of 6 bits has its own entry.
             let per_entry = if matches!(dtype.bits(), 2 | 4) { 8 / dtype.bits() } else { 1 };
             count(&field, elements.div_ceil(per_entry))?;
             let bytes = narrow(dtype, &proto.int32_data)?;
@@ -200,7 +199,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
 /// The typed field that stores elements of a type.
 #[derive(Clone, Copy)]
 enum Takes {
-    /// The number of floats that form one element.
+    /// Floats; the number is how many floats form an element.
     Floats(usize),
     Doubles(usize),
     Int32,
@@ -248,12 +247,12 @@ enum FieldKind {
 
 struct Field {
     name: &'static str,
-    /// The number of entries; for raw data, of bytes.
+    /// The number of entries; for raw data, the number of bytes.
     len: usize,
     kind: FieldKind,
 }
 
-/// Finds the one field that is not empty.
+/// Finds the single field that is not empty.
 fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
     let raw = proto.raw_data.as_ref().map_or(0, Bytes::len);
     let mut filled = [
@@ -278,7 +277,7 @@ fn copied<T: Element>(values: &[T]) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
-/// Replaces every byte that is not 0 by 1, if the bytes are truth values, because exporters also write true as 255.
+/// If the elements are booleans, replaces every byte that is not 0 by 1, because some exporters write true as 255.
 fn truths(dtype: DataType, bytes: Bytes) -> Result<Bytes, Error> {
     if dtype != DataType::Bool || bytes.iter().all(|&b| b <= 1) {
         return Ok(bytes);
@@ -286,8 +285,8 @@ fn truths(dtype: DataType, bytes: Bytes) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend(bytes.iter().map(|&b| u8::from(b != 0))))
 }
 
-/// Keeps the low bytes of each entry; a truth value is whether the entry is not 0. The entry of a number must be in the range of
-/// signed or unsigned numbers of that width.
+/// Returns the low bytes of each entry; for booleans, whether the entry is not 0. An entry of a number type must be in the range
+/// of the signed or unsigned type of this width.
 fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
     if dtype == DataType::Bool {
         return aligned(READING, entries.len(), |out| out.extend(entries.iter().map(|&v| u8::from(v != 0))));

@@ -1,25 +1,25 @@
-//! Names and documentation that are not UTF-8.
+//! Repairs names and documentation that are not UTF-8.
 //!
-//! Protocol buffers require UTF-8, but writers in C++ and old Python do not check it, and other readers accept their files. A message that
-//! cannot be decoded for this reason is rewritten first: U+FFFD and the byte's number in hexadecimal replace each byte that is part of no
-//! character. Different names stay different.
+//! Protocol buffers require UTF-8, but writers in C++ and old Python do not check it, and other readers accept their files. If a message
+//! cannot be decoded for this reason, its strings are rewritten first: each byte that is not part of a valid character is replaced by
+//! U+FFFD and the byte's value in hexadecimal. So different names stay different.
 
 use super::scan::{FieldContent, Message, field};
 use crate::{Error, memory};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-/// The operation that memory errors name.
+/// The name of the operation in errors about memory.
 const READING: &str = "decoding";
 
-/// Returns the message with its text as UTF-8; `None` if all of it is UTF-8. Bytes that are not a message end the search, because
-/// decoding reports them.
+/// Returns the message with all strings repaired; `None` if all strings are UTF-8. The search ends at bytes that are not a valid message,
+/// because decoding reports them.
 ///
 /// # Errors
 ///
 /// [`Error::Memory`] if the system has no memory for the message.
 pub(super) fn as_utf8(message: Message, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut written: Option<Vec<u8>> = None;
-    // The number of bytes of the message that are copied.
+    // The number of bytes of the message that are copied to `written`.
     let mut copied = 0;
     let mut rest = bytes;
     while let Some((number, content, after)) = field(rest) {
@@ -47,7 +47,7 @@ pub(super) fn as_utf8(message: Message, bytes: &[u8]) -> Result<Option<Vec<u8>>,
     Ok(written)
 }
 
-/// Replaces each byte that is part of no character.
+/// Replaces each byte that is not part of a valid character.
 fn shown(text: &[u8]) -> Result<Vec<u8>, Error> {
     let mut shown = memory::room(READING, text.len().saturating_mul(5))?;
     for chunk in text.utf8_chunks() {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::proto::{ModelProto, decode};
 
-    /// A message of one field that has a length.
+    /// Encodes a field that has a length.
     fn of(number: u32, content: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         encode_key(number, WireType::LengthDelimited, &mut bytes);
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn names_that_differ_stay_different() {
         let node = [of(1, b"caf\xE9"), of(1, b"caf\xEA"), of(2, "zwölf".as_bytes()), of(3, b"\xC3")].concat();
-        // Raw data and strings of tensors are bytes, whatever they are.
+        // Raw data and strings of tensors may contain any bytes, so they are not changed.
         let tensor = [of(9, &[0xFF; 300]), of(6, b"\xFF"), of(8, b"w")].concat();
         let graph = [of(1, &node), of(5, &tensor), of(2, b"\xFF\xFE ok")].concat();
         let model: ModelProto = decode([of(7, &graph), of(2, b"tool")].concat().into()).unwrap();
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Every `string` of the schema, and nothing else that has a length.
+    /// The repaired fields are exactly the `string` fields of the schema.
     #[test]
     fn the_texts_are_those_of_the_schema() {
         let kinds = [

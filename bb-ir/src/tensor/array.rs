@@ -1,4 +1,4 @@
-//! Converts tensors to `ndarray` arrays and back, with the feature `ndarray`.
+//! Conversions between tensors and `ndarray` arrays, with the feature `ndarray`.
 
 use super::TensorData;
 use crate::{Element, Error};

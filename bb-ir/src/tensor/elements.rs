@@ -1,20 +1,21 @@
-//! The bytes of a tensor: ready, still to be compared with a checksum, still to be moved to an aligned place, or computed on use.
+//! The bytes of a tensor in one of several states: ready; not yet compared with a checksum or not yet copied to an aligned
+//! buffer; or computed on use.
 //!
-//! Unchecked bytes are private to this file, and every access to them goes through [`Elements::checked`],
-//! which runs the check and reports a failure. So no caller can use the bytes of a damaged file, whatever it calls first.
+//! Bytes that have not been checked are private to this file. All access goes through [`Elements::checked`], which runs the check
+//! and reports a failure. So callers cannot use the bytes of a damaged file, in whatever order they call the accessors.
 
 use super::{aligned_copy, made::ComputedBytes, mapped};
 use crate::Error;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// Compares bytes with known facts about them, for example a checksum.
+/// A function that compares bytes with facts about them, for example a checksum.
 pub(crate) type Check = Box<dyn Fn(&[u8]) -> Result<(), ErrorMaker> + Send + Sync>;
 
-/// Makes the error of a failed check, each time the bytes are requested.
+/// A function that creates the error of a failed check. It is called each time the bytes are requested.
 pub(crate) type ErrorMaker = Box<dyn Fn() -> Error + Send + Sync>;
 
-/// The bytes of a tensor. Clones share deferred work, so it is done once for all of them.
+/// The bytes of a tensor. Clones share deferred work, so the work is done only once.
 #[derive(Clone)]
 pub(super) enum Elements {
     /// Checked and aligned.
@@ -23,21 +24,21 @@ pub(super) enum Elements {
     Made(Arc<ComputedBytes>),
 }
 
-/// Bytes that must be checked or moved before they are used.
+/// Bytes that must be checked or copied before they are used.
 pub(super) struct Deferred {
-    /// The bytes, of any alignment; damaged if `check` reports so.
+    /// The bytes, of any alignment. They may be damaged.
     raw: Bytes,
     align: usize,
     check: Option<Check>,
-    /// The result of the check. It runs once: concurrent callers block until it ends, and a failure is permanent.
+    /// The result of the check. The check runs once: concurrent callers block until it ends, and a failure is permanent.
     found: OnceLock<Result<(), ErrorMaker>>,
-    /// The checked bytes, aligned.
+    /// The checked bytes in an aligned buffer.
     aligned: OnceLock<Bytes>,
-    /// An aligned copy that exists as long as its handles; see [`Elements::lent`].
+    /// An aligned copy that is freed when its last handle is dropped; see [`Elements::lent`].
     lent: Mutex<Weak<Bytes>>,
 }
 
-/// Bytes that clones of a tensor share as long as one of them exists.
+/// Bytes that are shared by all tensors that use them, and freed with the last tensor.
 pub(super) struct SharedBytes(pub(super) Arc<Bytes>);
 
 impl AsRef<[u8]> for SharedBytes {
@@ -46,13 +47,13 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Returns whether elements must be moved before they can be viewed in place.
+/// Returns whether bytes must be copied, because they are not aligned to `align`.
 fn moves(bytes: &Bytes, align: usize) -> bool {
     !bytes.is_empty() && bytes.as_ptr().align_offset(align) != 0
 }
 
 impl Elements {
-    /// Takes bytes that need no check; they are moved on first use if they are not at a multiple of `align`.
+    /// Wraps bytes that need no check. If they are not aligned to `align`, they are copied to an aligned buffer on first use.
     pub(super) fn unchecked(bytes: Bytes, align: usize) -> Elements {
         if moves(&bytes, align) { Elements::deferred(bytes, align, None) } else { Elements::Ready(bytes) }
     }
@@ -62,7 +63,7 @@ impl Elements {
         Elements::Deferred(Arc::new(Deferred { raw, align, check, found, aligned, lent: Mutex::default() }))
     }
 
-    /// Returns the same bytes with a check, which runs before the bytes are used.
+    /// Returns the same bytes with a check that runs before they are used.
     ///
     /// # Errors
     ///
@@ -81,7 +82,8 @@ impl Elements {
         }
     }
 
-    /// Returns the address of the bytes' source, and the identity of their check.
+    /// Returns the address of the bytes, and the identity of their check. Together, these identify the bytes without reading
+    /// them.
     pub(super) fn place(&self) -> (usize, Option<usize>) {
         match self {
             Elements::Ready(bytes) => (bytes.as_ptr().addr(), None),
@@ -89,12 +91,12 @@ impl Elements {
                 let check = deferred.check.is_some().then(|| Arc::as_ptr(deferred).addr());
                 (deferred.raw.as_ptr().addr(), check)
             }
-            // Two tensors with computed elements have the same elements if they are clones of one.
+            // Computed elements have no address, so the address of the shared state identifies them.
             Elements::Made(made) => (Arc::as_ptr(made).addr(), Some(Arc::as_ptr(made).addr())),
         }
     }
 
-    /// Returns the bytes after the check, of any alignment.
+    /// Runs the check and returns the bytes, of any alignment.
     pub(super) fn checked(&self) -> Result<&Bytes, Error> {
         match self {
             Elements::Ready(bytes) => Ok(bytes),
@@ -103,7 +105,7 @@ impl Elements {
         }
     }
 
-    /// Returns the bytes after the check, aligned.
+    /// Runs the check and returns the bytes in an aligned buffer.
     pub(super) fn aligned(&self) -> Result<&Bytes, Error> {
         match self {
             Elements::Ready(bytes) => Ok(bytes),
@@ -112,7 +114,8 @@ impl Elements {
         }
     }
 
-    /// Returns the bytes after the check, aligned. If they must be moved, the copy is freed with its last handle.
+    /// Runs the check and returns the bytes in an aligned buffer. If they had to be copied, the copy is freed with its last
+    /// handle.
     pub(super) fn lent(&self) -> Result<Bytes, Error> {
         match self {
             Elements::Ready(bytes) => Ok(bytes.clone()),
@@ -121,7 +124,7 @@ impl Elements {
         }
     }
 
-    /// Gives the memory of bytes in a mapped file back to the system.
+    /// Returns the memory of bytes in a mapped file to the system.
     pub(super) fn forget(&self) {
         match self {
             Elements::Ready(bytes) => mapped::forget(bytes),
@@ -152,7 +155,7 @@ impl Deferred {
         } else {
             checked.clone()
         };
-        // If another thread was faster, its copy is used.
+        // If another thread was faster, `get_or_init` returns the copy of that thread.
         Ok(self.aligned.get_or_init(|| aligned))
     }
 
@@ -182,7 +185,7 @@ mod tests {
     use crate::{DataType, TensorData};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Returns eight bytes at an address that is `shift` more than a multiple of 64.
+    /// Returns eight bytes whose address is a multiple of 64 plus `shift`.
     fn placed(shift: usize) -> Bytes {
         let store = Bytes::from((0u8..136).collect::<Vec<_>>());
         let start = store.as_ptr().align_offset(64) + shift;
@@ -207,7 +210,7 @@ mod tests {
         matches!(result, Err(Error::SavedTensor { number: 3, expected: 1, got: 2 }))
     }
 
-    /// All accessors of the elements, by name; each returns whether it reported the damage.
+    /// An accessor of the elements: its name, and a function that returns whether the accessor reported the damage.
     type Way = (&'static str, fn(&TensorData) -> bool);
 
     const WAYS: &[Way] = &[
@@ -238,7 +241,7 @@ mod tests {
             for (first, way) in WAYS {
                 let (x, runs) = checked(shift, false);
                 assert!(way(&x), "{first}, shifted by {shift}");
-                // The others follow, also on clones, and the check does not run again.
+                // All accessors report the damage afterwards, also on clones, and the check does not run again.
                 for (second, way) in WAYS {
                     assert!(way(&x.clone()), "{second} after {first}, shifted by {shift}");
                 }
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!(held(&moved), 2);
         drop((first, second));
         assert_eq!(held(&moved), 0);
-        // The tensor has its own copy once its elements were read.
+        // After the elements were read, the tensor keeps a copy of its own.
         moved.as_slice::<u32>().unwrap();
         assert_eq!(place(&moved.aligned().unwrap()), place(&moved));
         let aligned = TensorData::new(&[2], &[1f32, 2.0]).unwrap();

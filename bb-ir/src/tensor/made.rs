@@ -1,4 +1,4 @@
-//! Elements that are computed on use, and again after their last handle is dropped.
+//! Elements that are computed on use. They are freed with their last handle, and then computed again on the next use.
 
 use super::TensorData;
 use super::elements::SharedBytes;
@@ -6,7 +6,7 @@ use crate::{DataType, Error, Shape, element_count};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// Computes the elements of a tensor, in the form that [`TensorData`] describes.
+/// A function that computes the elements of a tensor in the layout that [`TensorData`] documents.
 type Maker = Box<dyn Fn() -> Result<Bytes, Error> + Send + Sync>;
 
 /// Bytes that a function computes.
@@ -15,7 +15,7 @@ pub(super) struct ComputedBytes {
     shape: Shape,
     length: usize,
     make: Maker,
-    /// The bytes, if they were requested for the lifetime of the tensor.
+    /// The bytes, if a caller requested them for the lifetime of the tensor.
     kept: OnceLock<Bytes>,
     /// The bytes, as long as a handle to them exists.
     lent: Mutex<Weak<Bytes>>,
@@ -31,17 +31,17 @@ impl ComputedBytes {
         TensorData::adopt(self.dtype, &self.shape, (self.make)()?)?.elements.lent()
     }
 
-    /// Returns the bytes, and keeps them.
+    /// Returns the bytes, and stores them for the lifetime of the tensor.
     pub(super) fn kept(&self) -> Result<&Bytes, Error> {
         if let Some(bytes) = self.kept.get() {
             return Ok(bytes);
         }
         let bytes = self.lent()?;
-        // If another thread was faster, its bytes are used.
+        // If another thread was faster, `get_or_init` returns the bytes of that thread.
         Ok(self.kept.get_or_init(|| bytes))
     }
 
-    /// Returns the bytes, which are freed with their last handle.
+    /// Returns the bytes, which are freed with their last handle unless `kept` stored them.
     pub(super) fn lent(&self) -> Result<Bytes, Error> {
         if let Some(bytes) = self.kept.get() {
             return Ok(bytes.clone());
@@ -64,13 +64,13 @@ impl TensorData {
     /// Returns a tensor whose elements `make` computes when they are used.
     ///
     /// The elements that [`aligned`](Self::aligned) returns are freed with their last handle, and computed again for the next call.
-    /// So weights that are stored in another form reach a backend without being in memory in both forms. All other accessors
-    /// keep the elements for the lifetime of the tensor. `make` must return the same bytes each time.
+    /// So weights that are stored in another format can be passed to a backend without staying in memory in both formats. All other
+    /// accessors store the elements for the lifetime of the tensor. `make` must return the same bytes each time.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if the number of elements overflows; [`Error::DataType`] for strings, whose size is not known before.
-    /// Errors of `make` and of [`adopt`](Self::adopt) are returned by the accessors of the elements.
+    /// [`Error::TooLarge`] if the number of elements overflows; [`Error::DataType`] for strings, because their size is unknown
+    /// until they are computed. The accessors of the elements return the errors of `make` and of [`adopt`](Self::adopt).
     ///
     /// # Examples
     ///
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Returns a tensor that counts how often its elements are made.
+    /// Returns a tensor, and a counter of how often its elements are computed.
     fn counted(bytes: Vec<u8>) -> (TensorData, Arc<AtomicUsize>) {
         let times = Arc::new(AtomicUsize::new(0));
         let count = times.clone();

@@ -1,7 +1,7 @@
-//! Host tensors: an element type, a shape, and shared bytes.
+//! Host tensors. A host tensor has an element type, a shape, and shared bytes.
 //!
-//! Everything that holds elements on the host (models, frames, files) becomes a [`TensorData`] through
-//! [`TensorData::adopt`], which validates the bytes.
+//! All elements from other sources (models, frames, files) become a [`TensorData`] through [`TensorData::adopt`], which
+//! validates the bytes.
 
 #[cfg(feature = "ndarray")]
 mod array;
@@ -29,15 +29,15 @@ pub const ALIGNMENT: usize = 64;
 
 /// A tensor in host memory, immutable and cheap to clone.
 ///
-/// Elements are in row-major order, little-endian, without gaps; types of less than a byte are packed.
-/// Strings are stored as `n + 1` little-endian `u64` offsets, followed by the UTF-8 bytes that the offsets
-/// divide. Truth values are 0 or 1. Two tensors are equal if their types, shapes and bits are equal: NaN
-/// equals itself, and zeros of different sign differ.
+/// Elements are in row-major order, little-endian, without gaps; types of less than a byte are packed. Strings are stored as
+/// `n + 1` little-endian `u64` offsets, followed by the UTF-8 bytes of all strings; string `i` consists of the bytes between
+/// offsets `i` and `i + 1`. Booleans are bytes that are 0 or 1. Two tensors are equal if their types, shapes and bits are
+/// equal: NaN equals itself, and 0 differs from -0.
 ///
-/// Buffers that `bb` allocates are aligned to [`ALIGNMENT`] bytes. Adopted bytes are aligned for their
-/// element type when they are first used, so the weights of a mapped file are not read before. If a file states a
-/// checksum of the elements, they are compared with it when they are first used: every accessor either
-/// returns the error of damaged elements or, as equality does, treats them as no elements at all.
+/// Buffers that `bb` allocates are aligned to [`ALIGNMENT`] bytes. Adopted bytes are aligned for their element type when they
+/// are first used, so that the weights of a mapped file are not read before. If a file states a checksum of the elements, it is
+/// compared on first use: if the elements are damaged, every accessor returns the error, and comparisons treat the tensor as
+/// unequal to every tensor.
 #[derive(Clone)]
 pub struct TensorData {
     dtype: DataType,
@@ -45,9 +45,10 @@ pub struct TensorData {
     elements: Elements,
 }
 
-/// Identifies tensors without reading their elements: tensors of one identity have the same bytes and the same check.
+/// A key that identifies tensors without reading their elements: tensors with equal keys have the same bytes and the same
+/// check.
 ///
-/// It is valid as long as one of the tensors exists.
+/// The key is valid as long as one of these tensors exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     place: usize,
@@ -56,7 +57,7 @@ pub struct Identity {
 }
 
 impl PartialEq for TensorData {
-    /// Damaged elements are not equal to any elements, not even to themselves.
+    /// Compares two tensors. Damaged elements do not equal any elements, not even themselves.
     fn eq(&self, other: &TensorData) -> bool {
         self.dtype == other.dtype
             && self.shape == other.shape
@@ -67,9 +68,9 @@ impl PartialEq for TensorData {
     }
 }
 
-/// Returns the first byte that is neither 0 nor 1, and its index.
+/// Returns the index and the value of the first byte that is neither 0 nor 1.
 fn not_bool(bytes: &[u8]) -> Option<(usize, u8)> {
-    /// A block is scanned without branches, which the compiler vectorizes.
+    /// The number of bytes that are scanned without branches, so that the compiler vectorizes the loop.
     const BLOCK: usize = 1 << 12;
     let block = bytes.chunks(BLOCK).position(|block| block.iter().fold(0, |all, b| all | b) > 1)?;
     let from = block * BLOCK;
@@ -100,11 +101,11 @@ impl TensorData {
         T::tensor(shape, elements)
     }
 
-    /// Makes a tensor whose elements `element` computes from their indices, in row-major order.
+    /// Creates a tensor whose elements `element` computes from their indices, in row-major order.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] or [`Error::Memory`] if there are more elements than memory holds.
+    /// [`Error::TooLarge`] or [`Error::Memory`] if the elements do not fit in memory.
     pub fn from_fn<T: HostElement>(
         shape: &[usize],
         mut element: impl FnMut(&[usize]) -> T,
@@ -128,7 +129,7 @@ impl TensorData {
         TensorData::new(shape, &elements)
     }
 
-    /// Makes a tensor of truth values, given in row-major order.
+    /// Creates a tensor of booleans, which are in row-major order.
     ///
     /// # Errors
     ///
@@ -139,7 +140,7 @@ impl TensorData {
         Self::adopt(DataType::Bool, shape, bytes)
     }
 
-    /// Makes a tensor whose elements are all zero, false or the empty string.
+    /// Creates a tensor whose elements are all zero, false or the empty string.
     ///
     /// # Errors
     ///
@@ -159,25 +160,25 @@ impl TensorData {
         }
     }
 
-    /// Makes a tensor of rank 0.
+    /// Creates a tensor of rank 0.
     pub fn scalar<T: Element>(value: T) -> TensorData {
         let bytes = bytemuck::bytes_of(&value);
-        // If the system has no memory for a few bytes, an error could not be reported either.
+        // If even these few bytes cannot be allocated, an error could not be reported either.
         let bytes = aligned_copy("making a tensor", bytes).unwrap_or_else(|_| Bytes::copy_from_slice(bytes));
         TensorData { dtype: T::DTYPE, shape: Shape::new(), elements: Elements::Ready(bytes) }
     }
 
-    /// Makes a tensor from bytes that are already in the form that [`TensorData`] describes.
+    /// Creates a tensor from bytes that already have the layout that [`TensorData`] documents.
     ///
-    /// The bytes are copied only if padding bits of the last packed byte must be cleared, or if they are not aligned
-    /// for the element type: strings at once, all else on first use. Numbers are not read, so a mapped file stays
-    /// unread.
+    /// The bytes are copied only if padding bits of the last packed byte must be cleared, or if the bytes are not aligned for
+    /// the element type. Strings are copied immediately, all other types on first use. Numbers are not read, so the pages of a
+    /// mapped file are not loaded.
     ///
     /// # Errors
     ///
-    /// [`Error::ByteLength`] if the number of bytes does not match; [`Error::TooLarge`] if the number of
-    /// elements overflows; [`Error::BoolByte`] for a truth value other than 0 and 1; [`Error::StringOffset`]
-    /// for offsets of strings that do not rise to the end of the text.
+    /// [`Error::ByteLength`] if the number of bytes does not match; [`Error::TooLarge`] if the number of elements overflows;
+    /// [`Error::BoolByte`] for a boolean other than 0 and 1; [`Error::StringOffset`] if the offsets of strings do not ascend
+    /// from 0 to the length of the text.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
         let too_large =
@@ -218,12 +219,12 @@ impl TensorData {
         Ok(TensorData { dtype, shape, elements })
     }
 
-    /// Returns the same tensor, which runs `check` before its elements are first used. Strings are checked at once, because
-    /// [`adopt`](Self::adopt) has read them.
+    /// Returns the same tensor with a check that runs before its elements are first used. Strings are checked immediately,
+    /// because [`adopt`](Self::adopt) has already read them.
     ///
     /// # Errors
     ///
-    /// The error of the check of strings.
+    /// The error of the check, for strings.
     pub(crate) fn checked_later(self, check: Option<Check>) -> Result<TensorData, Error> {
         let Some(check) = check else { return Ok(self) };
         if self.dtype == DataType::String {
@@ -234,8 +235,8 @@ impl TensorData {
         Ok(TensorData { elements, ..self })
     }
 
-    /// Does the deferred work: copies elements that are not aligned for their type, and compares a mapped
-    /// file with the digest that the model states.
+    /// Does the deferred work: copies elements that are not aligned for their type, and compares elements in a file with the
+    /// checksum that the model states.
     ///
     /// Every function that returns elements calls this itself, or does the part that it needs.
     ///
@@ -248,10 +249,10 @@ impl TensorData {
         self.elements.aligned().map(drop)
     }
 
-    /// Returns a tensor with the same elements, aligned for their type, after the deferred work.
+    /// Does the deferred work, and returns a tensor with the same elements, aligned for their type.
     ///
-    /// Like [`prepare`](Self::prepare), but a copy of the elements, if one is needed, is freed with its last handle instead of
-    /// with this tensor. This is for callers that need the elements only until they have converted them to a form of their own.
+    /// Unlike with [`prepare`](Self::prepare), a copy of the elements, if one is needed, is freed with its last handle instead
+    /// of with this tensor. This is for callers that need the elements only until they have converted them to their own format.
     ///
     /// # Errors
     ///
@@ -261,8 +262,8 @@ impl TensorData {
         Ok(TensorData { dtype: self.dtype, shape: self.shape.clone(), elements })
     }
 
-    /// Gives the memory of elements in a mapped file back to the system, which reads them again when they are used. Elements
-    /// elsewhere stay as they are.
+    /// Returns the memory of elements in a mapped file to the system. The system reads the elements again when they are used.
+    /// Does nothing for other elements.
     pub fn forget(&self) {
         self.elements.forget();
     }
@@ -288,12 +289,12 @@ impl TensorData {
         self.shape.iter().product()
     }
 
-    /// Returns whether an extent is zero.
+    /// Returns whether there are no elements, because an extent is zero.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Returns the bytes in the form that [`TensorData`] describes, aligned for the element type.
+    /// Returns the bytes in the layout that [`TensorData`] documents, aligned for the element type.
     ///
     /// # Errors
     ///
@@ -302,7 +303,7 @@ impl TensorData {
         self.elements.aligned()
     }
 
-    /// Returns the bytes in the form that [`TensorData`] describes, of any alignment, without copying them.
+    /// Returns the bytes in the layout that [`TensorData`] documents, of any alignment, without copying them.
     ///
     /// # Errors
     ///
@@ -338,11 +339,11 @@ impl TensorData {
         })
     }
 
-    /// Returns the truth values in row-major order.
+    /// Returns the booleans in row-major order.
     ///
     /// # Errors
     ///
-    /// [`Error::DataType`] if the elements are not truth values; else as [`prepare`](Self::prepare).
+    /// [`Error::DataType`] if the elements are not booleans; else as [`prepare`](Self::prepare).
     pub fn to_bools(&self) -> Result<Vec<bool>, Error> {
         if self.dtype != DataType::Bool {
             return Err(Error::DataType { expected: DataType::Bool, got: self.dtype });
@@ -375,8 +376,8 @@ impl std::fmt::Debug for TensorData {
 
 /// Returns the product of the extents; `None` if it overflows.
 ///
-/// The product is 0 if an extent is 0. Even then the product of the other extents must not exceed 2^26,
-/// because strides are computed from them, and operators iterate over axes whether there are elements or not.
+/// The product is 0 if an extent is 0. Even then, the product of the other extents must not exceed 2^26, because strides are
+/// computed from them, and operators iterate over the other axes even if there are no elements.
 ///
 /// # Examples
 ///
@@ -403,13 +404,13 @@ fn aligned_copy(op: &'static str, bytes: &[u8]) -> Result<Bytes, Error> {
     aligned(op, bytes.len(), |out| memory::extend(out, bytes))
 }
 
-/// Makes a buffer that is aligned to [`ALIGNMENT`] from the bytes that `write` appends, at most `size`.
+/// Creates a buffer that is aligned to [`ALIGNMENT`]. `write` appends its bytes, at most `size`.
 pub(crate) fn aligned(
     op: &'static str,
     size: usize,
     write: impl FnOnce(&mut Vec<u8>),
 ) -> Result<Bytes, Error> {
-    // Slicing a buffer that is too long by the alignment aligns its start without unsafe code.
+    // The buffer has room for `ALIGNMENT` more bytes, so that its start can be aligned by slicing, without unsafe code.
     let mut buffer: Vec<u8> = memory::room(op, size.saturating_add(ALIGNMENT))?;
     let offset = buffer.as_ptr().align_offset(ALIGNMENT);
     buffer.resize(offset, 0);

@@ -1,8 +1,8 @@
 //! Reads and writes NumPy's `.npy` files.
 //!
-//! The reader accepts versions 1 to 3, both byte orders and both orders of elements, for numbers, truth
-//! values and strings; it refuses structured and object arrays. The writer writes version 1, row-major and
-//! little-endian, and only element types that NumPy has.
+//! The reader supports versions 1 to 3, both byte orders, and row-major and column-major elements, for numbers,
+//! booleans and strings. It returns an error for structured arrays and object arrays. The writer writes version 1,
+//! row-major and little-endian, and supports only element types that NumPy has.
 //!
 //! Source: `numpy.lib.format`.
 
@@ -10,14 +10,15 @@ use super::{StringsBuilder, TensorData, element_count};
 use crate::{DataType, Error, Shape, memory};
 use bytes::Bytes;
 
-/// The operations that memory errors name.
+/// The names of the operations in errors about memory.
 const READING: &str = "reading a .npy file";
 const WRITING: &str = "writing a .npy file";
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 impl TensorData {
-    /// Reads the content of an `.npy` file; shares its bytes if their order and alignment allow it.
+    /// Reads the content of an `.npy` file. The tensor shares the file's bytes if their order and alignment allow
+    /// it.
     ///
     /// # Errors
     ///
@@ -61,9 +62,9 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if NumPy does not have the element type (`bf16`, the small floats and the packed
-    /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string
-    /// ends with a NUL, which NumPy would take for padding; else as [`unaligned_bytes`](Self::unaligned_bytes).
+    /// [`Error::Unsupported`] if NumPy does not have the element type (`bf16`, floats of at most 8 bits, and packed
+    /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string ends
+    /// with a NUL, which NumPy would treat as padding; else as [`unaligned_bytes`](Self::unaligned_bytes).
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
         if self.iter_bytes().any(|text| text.ends_with(b"\0")) {
             return Err(Error::Npy { problem: "a string ends with a NUL, which NumPy takes for padding" });
@@ -79,7 +80,7 @@ impl TensorData {
             "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
             extents.join(", ")
         );
-        // The header is padded, so that the elements start at a multiple of 64, after a line feed.
+        // The header is padded and ends with a line feed, so that the elements start at a multiple of 64.
         let front = MAGIC.len() + 4;
         let padded = (front + header.len() + 1).next_multiple_of(64);
         header.push_str(&" ".repeat(padded - front - header.len() - 1));
@@ -108,7 +109,7 @@ impl TensorData {
     }
 }
 
-/// The number types that NumPy has.
+/// The number types of NumPy, by their codes in `descr`.
 const NUMBERS: [(&str, DataType); 14] = [
     ("f2", DataType::F16),
     ("f4", DataType::F32),
@@ -135,7 +136,7 @@ fn descr(dtype: DataType) -> Option<String> {
 /// The encoding of a string's characters in the file.
 #[derive(Clone, Copy)]
 enum Text {
-    /// Code points of four bytes.
+    /// Unicode code points of four bytes.
     Codes,
     /// UTF-8 bytes.
     Bytes,
@@ -143,14 +144,14 @@ enum Text {
 
 struct Header {
     dtype: DataType,
-    /// Set for strings, which are padded with zeros.
+    /// The encoding of strings, which are padded with zeros; `None` for other types.
     text_width: Option<Text>,
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     width: usize,
     swap: bool,
     fortran: bool,
     shape: Vec<usize>,
-    /// The offset of the elements, after the header.
+    /// The offset of the elements, which is the end of the header.
     end: usize,
 }
 
@@ -187,7 +188,7 @@ impl Header {
             }
             _ => return Err(unknown()),
         };
-        // Strings of width 0 take no bytes, so the shape could claim any number of them.
+        // Strings of width 0 take no bytes, so a hostile header could claim any number of strings.
         if text_width.is_some() && width == 0 && element_count(&shape).is_none_or(|n| n > file.len()) {
             return Err(unknown());
         }
@@ -195,7 +196,7 @@ impl Header {
     }
 }
 
-/// The rest of a Python literal that is being parsed.
+/// The part of a Python literal that has not been parsed yet.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
@@ -245,7 +246,7 @@ impl<'a> Literal<'a> {
         let (items, rest) = self.0.split_once(')')?;
         self.0 = rest;
         let items = items.trim();
-        // Python 2 marked long integers with `L`.
+        // Python 2 writes long integers with the suffix `L`.
         let number = |item: &str| item.trim().trim_end_matches('L').parse().ok();
         match items.strip_suffix(',').unwrap_or(items) {
             "" => Some(Vec::new()),
@@ -254,7 +255,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Puts column-major elements into row-major order.
+/// Converts column-major elements to row-major order.
 fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Result<Vec<u8>, Error> {
     let mut strides = Vec::with_capacity(shape.len());
     let mut stride = width;

@@ -1,14 +1,15 @@
-//! Packs elements of less than a byte for host tensors, and unpacks them to one byte each for backends.
+//! Packs elements of less than a byte for host tensors, and unpacks them to one byte per element for
+//! backends.
 //!
-//! Packed elements are a stream of bits: the first element is in the lowest bits, and zeros fill the last
-//! byte. Source: `onnx.proto`, `TensorProto.raw_data`.
+//! Packed elements are a stream of bits: the first element is in the lowest bits of the first byte, and zero
+//! bits fill the last byte. Source: `onnx.proto`, `TensorProto.raw_data`.
 
 use super::{TensorData, aligned, element_count};
 use crate::{DataType, Error, memory};
 use std::borrow::Cow;
 
 impl TensorData {
-    /// Packs elements that have a byte each; only their low bits are used.
+    /// Packs elements that are passed in one byte each. Only the low bits of each byte are used.
     ///
     /// If the type is not packed, the bytes are copied unchanged.
     ///
@@ -35,7 +36,7 @@ impl TensorData {
         }
     }
 
-    /// Returns the elements with at least one byte each.
+    /// Returns the elements, unpacked to one byte each if the type is packed.
     ///
     /// Signed integers are sign-extended, other types are zero-extended. If the type is not packed, the bytes
     /// are borrowed, of any alignment.
@@ -100,7 +101,7 @@ fn pack_bits(bits: usize, elements: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the bits of the last packed byte that no element uses.
+/// Returns a mask of the bits in the last packed byte that no element uses.
 pub(super) fn padding_mask(dtype: DataType, elements: usize) -> u8 {
     match elements.wrapping_mul(dtype.bits()) % 8 {
         0 => 0,
@@ -113,8 +114,8 @@ pub(super) fn padding_mask(dtype: DataType, elements: usize) -> u8 {
 mod tests {
     use super::*;
 
-    /// `onnx.proto`: the first element is in the least significant bits; four six-bit elements share three
-    /// bytes.
+    /// Source: `onnx.proto`: the first element is in the least significant bits; four six-bit elements share
+    /// three bytes.
     #[test]
     fn first_element_is_lowest() {
         let t = TensorData::pack(DataType::U4, &[3], &[1, 2, 3]).unwrap();

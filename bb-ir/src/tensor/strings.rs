@@ -1,15 +1,15 @@
-//! Tensors of strings: one buffer with `n + 1` offsets and the text that they divide.
+//! Tensors of strings. A buffer contains `n + 1` offsets, followed by the bytes of all strings.
 
 use super::{Elements, TensorData, aligned, element_count};
 use crate::pace::Pace;
 use crate::{DataType, Error, Shape, memory};
 use std::borrow::Cow;
 
-/// The bytes of one offset.
+/// The size of an offset in bytes.
 const OFFSET: usize = 8;
 
 impl TensorData {
-    /// Makes a tensor of strings, given in row-major order. Strings are UTF-8 unless their source is not; they may be any bytes.
+    /// Creates a tensor of strings, which are in row-major order. Strings are usually UTF-8, but may contain any bytes.
     ///
     /// # Errors
     ///
@@ -43,14 +43,14 @@ impl TensorData {
         Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
     }
 
-    /// Returns the strings in row-major order; empty if the elements are not strings. U+FFFD replaces bytes that are not UTF-8.
+    /// Returns the strings in row-major order; nothing if the elements are not strings. Invalid UTF-8 is replaced by U+FFFD.
     pub fn iter_str(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> + Clone {
         self.iter_bytes().map(String::from_utf8_lossy)
     }
 
-    /// Returns the bytes of the strings in row-major order; empty if the elements are not strings.
+    /// Returns the bytes of the strings in row-major order; nothing if the elements are not strings.
     pub fn iter_bytes(&self) -> Strings<'_> {
-        // The elements of strings are never deferred, because making the tensor has read them.
+        // Strings are never deferred, because the constructor has read them.
         let (DataType::String, Elements::Ready(bytes)) = (self.dtype(), &self.elements) else {
             return Strings { offsets: &[], text: &[] };
         };
@@ -65,7 +65,7 @@ impl TensorData {
     }
 }
 
-/// Makes a tensor from strings that are pushed one by one.
+/// A builder that creates a string tensor from strings that are appended one by one.
 ///
 /// # Examples
 ///
@@ -80,13 +80,13 @@ impl TensorData {
 #[derive(Debug)]
 pub struct StringsBuilder {
     op: &'static str,
-    /// The offset at which each string ends.
+    /// For each string, the offset of its end.
     ends: Vec<u64>,
     text: Vec<u8>,
 }
 
 impl StringsBuilder {
-    /// Reserves room for `n` strings. Errors name the operation `op`.
+    /// Creates a builder with room for `n` strings. Errors name the operation `op`.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl StringsBuilder {
         memory::push(self.op, &mut self.ends, self.text.len() as u64)
     }
 
-    /// Returns the tensor of the pushed strings.
+    /// Returns a tensor of the appended strings.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl StringsBuilder {
 /// The bytes of the strings of a tensor, in row-major order. See [`TensorData::iter_bytes`].
 #[derive(Debug, Clone)]
 pub struct Strings<'a> {
-    /// One offset more than there are strings left; empty if the tensor has no strings.
+    /// The offsets of the remaining strings, and the end of the last string; empty if the tensor has no strings.
     offsets: &'a [[u8; OFFSET]],
     text: &'a [u8],
 }
@@ -171,7 +171,7 @@ impl<'a> Iterator for Strings<'a> {
 
 impl ExactSizeIterator for Strings<'_> {}
 
-/// Checks that `bytes` begin with `elements + 1` ascending offsets, from 0 to the length of the text.
+/// Checks that `bytes` begin with `elements + 1` offsets that ascend from 0 to the length of the text.
 pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(), Error> {
     let expected = elements.saturating_add(1).saturating_mul(OFFSET);
     let Some((offsets, text)) = bytes.split_at_checked(expected) else {

@@ -1,13 +1,14 @@
-//! Checks that no two names of types in frames have the same hash.
+//! Checks that the names of types in frames have different hashes.
 
 use crate::type_hash::{hash_name, type_name};
 use crate::{DataType, Error};
 
-/// Checks that no two of `names` and the names of all tensor types have the same hash.
+/// Checks that `names` and the names of all tensor types have different hashes.
 ///
 /// # Errors
 ///
-/// [`Error::HashCollision`] with the two names; a name that occurs twice collides with itself.
+/// [`Error::HashCollision`] with the two names. A name that occurs twice is reported as a collision
+/// with itself.
 pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     let tensors = DataType::ALL.iter().map(|&t| type_name(t));
     let mut all: Vec<(u64, String)> =

@@ -1,14 +1,14 @@
-//! The header of a frame. This is the only module that uses bincode.
+//! The header of a frame. Only this module uses bincode.
 //!
-//! Integers have a fixed width, are little-endian, and follow the order of the fields; a sequence is its
-//! length as `u64`, followed by its items. `wincode` writes the same bytes and could replace bincode.
+//! The fields are encoded in order. Integers have a fixed width and are little-endian; a sequence is its length as `u64`,
+//! followed by its items. `wincode` writes the same bytes, and could replace bincode.
 
 use super::{DataType, Error, TensorData, element_type, type_hash};
 use crate::Shape;
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use serde::{Deserialize, Serialize};
 
-/// The greatest size of a header in bytes; it suffices for two thousand extents.
+/// The maximum size of a header in bytes, which is enough for two thousand extents.
 pub(super) const LIMIT: usize = 1 << 14;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<LIMIT>> =
@@ -43,8 +43,7 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Decodes a header that takes all of `bytes`. The limit in the configuration bounds the allocation that a forged length
-    /// can cause.
+    /// Decodes a header, which must take all of `bytes`. The limit in `CONFIG` restricts the allocation for a forged length.
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, Error> {
         let (header, read): (Header, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
             .map_err(|e| Error::FrameHeader { source: Box::new(e) })?;
@@ -54,7 +53,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the element type; its number and its hash must agree.
+    /// Returns the element type. The element type and the type hash in the header must match.
     pub(super) fn dtype(&self) -> Result<DataType, Error> {
         let number = i32::try_from(self.dtype).unwrap_or(i32::MAX);
         let dtype = DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?;

@@ -1,6 +1,6 @@
-//! Frames: a tensor as bytes that another process can read.
+//! Frames. A frame is a tensor in a byte format that other processes can read.
 //!
-//! A frame is, little-endian throughout:
+//! A frame consists of the following parts. All numbers are little-endian.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -17,9 +17,9 @@
 //! A frame contains its own length, so frames can follow each other on a stream without separators; see
 //! [`write()`] and [`read`].
 //!
-//! A checksum of the elements is optional, because it costs the same as copying them, and adopting a frame
-//! needs no copy; most channels that carry frames have their own checksums. Strings and truth values are
-//! validated with or without a checksum.
+//! The checksum of the elements is optional: computing it takes the same time as copying the elements, but
+//! adopting a frame needs no copy, and most channels that transfer frames have their own checksums. Strings and
+//! booleans are validated with or without a checksum.
 
 mod collisions;
 mod header;
@@ -34,14 +34,14 @@ use bytes::Bytes;
 use header::Header;
 use std::cmp::Ordering;
 
-/// The first bytes of a frame. The first byte is not ASCII and the last is a line feed, so a transfer in text
-/// mode, which would damage a frame, damages the magic number first.
+/// The first bytes of a frame. The first byte is not ASCII and the last byte is a line feed, so that a
+/// transfer in text mode, which damages frames, also damages the magic number.
 pub const MAGIC: [u8; 8] = *b"\x93bbwire\n";
 
 /// The version of the format. No other version is read or written.
 pub const VERSION: u16 = 1;
 
-/// The flag for a checksum of the elements.
+/// The flag that the frame has a checksum of the elements.
 const CHECKSUM: u16 = 1;
 
 /// The number of bytes before the header.
@@ -79,7 +79,7 @@ pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
     Ok(frame)
 }
 
-/// Appends a frame to `out`; `out` grows at most once, to the size that is needed.
+/// Appends a frame to `out`. `out` is reallocated at most once.
 ///
 /// If the frame starts at a multiple of [`ALIGNMENT`], its elements are aligned.
 ///
@@ -97,7 +97,7 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
         out.extend_from_slice(elements);
         return Ok(());
     }
-    // Copies in chunks that stay in the cache until the checksum has read them.
+    // The elements are copied in chunks, so that each chunk is still in the cache when the checksum reads it.
     let mut crc = crc32fast::Hasher::new();
     for piece in elements.chunks(1 << 15) {
         out.extend_from_slice(piece);
@@ -110,7 +110,7 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Writes everything before the elements; `elements` is their checksum.
+/// Encodes everything before the elements; `elements` is the checksum of the elements.
 fn front_of(x: &TensorData, checksum: Checksum, elements: u32) -> Result<Vec<u8>, Error> {
     let header = Header::of(x).encode()?;
     let flags = match checksum {
@@ -125,7 +125,7 @@ fn front_of(x: &TensorData, checksum: Checksum, elements: u32) -> Result<Vec<u8>
     Ok(front)
 }
 
-/// Reads a frame. Its elements are shared, not copied, if they are aligned for their type.
+/// Decodes a frame. Its elements are shared, not copied, if they are aligned for their type.
 ///
 /// No allocation is larger than the frame.
 ///
@@ -138,7 +138,7 @@ pub fn decode(frame: Bytes) -> Result<TensorData, Error> {
     TensorData::adopt(header.dtype()?, &header.shape()?, elements)
 }
 
-/// Reads a frame of a tensor that must have this type hash.
+/// Decodes a frame of a tensor, which must have this type hash.
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ fn header_crc(front: &[u8; 16], elements: [u8; 4], header: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Returns the offset of the elements after a header of this length.
+/// Returns the offset of the elements in a frame, if the header has `header` bytes.
 const fn elements_start(header: usize) -> usize {
     (PRELUDE + header).next_multiple_of(ALIGNMENT)
 }
@@ -258,7 +258,7 @@ impl Front {
     }
 }
 
-/// Returns the error for bytes that are fewer than a frame has.
+/// Returns the error for bytes that are shorter than the start of a frame.
 fn too_short(bytes: &[u8]) -> Error {
     match MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
         true => Error::FrameEnd { expected: PRELUDE as u64, got: bytes.len() as u64 },
@@ -266,7 +266,7 @@ fn too_short(bytes: &[u8]) -> Error {
     }
 }
 
-/// Checks everything of a frame except the form of its elements.
+/// Checks all parts of a frame, except that the elements are valid for their type.
 fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else { return Err(too_short(&frame)) };
     let front = Front::parse(prelude)?;
@@ -286,7 +286,7 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     Ok((header, elements))
 }
 
-/// Removes the first `N` bytes from `cursor`, which must have that many.
+/// Removes the first `N` bytes from `cursor`, which must have at least `N` bytes.
 fn take<const N: usize>(cursor: &mut &[u8]) -> [u8; N] {
     match cursor.split_first_chunk() {
         Some((first, rest)) => {

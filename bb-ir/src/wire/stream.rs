@@ -1,19 +1,18 @@
 //! Frames that follow each other on a stream: a pipe, a socket or a file.
 //!
-//! A frame contains its own length, so frames need no separators. The length that a peer claims is compared
-//! with a limit before anything is allocated for it, and memory is allocated as bytes arrive: a claimed length
-//! without bytes allocates no more than a few KiB.
+//! A frame contains its own length, so frames need no separators. The length is untrusted: it is compared with a limit
+//! before any allocation, and memory is allocated only as bytes arrive. So a false length allocates at most a few KiB.
 
 use super::{Checksum, Front, PRELUDE, type_hash};
 use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
 
-/// The number of bytes that are allocated for elements before any arrive. Then each allocation at most doubles the
-/// bytes that have arrived.
+/// The number of bytes that are allocated for elements before any element arrives. After that, each allocation at most
+/// doubles the number of bytes that have arrived.
 const FIRST: usize = 1 << 13;
 
-/// A whole frame as it was received, and the type hash that it declares.
+/// A complete frame as it was received, and its type hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The type hash in the frame's header.
@@ -70,7 +69,7 @@ pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<
 /// [`decode`](super::decode). After an error, the position of the stream is somewhere within a frame.
 pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
-    // Over-allocating by the alignment lets the elements be aligned without a second copy.
+    // The buffer is allocated with `ALIGNMENT` more bytes, so that the elements can be aligned without a second copy.
     let mut buffer = Vec::new();
     let mut offset = 0;
     while let Some(piece) = begun.next_piece(buffer.len() - offset) {
@@ -83,13 +82,14 @@ pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Er
     TensorData::adopt(begun.dtype, &begun.shape, elements).map(Some)
 }
 
-/// Moves the bytes after `offset` to an aligned place, because the buffer may have moved.
+/// Moves the bytes after `offset` within the buffer so that they are aligned again, because the buffer may have been
+/// reallocated.
 fn align(buffer: &mut Vec<u8>, offset: &mut usize) {
     let aligned = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     match aligned.checked_sub(*offset) {
         Some(right) => {
             let held = *offset..buffer.len();
-            // The room for this was reserved, so the buffer does not move.
+            // The room for this was reserved, so the buffer is not reallocated.
             buffer.resize(buffer.len() + right, 0);
             buffer.copy_within(held, aligned);
         }
@@ -98,8 +98,8 @@ fn align(buffer: &mut Vec<u8>, offset: &mut usize) {
     *offset = aligned;
 }
 
-/// Reads the next frame without decoding it, so that a backend can make a tensor from it; returns `None` if
-/// the stream has ended.
+/// Reads the next frame without decoding its elements, so that a backend can create a tensor from them; returns `None`
+/// if the stream has ended.
 ///
 /// Everything except the elements is checked.
 ///
@@ -117,7 +117,7 @@ pub fn read_frame(from: &mut impl Read, limit: usize) -> Result<Option<Frame>, E
     Ok(Some(Frame { type_hash: type_hash(begun.dtype), bytes }))
 }
 
-/// A frame whose elements have not been read yet; everything before them is checked.
+/// A frame whose elements have not been read yet. Everything before the elements is checked.
 struct Begun {
     front: Front,
     /// Everything before the elements.
@@ -134,7 +134,7 @@ impl Begun {
         match fill(from, &mut prelude)? {
             0 => return Ok(None),
             PRELUDE => {}
-            // Bytes that are not the start of a frame get the error for that, even if there are only a few bytes.
+            // If the bytes do not begin like a frame, the error says so, even if they are too few for a frame.
             got => return Err(super::too_short(prelude.get(..got).unwrap_or_default())),
         }
         let front = Front::parse(&prelude)?;
@@ -168,7 +168,8 @@ impl Begun {
         Ok(Some(Begun { front, start, dtype, shape, length }))
     }
 
-    /// Returns the number of bytes to read next, if `got` bytes of the elements have arrived; `None` after the last one.
+    /// Returns the number of bytes to read next, after `got` bytes of the elements have arrived; `None` if all have
+    /// arrived.
     fn next_piece(&self, got: usize) -> Option<usize> {
         let left = self.length.checked_sub(got).filter(|&left| left > 0)?;
         Some(left.min(got.max(FIRST)))

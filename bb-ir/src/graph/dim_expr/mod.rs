@@ -1,15 +1,15 @@
 //! Integer expressions of symbolic dimensions.
 //!
-//! A [`DimExpr`] is kept in a normal form, so that two expressions of the same meaning are usually equal. An
-//! operation whose result would have too many terms returns `None`. Expressions are exact for all values of
-//! the names: nothing is rounded, and the only assumption is that extents are not negative.
+//! A [`DimExpr`] is stored in a normal form, so that two expressions with the same meaning are usually equal. An operation whose result
+//! would have too many terms returns `None`. Expressions are exact for all values of the names: nothing is rounded, and the only
+//! assumption is that extents are not negative.
 
 mod postfix;
 mod text;
 
 pub use postfix::Postfix;
 
-/// The greatest number of names and parts of one expression.
+/// The maximum number of names and parts of an expression.
 const MOST: usize = 24;
 
 /// An integer expression of symbolic dimensions, which are not negative: a sum of products in normal form.
@@ -26,12 +26,12 @@ const MOST: usize = 24;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DimExpr {
-    /// Sorted; no two terms have the same factors, and no term is multiplied by 0.
+    /// Sorted. No two terms have the same factors, and no term has the coefficient 0.
     terms: Vec<Term>,
     constant: i64,
 }
 
-/// A product of factors, multiplied by `times`.
+/// A product of factors and the coefficient `times`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Term {
     /// Sorted and not empty.
@@ -57,7 +57,7 @@ impl From<i64> for DimExpr {
 }
 
 impl DimExpr {
-    /// The symbolic dimension called `name`.
+    /// Creates an expression that is the symbolic dimension called `name`.
     pub fn name(name: &str) -> DimExpr {
         DimExpr::of(Factor::Name(name.to_owned()))
     }
@@ -66,7 +66,7 @@ impl DimExpr {
         DimExpr { terms: vec![Term { factors: vec![factor], times: 1 }], constant: 0 }
     }
 
-    /// Returns the number if the expression contains no name.
+    /// Returns the value if the expression contains no names.
     pub fn constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
@@ -82,8 +82,8 @@ impl DimExpr {
         }
     }
 
-    /// Returns the sum. Like all operations, it returns `None` if a number overflows or the result has too
-    /// many parts.
+    /// Returns the sum of the expressions. Like all operations, it returns `None` if a number overflows or the result has too many
+    /// parts.
     pub fn plus(&self, other: &DimExpr) -> Option<DimExpr> {
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
@@ -107,12 +107,12 @@ impl DimExpr {
         DimExpr { terms, constant: self.constant.checked_add(other.constant)? }.bounded()
     }
 
-    /// Returns the difference.
+    /// Returns the difference of the expressions.
     pub fn minus(&self, other: &DimExpr) -> Option<DimExpr> {
         self.plus(&other.scaled(-1)?)
     }
 
-    /// Returns the product with a number.
+    /// Returns the expression multiplied by a number.
     pub fn scaled(&self, by: i64) -> Option<DimExpr> {
         if by == 0 {
             return Some(DimExpr::from(0));
@@ -122,7 +122,7 @@ impl DimExpr {
         Some(DimExpr { terms, constant: self.constant.checked_mul(by)? })
     }
 
-    /// Returns the product.
+    /// Returns the product of the expressions.
     pub fn times(&self, other: &DimExpr) -> Option<DimExpr> {
         if self.terms.len() * other.terms.len() > MOST {
             return None;
@@ -141,7 +141,7 @@ impl DimExpr {
         Some(sum)
     }
 
-    /// Returns the quotient by a positive number, rounded down.
+    /// Returns the quotient of the expression and a positive number, rounded down.
     pub fn floor_div(&self, by: i64) -> Option<DimExpr> {
         if by <= 1 {
             return (by == 1).then(|| self.clone());
@@ -156,13 +156,13 @@ impl DimExpr {
             return Some(whole);
         }
         let divided = match rest.terms.as_slice() {
-            // Two roundings in a row are one rounding.
+            // Two successive divisions that round down are one division by the product: `floor(floor(a / b) / c) = floor(a / (b * c))`.
             [Term { factors, times: 1 }] if let [Factor::Quotient(inner, first)] = factors.as_slice() => {
                 let more = rest.constant.checked_mul(*first)?;
                 return inner.plus(&more.into())?.floor_div(first.checked_mul(by)?)?.plus(&whole);
             }
             _ => {
-                // The common divisor of all terms is cancelled first.
+                // The common divisor of the coefficients is cancelled first.
                 let common = rest.terms.iter().fold(by, |common, t| divisor(common, t.times));
                 let shrunk = |t: &Term| Term { factors: t.factors.clone(), times: t.times / common };
                 let terms = rest.terms.iter().map(shrunk).collect();
@@ -176,12 +176,12 @@ impl DimExpr {
         divided.plus(&whole)
     }
 
-    /// Returns the quotient by a positive number, rounded up.
+    /// Returns the quotient of the expression and a positive number, rounded up.
     pub fn ceil_div(&self, by: i64) -> Option<DimExpr> {
         self.plus(&by.checked_sub(1)?.into())?.floor_div(by)
     }
 
-    /// Returns the quotient if it is exact for all values of the names.
+    /// Returns the quotient if the division has no remainder for all values of the names.
     pub fn exact_div(&self, by: &DimExpr) -> Option<DimExpr> {
         if self == by {
             return Some(DimExpr::from(1));
@@ -190,7 +190,7 @@ impl DimExpr {
             let even = by > 0 && self.constant % by == 0 && self.terms.iter().all(|t| t.times % by == 0);
             return even.then(|| self.floor_div(by)).flatten();
         }
-        // If the quotient has one term, it is the quotient of the leading terms.
+        // If the quotient has only one term, it is the quotient of the leading terms.
         let lead = |f: &DimExpr| f.terms.first().cloned();
         let (top, bottom) = (lead(self)?, lead(by)?);
         let mut factors = top.factors;
@@ -208,7 +208,7 @@ impl DimExpr {
         if candidate.times(by)? == *self {
             return Some(candidate);
         }
-        // A divisor that is one term divides each term separately.
+        // If the divisor has only one term, each term is divided separately.
         let ([_], 0, 0) = (by.terms.as_slice(), by.constant, self.constant) else { return None };
         let mut sum = DimExpr::from(0);
         for term in &self.terms {
@@ -221,7 +221,7 @@ impl DimExpr {
         Some(sum)
     }
 
-    /// Returns the maximum.
+    /// Returns the maximum of the expressions.
     pub fn greater(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([_, greater]) => Some(greater.clone()),
@@ -229,7 +229,7 @@ impl DimExpr {
         }
     }
 
-    /// Returns the minimum.
+    /// Returns the minimum of the expressions.
     pub fn lesser(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([lesser, _]) => Some(lesser.clone()),
@@ -237,7 +237,7 @@ impl DimExpr {
         }
     }
 
-    /// Returns the two in ascending order if the order is the same for all values of the names.
+    /// Returns both expressions in ascending order if the order is the same for all values of the names.
     fn ascending<'a>(&'a self, other: &'a DimExpr) -> Option<[&'a DimExpr; 2]> {
         let is_less = |a: &DimExpr, b: &DimExpr| b.minus(a).is_some_and(|more| more.at_least(0));
         if is_less(self, other) {
@@ -246,13 +246,13 @@ impl DimExpr {
         is_less(other, self).then_some([other, self])
     }
 
-    /// Makes a maximum or minimum; the operands are sorted so that the form is unique.
+    /// Creates a maximum or a minimum. The operands are sorted, so that the normal form is unique.
     fn either(&self, other: &DimExpr, one: fn(Box<DimExpr>, Box<DimExpr>) -> Factor) -> Option<DimExpr> {
         let (a, b) = if self < other { (self, other) } else { (other, self) };
         DimExpr::of(one(Box::new(a.clone()), Box::new(b.clone()))).bounded()
     }
 
-    /// Returns the operands if the expression is a minimum of two.
+    /// Returns both operands if the expression is a minimum.
     pub(crate) fn as_lesser(&self) -> Option<(&DimExpr, &DimExpr)> {
         match (self.terms.as_slice(), self.constant) {
             ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
@@ -263,15 +263,15 @@ impl DimExpr {
         }
     }
 
-    /// Returns whether the expression is at least `least` for all values of the names; `false` if this cannot
-    /// be proved.
+    /// Returns whether the expression is at least `least` for all values of the names; `false` if this cannot be proved.
     pub fn at_least(&self, least: i64) -> bool {
         self.constant >= least
             && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
     }
 
-    /// Returns whether the expression is greater than another by at least `least` for all values of the names; `false` if this
-    /// cannot be proved. The result equals [`minus`](Self::minus) followed by [`at_least`](Self::at_least), but no difference is built.
+    /// Returns whether the expression exceeds `other` by at least `least` for all values of the names; `false` if this cannot be
+    /// proved. The result is the same as of [`minus`](Self::minus) followed by [`at_least`](Self::at_least), but the difference is not
+    /// built.
     pub fn exceeds(&self, other: &DimExpr, least: i64) -> bool {
         let Some(true) = self.constant.checked_sub(other.constant).map(|more| more >= least) else {
             return false;
@@ -302,8 +302,8 @@ impl DimExpr {
         }
     }
 
-    /// Returns the expression divided by the common divisor of its coefficients, with the constant rounded down. The result is
-    /// negative exactly if this expression is.
+    /// Returns the expression divided by the greatest common divisor of its coefficients, with the constant rounded down. The result is
+    /// negative if and only if this expression is negative.
     pub fn tightened(&self) -> DimExpr {
         let common = self.terms.iter().fold(0, |common, term| divisor(common, term.times));
         let by = common.max(1);
@@ -311,7 +311,8 @@ impl DimExpr {
         DimExpr { terms: terms.collect(), constant: self.constant.div_euclid(by) }
     }
 
-    /// Returns the added and the subtracted terms: two expressions without negative numbers, whose difference this is.
+    /// Returns the terms with positive coefficients, and the terms with negative coefficients, negated: two expressions with only
+    /// positive coefficients, whose difference is this expression.
     pub fn sides(&self) -> [DimExpr; 2] {
         [1, -1].map(|sign| {
             let term = |t: &Term| (t.times.signum() == sign).then(|| t.times.checked_abs()).flatten();
@@ -324,8 +325,7 @@ impl DimExpr {
         })
     }
 
-    /// Returns the value of the expression if `named` gives the values of its names; `None` if a name has no
-    /// value, or on overflow.
+    /// Returns the value of the expression. `named` returns the value of a name. Returns `None` if a name has no value, or on overflow.
     pub fn value(&self, named: &impl Fn(&str) -> Option<i64>) -> Option<i64> {
         self.terms.iter().try_fold(self.constant, |sum, term| {
             let product = term.factors.iter().try_fold(term.times, |product, factor| {
@@ -341,7 +341,7 @@ impl DimExpr {
         })
     }
 
-    /// Estimates the bytes that a copy takes.
+    /// Estimates the size of a copy in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.terms.iter().flat_map(|t| &t.factors).map(|f| 64 + f.weight()).sum::<usize>() + 32
     }
@@ -356,7 +356,7 @@ impl DimExpr {
     }
 }
 
-/// Returns the greatest common divisor of a number that is not negative and another.
+/// Returns the greatest common divisor of two numbers; `a` must not be negative.
 fn divisor(mut a: i64, b: i64) -> i64 {
     let mut b = b.checked_abs().unwrap_or(1);
     while b != 0 {
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn quotients_round_down_once() {
-        // Two convolutions with strides yield floor((floor((n - 1) / 2) - 1) / 2).
+        // Two convolutions with the stride 2 yield floor((floor((n - 1) / 2) - 1) / 2).
         let once = plus(&n(), -1).floor_div(2).unwrap();
         let twice = plus(&once, -1).floor_div(2).unwrap();
         for value in 0..40 {

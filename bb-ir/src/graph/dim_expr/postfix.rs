@@ -1,28 +1,29 @@
-//! Dim expressions in postfix order, for programs that evaluate fast.
+//! Converts dim expressions to postfix order, for programs that evaluate them fast.
 
 use super::{DimExpr, Factor};
 
-/// One part of a dim expression in postfix order: a value to push on a stack, or a computation on its top.
+/// An instruction of a dim expression in postfix order. It pushes a value on a stack, or replaces values
+/// at its top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Postfix<'a> {
     /// Pushes a number.
     Number(i64),
-    /// Pushes the extent of that name.
+    /// Pushes the extent of the symbolic dimension of this name.
     Name(&'a str),
-    /// Adds the two topmost.
+    /// Adds the two topmost values.
     Add,
-    /// Multiplies the two topmost.
+    /// Multiplies the two topmost values.
     Multiply,
-    /// Divides the topmost by a positive number and rounds down.
+    /// Divides the topmost value by this positive number, and rounds down.
     Quotient(i64),
-    /// Takes the greater of the two topmost.
+    /// Computes the maximum of the two topmost values.
     Greater,
-    /// Takes the lesser of the two topmost.
+    /// Computes the minimum of the two topmost values.
     Lesser,
 }
 
 impl DimExpr {
-    /// Visits the parts in postfix order.
+    /// Visits the instructions in postfix order.
     ///
     /// # Examples
     ///
@@ -56,7 +57,7 @@ impl DimExpr {
         }
     }
 
-    /// Visits the names; a name that occurs twice is visited twice.
+    /// Visits the names. A name that occurs twice is visited twice.
     pub fn names<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
         self.postfix(&mut |part| {
             if let Postfix::Name(name) = part {

@@ -35,8 +35,8 @@ impl fmt::Display for DimExpr {
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // A name with other characters is put in parentheses, so that it differs from the expression
-            // around it.
+            // A name with other characters is written in parentheses, because it could be read as an
+            // expression.
             Factor::Name(name) if name.chars().all(|c| c.is_alphanumeric() || "_.:/".contains(c)) => {
                 f.write_str(name)
             }

@@ -1,4 +1,4 @@
-//! Primitives that compute, generic over the element type.
+//! Primitives that compute new elements, generic over the element type.
 
 use super::number::{Number, Of};
 use super::positions::{spread, strides, walk};
@@ -6,10 +6,11 @@ use crate::op::{Param, Primitive, take};
 use crate::{Error, element_count, infer};
 use std::cmp::Ordering;
 
-/// An operand: its elements and extents.
+/// An operand: its elements and its shape.
 pub(super) type Operand<'a, T> = (&'a [T], &'a [usize]);
 
-/// Computes a primitive; `None` if it is not computed for this element type. `exponents` are the exponents of a power.
+/// Evaluates a primitive; `None` if it is not supported for this element type. `exponents` contains the exponents of a
+/// power.
 pub(super) fn numeric<T: Number>(
     op: Primitive,
     inputs: &[Operand<'_, T>],
@@ -61,7 +62,7 @@ pub(super) fn numeric<T: Number>(
     }))
 }
 
-/// Applies `f` to broadcast pairs.
+/// Applies `f` to each pair of elements after broadcasting.
 pub(super) fn zip<T, U, V>(
     (a, left): Operand<'_, T>,
     (b, right): Operand<'_, U>,
@@ -72,7 +73,7 @@ pub(super) fn zip<T, U, V>(
     at.filter_map(|(i, j)| Some(f(a.get(i)?, b.get(j)?))).collect()
 }
 
-/// Reduces elements, in order for each result; `None` if a reduction has neither elements nor an identity.
+/// Reduces the elements of each result in order; `None` if there are no elements and the reduction has no identity.
 pub(super) fn reduced<T: Clone>(
     x: &[T],
     shape: &[usize],

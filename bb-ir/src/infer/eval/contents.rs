@@ -9,41 +9,42 @@ use crate::infer::{Extent, Reduction, range_count};
 use crate::op::{Param, Primitive};
 use crate::{DataType, Error, Shape, TensorData, element_count};
 
-/// The most entries that are followed.
+/// The maximum number of entries that are evaluated.
 pub const MOST: usize = 256;
 
-/// The most entries of floats that are followed; extents are computed from few.
+/// The maximum number of float entries that are evaluated. Extents are computed from few floats.
 const MOST_REALS: usize = 16;
 
-/// The contents of a tensor of known extents, in row-major order.
+/// The contents of a tensor with known extents, in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contents<E> {
     /// The element type.
     pub dtype: DataType,
     /// The extents.
     pub shape: Shape,
-    /// The elements, as far as they are known.
+    /// The elements, which may be unknown.
     pub entries: Vec<Entry<E>>,
 }
 
 impl<E: Extent> Contents<E> {
-    /// Returns the entries as a tensor of that shape; none if their number does not fit the shape, or is too large to follow.
+    /// Creates the contents of a tensor of this shape; `None` if the number of entries does not match the shape, or exceeds
+    /// [`MOST`].
     pub fn new(dtype: DataType, shape: Shape, entries: Vec<Entry<E>>) -> Option<Contents<E>> {
         let fits = entries.len() <= MOST && element_count(&shape) == Some(entries.len());
         fits.then_some(Contents { dtype, shape, entries })
     }
 
-    /// Returns the entries as a vector; none if there are too many to follow.
+    /// Creates the contents of a vector; `None` if there are more than [`MOST`] entries.
     pub fn list(dtype: DataType, entries: Vec<Entry<E>>) -> Option<Contents<E>> {
         Contents::new(dtype, Shape::from_slice(&[entries.len()]), entries)
     }
 
-    /// Returns a tensor of rank 0.
+    /// Creates the contents of a tensor of rank 0.
     pub fn scalar(dtype: DataType, entry: Entry<E>) -> Contents<E> {
         Contents { dtype, shape: Shape::new(), entries: vec![entry] }
     }
 
-    /// Returns the contents of a constant, if it has few elements and they are numbers.
+    /// Returns the contents of a constant; `None` if it has too many elements, or if they are not numbers.
     pub fn of(data: &TensorData) -> Option<Contents<E>> {
         let most = match data.dtype() {
             DataType::I64 | DataType::I32 | DataType::Bool => MOST,
@@ -63,12 +64,12 @@ impl<E: Extent> Contents<E> {
         Contents::new(data.dtype(), Shape::from_slice(data.shape()), entries)
     }
 
-    /// Returns the integers, if all are known.
+    /// Returns the elements as integers; `None` if an element is not a known integer.
     pub fn ints(&self) -> Option<Vec<i64>> {
         self.entries.iter().map(Entry::int).collect()
     }
 
-    /// Returns the only entry.
+    /// Returns the only entry; `None` if there are none or several.
     pub fn only(&self) -> Option<&Entry<E>> {
         match self.entries.as_slice() {
             [entry] => Some(entry),
@@ -76,16 +77,18 @@ impl<E: Extent> Contents<E> {
         }
     }
 
-    /// Returns the integers from `start` to before `limit` in steps of `step`; none if their number is not known.
+    /// Returns the integers from `start` to before `limit` in steps of `step`; `None` if their number is unknown or exceeds
+    /// [`MOST`].
     pub fn range(dtype: DataType, start: &E, limit: &E, step: i64) -> Option<Contents<E>> {
         let count = range_count(start, limit, step)?.number()?;
         let at = |i: i64| start.plus(&E::of(i.checked_mul(step)?)?).map(Entry::Whole);
-        // Takes one more entry than the limit, so that a list that is too long is detected.
+        // One entry more than allowed is computed, so that `list` detects that the range is too long.
         let entries = (0..count).take(MOST + 1).map(at);
         Contents::list(dtype, entries.collect::<Option<_>>()?)
     }
 
-    /// Returns the result of reducing by ONNX's operator `op`, as in `Mul`; `identity` is the result for no elements.
+    /// Returns the result of reducing by ONNX's operator `op`, for example `Mul`. `identity` is the result of reducing no
+    /// elements.
     pub(crate) fn reduced(
         &self,
         op: &str,
@@ -102,7 +105,8 @@ impl<E: Extent> Contents<E> {
         Contents::new(self.dtype, reduction.shape.clone(), entries)
     }
 
-    /// Returns the result of ONNX's operator `op`, which is no primitive, for operands that broadcast; none if it is not followed.
+    /// Returns the result of ONNX's operator `op`, which is not a primitive, for operands that broadcast; `None` if the operator
+    /// is not supported.
     pub(crate) fn joined(
         op: &str,
         [a, b]: [&Self; 2],
@@ -113,7 +117,7 @@ impl<E: Extent> Contents<E> {
         if element_count(shape).is_none_or(|n| n > MOST) {
             return None;
         }
-        // A comparison only has to look at the type of the first operand.
+        // The type of the operands is passed, because the result of a comparison has another type.
         let entries = zip((&a.entries, &a.shape), (&b.entries, &b.shape), shape, |x, y| {
             binary(op, a.dtype, x, y, signless)
         });

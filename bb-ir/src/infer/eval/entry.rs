@@ -1,7 +1,7 @@
-//! Arithmetic of single elements that may be unknown, as operators define it.
+//! Arithmetic of single elements that may be unknown, according to ONNX's operators.
 //!
-//! Integers are exact or `Unknown`: a result that wraps in 32 bits, and a division whose rounding depends on a symbol, are
-//! `Unknown`. Floats are rounded to their element type.
+//! Integer results are exact or `Unknown`. They are `Unknown` if the result wraps in 32 bits, or if the rounding of a
+//! division depends on a symbol. Floats are rounded to their element type.
 
 use super::number::{Number, Of};
 use crate::DataType;
@@ -10,10 +10,10 @@ use crate::infer::Extent;
 use crate::op::Primitive;
 use std::cmp::Ordering;
 
-/// An element of a small tensor, as far as it is known.
+/// An element of a small tensor, which may be unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry<E> {
-    /// An integer, which may be negative; truth values are 0 and 1.
+    /// An integer, which may be negative; booleans are 0 and 1.
     Whole(E),
     /// A float other than NaN.
     Real(f64),
@@ -22,12 +22,12 @@ pub enum Entry<E> {
 }
 
 impl<E: Extent> Entry<E> {
-    /// A float; NaN is not followed.
+    /// Creates a float. NaN becomes `Unknown`.
     pub fn real(value: f64) -> Entry<E> {
         if value.is_nan() { Entry::Unknown } else { Entry::Real(value) }
     }
 
-    /// A truth value.
+    /// Creates a boolean.
     pub fn truth(value: bool) -> Entry<E> {
         Entry::from(i64::from(value))
     }
@@ -68,7 +68,7 @@ impl From<&Dim> for Entry<DimExpr> {
     }
 }
 
-/// Computes ONNX's operator `op` of one element; none if the operator is not followed.
+/// Evaluates ONNX's operator `op` for one element; `None` if the operator is not supported.
 pub(crate) fn unary<E: Extent>(
     op: &str,
     dtype: DataType,
@@ -95,7 +95,7 @@ pub(crate) fn unary<E: Extent>(
     })
 }
 
-/// Computes ONNX's operator `op` of two elements of one type; none if the operator is not followed.
+/// Evaluates ONNX's operator `op` for two elements of one type; `None` if the operator is not supported.
 pub(super) fn binary<E: Extent>(
     op: &str,
     dtype: DataType,
@@ -134,7 +134,7 @@ pub(super) fn binary<E: Extent>(
                 Entry::told(a.partial_cmp(b).map_or(Some(None), |o| holds(o).map(Some))?)
             }
         },
-        // One is unknown, or they are of two kinds.
+        // One element is unknown, or one is an integer and the other is a float.
         _ => match op {
             "And" | "Mul" if a.int() == Some(0) || b.int() == Some(0) => 0.into(),
             "Or" if a.int() == Some(1) || b.int() == Some(1) => 1.into(),
@@ -172,7 +172,7 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
         (Entry::Whole(v), DataType::F64) => v.number().map_or(Entry::Unknown, |v| Entry::real(v as f64)),
         (Entry::Real(v), DataType::F32 | DataType::F64) => rounded(to, *v),
         (Entry::Real(v), DataType::Bool) => Entry::truth(*v != 0.0),
-        // Beyond 32 bits the result depends on the backend.
+        // Beyond 32 bits, the result depends on the backend.
         (Entry::Real(v), DataType::I64 | DataType::I32) if v.abs() < f64::from(i32::MAX) => {
             Entry::from(v.trunc() as i64)
         }
@@ -180,7 +180,7 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
     }
 }
 
-/// Returns an integer of the type; `Unknown` if it does not fit, because it would wrap.
+/// Returns an integer of the type; `Unknown` if it does not fit the type, because it would wrap.
 fn narrow<E: Extent>(dtype: DataType, value: Option<E>) -> Entry<E> {
     let fits = |v: &E| match (dtype, v.number()) {
         (DataType::I32, Some(v)) => i32::try_from(v).is_ok(),
@@ -203,7 +203,7 @@ fn not_negative<E: Extent>(a: &E, signless: &dyn Fn(&E) -> bool) -> bool {
     a.surely_at_least(0) || signless(a) || a.at_least(0) == Some(true)
 }
 
-/// Division that rounds towards zero, hence down where nothing is negative.
+/// Returns the quotient, rounded towards zero. For numbers that are not negative, this is the quotient rounded down.
 fn quotient<E: Extent>(a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<E> {
     match (a.number(), b.number()) {
         (Some(a), Some(b)) => a.checked_div(b).and_then(E::of),
@@ -212,7 +212,7 @@ fn quotient<E: Extent>(a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<E>
     }
 }
 
-/// The remainder if no operand is negative; all definitions agree on it then.
+/// Returns the remainder if no operand is negative, because then all definitions of the remainder agree.
 fn remainder<E: Extent>(a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<E> {
     let by = b.number().filter(|b| *b > 0)?;
     if !not_negative(a, signless) {
@@ -231,7 +231,7 @@ fn power<E: Extent>(a: &E, b: &E) -> Option<E> {
     }
 }
 
-/// Returns the result of a comparison for this order; none if the operator is not a comparison.
+/// Returns the result of a comparison for operands in this order; `None` if the operator is not a comparison.
 fn holds(op: &str, order: Ordering) -> Option<bool> {
     Some(match op {
         "Equal" => order.is_eq(),
@@ -247,7 +247,7 @@ fn holds(op: &str, order: Ordering) -> Option<bool> {
 #[expect(clippy::option_option, reason = "not a comparison, and not known, are two things")]
 fn compare<E: Extent>(op: &str, a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> Option<Option<bool>> {
     holds(op, Ordering::Equal)?;
-    // An extent is not negative, whatever its formula.
+    // An extent is known not to be negative, even if its expression does not show it.
     let below = |n: &E, other: &E| n.number().is_some_and(|n| n < 0) && signless(other);
     if below(b, a) {
         return holds(op, Ordering::Greater).map(Some);
@@ -255,7 +255,7 @@ fn compare<E: Extent>(op: &str, a: &E, b: &E, signless: &dyn Fn(&E) -> bool) -> 
     if below(a, b) {
         return holds(op, Ordering::Less).map(Some);
     }
-    // Evaluates only the condition of the operator, because each evaluation may record a guard.
+    // Only the condition of this operator is evaluated, because each evaluation may record a guard in a trace.
     let at_least = |a: &E, b: &E, by: i64| a.minus(b)?.at_least(by);
     Some(match op {
         "Equal" => a.equals(b),

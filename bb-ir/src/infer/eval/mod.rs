@@ -1,8 +1,9 @@
 //! The evaluator of small constants that models compute extents from.
 //!
-//! It computes with [`TensorData`](crate::TensorData), whose elements are numbers, and with [`Contents`], whose elements
-//! may be expressions of symbolic dimensions or unknown. Both implement [`Constant`], so each primitive is written
-//! once. It is plain and slow, because it computes tensors of a few thousand elements at most, once per graph or plan.
+//! It evaluates primitives for [`TensorData`](crate::TensorData), whose elements are numbers, and for [`Contents`], whose
+//! elements may also be expressions of symbolic dimensions, or unknown. Both implement [`Constant`], so each primitive is
+//! implemented only once. The evaluator is simple and slow, because it runs once per graph or plan, for tensors of at most
+//! a few thousand elements.
 
 mod arithmetic;
 mod contents;
@@ -22,50 +23,50 @@ use crate::convert::Rounding;
 use crate::op::{Param, Primitive, take};
 use crate::{Axis, DataType, Error, Shape, element_count, infer};
 
-/// A small tensor whose elements are known, at least some of them.
+/// A small tensor with elements that are known, at least in part.
 pub trait Constant: Clone {
-    /// The type of symbolic elements.
+    /// The type of the expressions in symbolic elements.
     type Expr;
 
-    /// The greatest number of elements of a computation.
+    /// The maximum number of elements of a computation.
     const MOST: usize;
 
     /// Returns the element type.
     fn dtype(&self) -> DataType;
 
-    /// Returns the extents.
+    /// Returns the shape.
     fn shape(&self) -> &[usize];
 
     /// Returns the same elements as a tensor of another shape with the same number of elements.
     ///
     /// # Errors
     ///
-    /// [`Error::Shapes`] if the number differs.
+    /// [`Error::Shapes`] if the number of elements differs.
     fn reshaped(&self, shape: &[usize]) -> Result<Self, Error>;
 
-    /// Returns the elements at `positions`, which count through `from`, one tensor after the other; an element whose
-    /// position is unknown is unknown. `None` if elements of this type are not moved.
+    /// Returns the elements at `positions`. Positions index the concatenated elements of all tensors in `from`. If a
+    /// position is unknown, the element is unknown. Returns `None` if elements of this type cannot be moved.
     ///
     /// # Errors
     ///
-    /// As for making a tensor of the elements.
+    /// The errors of creating a tensor of the elements.
     fn picked(from: &[&Self], shape: &[usize], positions: &[Option<usize>]) -> Result<Option<Self>, Error>;
 
-    /// Returns whether an element of `a` and one of `b` are known to be equal.
+    /// Returns whether an element of `a` and an element of `b` are known to be equal.
     fn alike(a: (&Self, usize), b: (&Self, usize)) -> bool;
 
-    /// Returns the elements as integers, truth values as 0 and 1. An unknown element is `None`; the result is `None` if the
-    /// elements are not integers.
+    /// Returns the elements as integers; booleans are 0 and 1. An unknown element is `None`. Returns `None` if the elements
+    /// are not integers.
     fn ints(&self) -> Option<Vec<Option<i64>>>;
 
     /// Casts the elements.
     ///
     /// # Errors
     ///
-    /// As for casting a tensor.
+    /// The errors of casting a tensor.
     fn cast(&self, to: DataType, rounding: Rounding) -> Result<Self, Error>;
 
-    /// Computes a primitive that does not only move elements; `None` if its element types are not supported.
+    /// Evaluates a primitive that does not only move elements; `None` if its element types are not supported.
     ///
     /// # Errors
     ///
@@ -79,14 +80,14 @@ pub trait Constant: Clone {
     ) -> Result<Option<Self>, Error>;
 }
 
-/// Computes a primitive; `None` if there are too many elements, or its element types are not supported.
+/// Evaluates a primitive; `None` if there are too many elements, or if the element types are not supported.
 ///
-/// `results` are the inferred types of the results. `signless` returns true for an expression that is not negative although
-/// its form does not show it.
+/// `results` contains the inferred types of the results. `signless` returns true for an expression that is known not to be
+/// negative, although its form does not show it.
 ///
 /// # Errors
 ///
-/// The errors that the primitive's kernel would report for the elements: a division by zero, an index out of range.
+/// The errors that the primitive's kernel would report for these elements: a division by zero, or an index out of range.
 ///
 /// # Examples
 ///
@@ -116,7 +117,7 @@ pub fn primitive<C: Constant>(
     primitive_within(C::MOST, op, inputs, results, params, signless)
 }
 
-/// Computes a primitive like [`primitive`], with at most `most` elements.
+/// Evaluates a primitive like [`primitive`], but with a limit of `most` elements.
 ///
 /// # Errors
 ///
@@ -166,13 +167,13 @@ pub fn primitive_within<C: Constant>(
     Ok(one.map(|x| vec![x]))
 }
 
-/// The elements at positions that are all known.
+/// Returns the elements at positions that are all known.
 fn moved<C: Constant>(from: &[&C], shape: &[usize], positions: Vec<usize>) -> Result<Option<C>, Error> {
     let positions: Vec<Option<usize>> = positions.into_iter().map(Some).collect();
     C::picked(from, shape, &positions)
 }
 
-/// Repeats elements of `x` to a shape that it broadcasts to; `None` if the result has too many elements.
+/// Repeats the elements of `x` to a shape that `x` broadcasts to; `None` if the result has too many elements.
 ///
 /// # Errors
 ///
@@ -241,7 +242,8 @@ fn gather<C: Constant>(data: &C, indices: &C, shape: &[usize], axis: i64) -> Res
     C::picked(&[data], shape, &positions)
 }
 
-/// Selects elements by truth values. An unknown truth value can only select between equal elements.
+/// Selects elements by the booleans in `condition`. An unknown boolean gives a known element only if both elements are
+/// equal.
 fn select<C: Constant>(condition: &C, x: &C, y: &C, shape: &[usize]) -> Result<Option<C>, Error> {
     let Some(chosen) = condition.ints() else { return Ok(None) };
     let count: usize = x.shape().iter().product();

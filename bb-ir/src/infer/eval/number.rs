@@ -1,30 +1,30 @@
-//! The element types that the evaluator computes in.
+//! The types of elements that the evaluator computes with.
 
 use crate::op::Primitive;
 use crate::{DataType, Element};
 use std::cmp::Ordering;
 
-/// An element that the evaluator computes with.
+/// An element that the evaluator can compute with.
 pub(super) trait Number: Clone {
-    /// An exponent, which may be of another type than its base.
+    /// The type of exponents, which may differ from the type of the base.
     type Exponent;
-    /// The type of symbolic elements.
+    /// The type of the expressions in symbolic elements.
     type Expr;
 
     fn add(&self, b: &Self, of: Of<'_, Self::Expr>) -> Self;
     fn sub(&self, b: &Self, of: Of<'_, Self::Expr>) -> Self;
     fn mul(&self, b: &Self, of: Of<'_, Self::Expr>) -> Self;
-    /// The quotient; `None` for an integer divided by zero.
+    /// Returns the quotient; `None` for an integer divided by zero.
     fn div(&self, b: &Self, of: Of<'_, Self::Expr>) -> Option<Self>;
-    /// The power; `None` where an integer has none.
+    /// Returns the power; `None` if the integer power is undefined.
     fn pow(&self, b: &Self::Exponent, of: Of<'_, Self::Expr>) -> Option<Self>;
-    /// The greater or the lesser of two; an element that compares with nothing (NaN) wins.
+    /// Returns the maximum or the minimum of two elements. If an element cannot be compared (NaN), it is the result.
     fn extremum(&self, b: &Self, wanted: Ordering, of: Of<'_, Self::Expr>) -> Self;
-    /// Applies a primitive to one element; `None` if it is not computed in this type.
+    /// Applies a primitive to one element; `None` if the primitive is not supported for this type.
     fn unary(&self, op: Primitive, of: Of<'_, Self::Expr>) -> Option<Self>;
-    /// The number `n` as an element.
+    /// Converts the number `n` to an element.
     fn count(n: usize, dtype: DataType) -> Self;
-    /// The result of a reduction of no elements; none if no element represents it.
+    /// Returns the result of reducing no elements; `None` if no element represents it.
     fn identity(op: Primitive, dtype: DataType) -> Option<Self>;
 }
 
@@ -32,7 +32,7 @@ pub(super) trait Number: Clone {
 pub(super) struct Of<'a, E> {
     /// The element type of the operands.
     pub(super) dtype: DataType,
-    /// Returns true for an expression that is not negative although its form does not show it.
+    /// Returns true for an expression that is known not to be negative, although its form does not show it.
     pub(super) signless: &'a dyn Fn(&E) -> bool,
 }
 
@@ -44,7 +44,7 @@ impl<E> Clone for Of<'_, E> {
 
 impl<E> Copy for Of<'_, E> {}
 
-/// An exponent of a number.
+/// The exponent of a power.
 #[derive(Clone, Copy)]
 pub(super) enum Exponent {
     Int(i64),
@@ -63,14 +63,14 @@ fn extremum<T: PartialOrd + Copy>(a: T, b: T, wanted: Ordering) -> T {
 /// A number type of tensor elements.
 pub(super) trait Held: Number<Exponent = Exponent, Expr = i64> + Element {}
 
-/// Truncates a float to an integer; `None` if it is out of range or NaN, which a cast turns into the least number.
+/// Truncates a float to an integer; `None` if it is NaN or out of range. A cast would turn these values into the minimum.
 fn signed(x: f64, least: f64) -> Option<f64> {
     let x = x.trunc();
     (least..-least).contains(&x).then_some(x)
 }
 
-/// Implements `Number` for integers. Each row has a type, and functions for a power computed as a float, for negative exponents,
-/// and for the absolute value.
+/// Implements `Number` for integers. Each row has a type, and three functions: for powers that are computed as floats, for
+/// negative exponents, and for the absolute value.
 macro_rules! integers {
     ($($ty:ident: $float:expr, $negative:expr, $abs:expr;)*) => {$(
         impl Held for $ty {}
@@ -95,7 +95,7 @@ macro_rules! integers {
                 match *b {
                     Exponent::Float(b) => Some($float((*self as f64).powf(b))),
                     Exponent::Int(b) if b < 0 => $negative(*self, b),
-                    // Squaring wraps like repeated multiplication.
+                    // Exponentiation by squaring wraps like repeated multiplication.
                     Exponent::Int(mut b) => {
                         let (mut base, mut power) = (*self, 1 as $ty);
                         while b > 0 {
@@ -133,7 +133,7 @@ macro_rules! integers {
     )*};
 }
 
-/// Returns a number to the power of a negative one, truncated: 0 has no power, and all numbers except 1 and -1 give 0.
+/// Returns `x` to the power of the negative exponent `b`, truncated: 0 has no power, and all numbers except 1 and -1 give 0.
 fn reciprocal(x: i64, b: i64) -> Option<i64> {
     match x {
         0 => None,
@@ -147,7 +147,7 @@ integers! {
     i64: |x| signed(x, i64::MIN as f64).map_or(i64::MIN, |x| x as i64), reciprocal, i64::wrapping_abs;
     i32: |x| signed(x, i32::MIN.into()).map_or(i32::MIN, |x| x as i32),
         |x: i32, b| reciprocal(x.into(), b).map(|y| y as i32), i32::wrapping_abs;
-    // ONNX has no powers of `u64`.
+    // ONNX does not define powers of `u64`.
     u64: |x| x as u64, |_, _| None, std::convert::identity;
 }
 

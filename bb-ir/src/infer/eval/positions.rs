@@ -1,6 +1,6 @@
-//! Positions of elements in row-major order.
+//! Positions of elements in row-major order, as offsets from the first element.
 
-/// The distance in elements to the next along each dimension.
+/// Returns the strides: for each dimension, the distance to the next element.
 pub fn strides(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![0; shape.len()];
     let mut step = 1isize;
@@ -12,7 +12,7 @@ pub fn strides(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-/// The positions that a walk over `extents` in row-major order visits.
+/// Returns the positions that a walk over `extents` in row-major order visits.
 pub fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
     // If an extent is 0, the extents before it may be arbitrarily large.
     let mut positions = if extents.contains(&0) { Vec::new() } else { vec![start] };
@@ -23,7 +23,7 @@ pub fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
     positions.into_iter().map(|p| p as usize).collect()
 }
 
-/// For each element of a broadcast result, the position of the operand's element.
+/// Returns, for each element of a broadcast result, the position of the operand's element.
 pub fn spread(shape: &[usize], to: &[usize]) -> Vec<usize> {
     let missing = to.len().saturating_sub(shape.len());
     let own = strides(shape);

@@ -1,4 +1,5 @@
-//! Tensors: computed in `i64`, `i32`, `u64`, `bool` and `f32`, compared as strings, moved and cast in every type.
+//! Evaluates primitives for tensors: arithmetic in `i64`, `i32`, `u64`, `bool` and `f32`, comparison of strings, and data movement
+//! and casts for every element type.
 
 use super::Constant;
 use super::arithmetic::{numeric, reduced, zip};
@@ -89,7 +90,7 @@ impl Constant for TensorData {
                 let method = op.spec().method;
                 let axes = take::Ints(method, params.first())?;
                 let reduction = infer::reduce(method, x.shape(), axes, take::Bool(method, params.get(1))?)?;
-                // The identity of the maximum is false, and of the minimum true.
+                // The result of reducing no elements is false for the maximum, and true for the minimum.
                 let seek = op == P::ReduceMax;
                 let step = |a: &bool, b: &bool| if seek { *a || *b } else { *a && *b };
                 let out = reduced(&x.to_bools()?, x.shape(), &reduction, &Some(!seek), step);
@@ -109,7 +110,7 @@ impl Constant for TensorData {
     }
 }
 
-/// Returns whether a comparison holds.
+/// Returns the result of a comparison.
 fn holds<T: PartialOrd>(op: Primitive, a: &T, b: &T) -> bool {
     match op {
         Primitive::Greater => a > b,
@@ -118,7 +119,7 @@ fn holds<T: PartialOrd>(op: Primitive, a: &T, b: &T) -> bool {
     }
 }
 
-/// Computes a primitive in one element type.
+/// Evaluates a primitive for one element type.
 fn of<T: Held + PartialOrd>(
     op: Primitive,
     inputs: &[&TensorData],
@@ -161,8 +162,8 @@ fn exponents(b: &TensorData) -> Result<Option<Vec<Exponent>>, Error> {
     })
 }
 
-/// Returns an exponent that gives the same power modulo 2^64. The powers of an odd number repeat after 2^62 at most. The powers of
-/// an even number are 0 from the 64th on.
+/// Returns an exponent that gives the same power modulo 2^64 and fits in an `i64`. The powers of an odd number repeat after at
+/// most 2^62 exponents. The powers of an even number are 0 from the exponent 64 on.
 fn periodic(exponent: u64) -> i64 {
     const PERIOD: u64 = 1 << 62;
     (if exponent < PERIOD { exponent } else { exponent % PERIOD + PERIOD }) as i64

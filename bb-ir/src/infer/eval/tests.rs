@@ -1,4 +1,4 @@
-//! Tests of the evaluator. Expected: ONNX's definitions.
+//! Tests of the evaluator. Expected: the results that ONNX defines.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use super::*;
@@ -110,7 +110,7 @@ fn other_types_are_left_to_the_backend() {
     assert!(run(Primitive::Add, &[&x, &x], &[]).unwrap().is_none());
 }
 
-/// The contents of a vector of integers, some of which are named.
+/// Returns a vector of integers, which may be symbolic.
 fn named(entries: &[Entry<DimExpr>]) -> Contents<DimExpr> {
     Contents::list(DataType::I64, entries.to_vec()).unwrap()
 }

@@ -1,6 +1,7 @@
-//! The input of a rule: a node, and the known facts about its operands.
+//! The input of a rule: a node, and the facts that are known about its operands.
 //!
-//! A rule returns only facts that are certain. Invalid attributes yield `None` and are reported at run time.
+//! A rule returns only facts that are certain. For invalid attributes, it returns `None`; they are reported
+//! at run time.
 
 use super::contents::{Contents, Given, given};
 use super::rules;
@@ -10,7 +11,7 @@ use crate::infer::Rule;
 use crate::infer::broadcast;
 use crate::{Axis, DataType, Error};
 
-/// A node and the known facts about its operands.
+/// A node, and the facts that are known about its operands.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeFacts<'a> {
     /// The node.
@@ -21,7 +22,8 @@ pub struct NodeFacts<'a> {
 /// The types of results, as far as they are known.
 pub type Types = Vec<ValueType>;
 
-/// Returns the types of a node's results as far as they are certain; fewer if some are not.
+/// Returns the types of a node's results as far as they are certain. Results without a certain type may be
+/// omitted.
 pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, Error> {
     let at = NodeFacts { node, facts };
     let types = match rule {
@@ -38,12 +40,12 @@ pub(super) fn results(rule: Rule, node: &Node, facts: &Facts) -> Result<Types, E
 }
 
 impl<'a> NodeFacts<'a> {
-    /// The type of an operand; `Unknown` if it is absent.
+    /// Returns the type of an operand; `Unknown` if the operand is absent.
     pub fn ty(self, input: usize) -> &'a ValueType {
         self.facts.ty(self.node, input)
     }
 
-    /// The extents that `Shape` returns, from `start` to `end`.
+    /// Returns the extents that a `Shape` node returns, from its attribute `start` to `end`.
     pub fn listed(self) -> Option<&'a [Dim]> {
         let dims = self.dims(0)?;
         let rank = dims.len() as i64;
@@ -55,17 +57,17 @@ impl<'a> NodeFacts<'a> {
         dims.get(start..end.max(start))
     }
 
-    /// The extents after a reduction, by the node's attributes and operands.
+    /// Returns the shape after a reduction, according to the node's attributes and operands.
     pub fn reduced(self, op: &'static str, x: &[Dim]) -> Option<Vec<Dim>> {
         rules::reduce(op, self.node, self.facts, x).ok()?
     }
 
-    /// The extents of an operand.
+    /// Returns the extents of an operand; `None` if even the rank is unknown.
     pub fn dims(self, input: usize) -> Option<&'a [Dim]> {
         shape_of(self.facts.ty(self.node, input))
     }
 
-    /// The element type of an operand.
+    /// Returns the element type of an operand.
     pub fn dtype(self, input: usize) -> Option<DataType> {
         match self.facts.ty(self.node, input) {
             ValueType::Tensor { dtype, .. } => Some(*dtype),
@@ -78,22 +80,23 @@ impl<'a> NodeFacts<'a> {
         self.node.inputs.get(input).is_some_and(Option::is_some)
     }
 
-    /// An integer attribute, or `default` if it is absent; none if it is of another kind.
+    /// Returns an integer attribute, or `default` if it is absent; `None` if it is of another kind.
     pub fn int(self, name: &str, default: i64) -> Option<i64> {
         Some(self.node.attributes.int(name).ok()?.unwrap_or(default))
     }
 
-    /// Integers of an attribute.
+    /// Returns the integers of an attribute.
     pub fn ints(self, name: &str) -> Option<&'a [i64]> {
         self.node.attributes.ints(name).ok()?
     }
 
-    /// A word of an attribute, or `default` if it is absent.
+    /// Returns a string attribute, or `default` if it is absent.
     pub fn text(self, name: &str, default: &'a str) -> Option<&'a str> {
         Some(self.node.attributes.text(name).ok()?.unwrap_or(default))
     }
 
-    /// The element type that an attribute numbers, or `default` if it is absent.
+    /// Returns the element type whose ONNX number an attribute contains, or `default` if the attribute is
+    /// absent.
     pub fn type_attribute(self, name: &str, default: Option<DataType>) -> Option<DataType> {
         match self.node.attributes.int(name).ok()? {
             Some(number) => DataType::from_onnx(i32::try_from(number).ok()?),
@@ -101,7 +104,8 @@ impl<'a> NodeFacts<'a> {
         }
     }
 
-    /// Integers that are an attribute in old versions and an operand in new ones; empty if they are absent.
+    /// Returns a list of integers that is an attribute in older versions and an operand in newer versions;
+    /// empty if it is absent.
     pub fn list(self, attribute: &str, input: usize) -> Option<Vec<i64>> {
         match given(self.node, self.facts, attribute, input) {
             Given::Ints(ints) => Some(ints),
@@ -110,35 +114,35 @@ impl<'a> NodeFacts<'a> {
         }
     }
 
-    /// The integer in an operand of one element.
+    /// Returns the integer in an operand of one element.
     pub fn scalar(self, input: usize) -> Option<i64> {
         self.contents(input)?.only()?.int()
     }
 
-    /// The extent in an operand of one element.
+    /// Returns the extent in an operand of one element.
     pub fn extent(self, input: usize) -> Dim {
         let entry = self.contents(input).and_then(Contents::only);
         entry.and_then(|e| e.formula().cloned()).map_or(Dim::Unknown, Dim::from)
     }
 
-    /// The integer in an operand of one element; a negative integer becomes 0.
+    /// Returns the integer in an operand of one element. A negative integer becomes 0.
     pub fn extent_or_less(self, input: usize) -> Dim {
         let entry = self.contents(input).and_then(Contents::only);
         entry.and_then(|e| e.formula()?.greater(&0.into())).map_or(Dim::Unknown, Dim::from)
     }
 
-    /// The contents of an operand, as far as they are known.
+    /// Returns the contents of an operand, as far as they are known.
     pub fn contents(self, input: usize) -> Option<&'a Contents> {
         self.facts.contents(self.node, input)
     }
 
-    /// The extents in an operand, unless there are too many to follow.
+    /// Returns the extents in an operand; `None` if the contents are not known.
     pub fn extents(self, input: usize) -> Option<Vec<Dim>> {
         let entries = self.contents(input)?.entries.iter();
         Some(entries.map(|e| e.formula().map_or(Dim::Unknown, |f| Dim::from(f.clone()))).collect())
     }
 
-    /// One unknown extent for each element of an operand that lists extents.
+    /// Returns an unknown extent for each element of an operand that contains extents.
     pub fn open_extents(self, input: usize) -> Option<Vec<Dim>> {
         match self.dims(input)? {
             [Dim::Known(rank)] if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
@@ -146,12 +150,13 @@ impl<'a> NodeFacts<'a> {
         }
     }
 
-    /// `x` with another extent for the named axis; none if the axis does not exist.
+    /// Returns `x` with another extent at the axis `axis`; `None` if the axis does not exist.
     pub fn with_axis(self, x: &[Dim], axis: i64, to: Dim) -> Option<Vec<Dim>> {
         self.with_axes(x, &[axis], &[to])
     }
 
-    /// `x` with other extents for the named axes; none if the lists do not fit.
+    /// Returns `x` with other extents at the axes `axes`; `None` if an axis does not exist, or the lists
+    /// differ in length.
     pub fn with_axes(self, x: &[Dim], axes: &[i64], to: &[Dim]) -> Option<Vec<Dim>> {
         let mut out = x.to_vec();
         for (&named, dim) in axes.iter().zip(to) {
@@ -160,19 +165,20 @@ impl<'a> NodeFacts<'a> {
         (axes.len() == to.len()).then_some(out)
     }
 
-    /// The only result, of this type.
+    /// Returns the types of a node whose only result has this type.
     pub fn one(self, dtype: Option<DataType>, shape: Option<Vec<Dim>>) -> Option<Types> {
         Some(vec![tensor(dtype, shape)])
     }
 
-    /// The extents of the first operand.
+    /// Returns the extents of the first operand.
     pub fn same(self) -> Option<Vec<Dim>> {
         self.dims(0).map(<[Dim]>::to_vec)
     }
 
-    /// The extents that all operands broadcast to.
+    /// Returns the extents that all operands broadcast to.
     fn broadcast(self) -> Option<Vec<Dim>> {
-        // In older versions attributes define broadcasting, and the first operand keeps its shape.
+        // In older versions, attributes define the broadcasting, and the result has the shape of the first
+        // operand.
         if self.node.opset < 7 && self.node.domain.is_empty() {
             return self.same();
         }
@@ -180,24 +186,24 @@ impl<'a> NodeFacts<'a> {
         self.broadcast_of(&given)
     }
 
-    /// The extents that these operands broadcast to.
+    /// Returns the extents that these operands broadcast to.
     pub fn broadcast_of(self, inputs: &[usize]) -> Option<Vec<Dim>> {
         let shapes = inputs.iter().map(|i| self.dims(*i)).collect::<Option<Vec<_>>>()?;
         Some(broadcast("broadcast", &shapes).ok()?.into_vec())
     }
 }
 
-/// A tensor type; `Unknown` if the element type is unknown.
+/// Returns a tensor type; `Unknown` if the element type is unknown.
 pub fn tensor(dtype: Option<DataType>, shape: Option<Vec<Dim>>) -> ValueType {
     dtype.map_or(ValueType::Unknown, |dtype| ValueType::Tensor { dtype, shape })
 }
 
-/// The axis that `axis` names in `rank` dimensions.
+/// Returns the index of the dimension that `axis` refers to, if there are `rank` dimensions.
 pub fn axis(axis: i64, rank: usize) -> Option<usize> {
     Axis::new(axis, rank).ok().map(Axis::get)
 }
 
-/// The facts that hold for both types.
+/// Returns the facts that are true for both types.
 pub fn either(a: &ValueType, b: &ValueType) -> ValueType {
     match (a, b) {
         (ValueType::Tensor { dtype, shape: left }, ValueType::Tensor { dtype: other, shape: right })

@@ -1,7 +1,7 @@
-//! Results of nodes that have subgraphs, from the inferred types in the subgraphs.
+//! Infers the results of nodes that have subgraphs from the types in the subgraphs.
 //!
-//! A subgraph's declarations of its inputs are claims like any other, because the node's operands are not compared with them.
-//! Names of extents come from the enclosing graphs, with the operands and the captured values.
+//! The types that a subgraph declares for its inputs are only claims, because the node's operands are not compared with them.
+//! Names of extents come from the enclosing graphs, through the operands and the captured values.
 
 use super::at::{NodeFacts, Types, axis, either, tensor};
 use super::contents::{Contents, Entry, weight as weight_of};
@@ -14,7 +14,7 @@ use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
 
-/// The known facts about results.
+/// The facts that are known about results.
 pub(super) struct Body {
     pub(super) types: Types,
     pub(super) contents: Vec<Option<Contents>>,
@@ -26,10 +26,10 @@ impl Body {
     }
 }
 
-/// The number of passes over a loop's body before extents that still change become unknown.
+/// The maximum number of passes over a loop's body. After that, extents that still change become unknown.
 const ITERATIONS: usize = 3;
 
-/// Returns the facts about a node's results that its subgraphs yield; none unless its subgraphs are control flow.
+/// Returns the facts about a node's results that follow from its subgraphs; `None` if the node is not control flow.
 pub(super) fn results(
     rule: Option<Rule>,
     node: &mut Node,
@@ -48,7 +48,7 @@ pub(super) fn results(
     }
 }
 
-/// Infers the subgraphs of a node without any facts about the inputs of the subgraphs.
+/// Infers the types in a node's subgraphs, without any facts about the inputs of the subgraphs.
 fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), Error> {
     for attribute in node.attributes.values_mut() {
         let graphs: &mut [Graph] = match attribute {
@@ -63,7 +63,7 @@ fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), 
     Ok(())
 }
 
-/// Infers a subgraph whose inputs have these types and, where known, contents; returns the facts about its outputs.
+/// Infers a subgraph whose inputs have these types and, if known, these contents. Returns the facts about its outputs.
 fn infer(
     graph: &mut Graph,
     outer: &Facts,
@@ -120,7 +120,7 @@ fn infer(
     })
 }
 
-/// Infers a subgraph of a node, if it is there.
+/// Infers the subgraph of a node in the attribute `name`, if it exists.
 fn named(
     node: &mut Node,
     name: &str,
@@ -135,7 +135,7 @@ fn named(
     }
 }
 
-/// `If`: the facts that both branches share, or the facts of the branch that is taken.
+/// Infers an `If`: returns the facts that both branches share, or the facts of the branch that a known condition selects.
 fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let condition = facts.contents(node, 0).and_then(Contents::only).and_then(Entry::int);
     let then = named(node, "then_branch", facts, work, &[], &[])?;
@@ -148,25 +148,26 @@ fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     })
 }
 
-/// Types of values that a body carries from one iteration to the next, as far as they hold in every iteration. The body's outputs
-/// from `first` on are the next iteration's values, and its inputs after `before` are these values, then `after`.
+/// The types of the values that a loop's body passes from one iteration to the next, as far as they are the same in every
+/// iteration. The body's outputs from index `first` on are the next iteration's values. The body's inputs are `before`, then
+/// these values, then `after`.
 struct Carried<'a> {
     first: usize,
     before: &'a [ValueType],
     after: &'a [ValueType],
     known: &'a [(usize, Contents)],
-    /// Whether extents are required to be the same in every iteration.
+    /// Whether extents must be the same in every iteration.
     constant: bool,
 }
 
 impl Carried<'_> {
-    /// The type that holds before an iteration and after it.
+    /// Returns the type that is valid before and after an iteration.
     fn joined(&self, was: &ValueType, is: &ValueType) -> ValueType {
         let same = if self.constant { merge(was, is) } else { None };
         same.unwrap_or_else(|| either(was, is))
     }
 
-    /// The element types that the body declares for the carried values.
+    /// Returns the element types that the body declares for the carried values.
     fn declared(&self, node: &Node) -> Vec<ValueType> {
         let Some(Attribute::Graph(graph)) = node.attributes.get("body") else { return Vec::new() };
         let inputs = graph.inputs.iter().skip(self.before.len());
@@ -174,7 +175,7 @@ impl Carried<'_> {
         inputs.map(ty).collect()
     }
 
-    /// Returns the types that hold in every iteration, and the facts about the results of an iteration.
+    /// Returns the types that are valid in every iteration, and the facts about the results of an iteration.
     fn settle(
         &self,
         node: &mut Node,
@@ -183,7 +184,7 @@ impl Carried<'_> {
         mut state: Vec<ValueType>,
     ) -> Result<Option<(Vec<ValueType>, Body)>, Error> {
         let count = state.len();
-        // The element types that the body declares for its inputs also hold for the initial values.
+        // The element types that the body declares for its inputs also apply to the initial values.
         for (state, declared) in state.iter_mut().zip(self.declared(node)) {
             if let Some(both) = merge(state, &declared) {
                 *state = both;
@@ -224,7 +225,7 @@ impl Carried<'_> {
     }
 }
 
-/// The type with another extent before the dimension `at` of the result.
+/// Returns the type with another extent inserted as dimension `at` of the result.
 fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
     match ty {
         ValueType::Tensor { dtype, shape } => {
@@ -239,16 +240,16 @@ fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
     }
 }
 
-/// `Loop`: the carried values, then the values of all iterations.
+/// Infers a `Loop`, whose results are the carried values, followed by the stacked values of all iterations.
 fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
     let given = node.inputs.get(1).is_some_and(Option::is_some);
-    // The condition is carried too; without one the first iteration gets a scalar.
+    // The condition is a carried value too. Without a condition, the first iteration receives a scalar.
     let condition = if given { facts.ty(node, 1).clone() } else { scalar(DataType::Bool) };
     let operands = (2..node.inputs.len()).map(|input| facts.ty(node, input).clone());
     let operands: Vec<ValueType> = std::iter::once(condition).chain(operands).collect();
     let count = operands.len();
-    // The condition is true in every iteration that is entered.
+    // In every iteration that runs, the condition is true.
     let holds =
         Contents { dtype: DataType::Bool, shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
     let carried = Carried {
@@ -277,18 +278,19 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     Ok(Body::of(state.into_iter().skip(1).chain(collected).collect()))
 }
 
-/// The extents of a condition, which is one element of rank 0 or 1.
+/// Returns the shape of a condition, which has one element and rank 0 or 1.
 fn shape_of_scalar(facts: &Facts, node: &Node) -> crate::Shape {
     shape_of(facts.ty(node, 1)).and_then(current).filter(|s| s.len() <= 1).unwrap_or_default()
 }
 
-/// `Scan`: states, then results of all steps.
+/// Infers a `Scan`, whose results are the states, followed by the stacked results of all steps.
 fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let at = NodeFacts { node, facts };
     let Some(scans) = at.int("num_scan_inputs", 0).and_then(|n| usize::try_from(n).ok()) else {
         return Ok(None);
     };
-    // The first version has lengths before the operands, and a batch dimension before the scanned one.
+    // In the first version, an operand with lengths precedes the other operands, and tensors have a batch dimension before the
+    // scanned dimension.
     let batched = at.node.opset < 9;
     let operands = at.node.inputs.get(usize::from(batched)..).unwrap_or_default();
     let Some(states) = operands.len().checked_sub(scans) else { return Ok(None) };
@@ -339,7 +341,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
     }))
 }
 
-/// `SequenceMap`: sequences of the results of the body for each element.
+/// Infers a `SequenceMap`, whose results are sequences of the body's results for each item.
 fn mapped(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let given: Vec<ValueType> = (0..node.inputs.len())
         .map(|input| match facts.ty(node, input) {

@@ -1,4 +1,5 @@
-//! Follows the contents of small tensors that shapes are computed from, through the operators that compute them.
+//! Evaluates the contents of small tensors that shapes are computed from, through the operators that compute
+//! them.
 
 use super::at::NodeFacts;
 use super::contents::{Contents, Entry};
@@ -11,7 +12,8 @@ use crate::op::{Param, Primitive};
 use crate::{Axis, DataType, Shape, element_count};
 use std::borrow::Cow;
 
-/// Returns the contents of a node's results, as far as they can be determined; `types` are the results' types.
+/// Returns the contents of a node's results, as far as they can be determined. `types` contains the results'
+/// types.
 pub(super) fn node(at: NodeFacts<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
     if !at.node.domain.is_empty() {
         return Vec::new();
@@ -32,13 +34,14 @@ pub(super) fn node(at: NodeFacts<'_>, types: &[&ValueType]) -> Vec<Option<Conten
     }
 }
 
-/// The contents of a result of unknown extents, for operators whose number of elements follows from the operands.
+/// Returns the contents of a result with unknown extents, for operators whose operands determine the number of
+/// elements.
 fn untyped(at: NodeFacts<'_>, types: &[&ValueType]) -> Option<Contents> {
     let ValueType::Tensor { dtype, .. } = types.first()? else { return None };
     first(at, *dtype, &Shape::from_slice(&[MOST + 1]))
 }
 
-/// Computes a primitive.
+/// Evaluates a primitive.
 fn primitive(at: NodeFacts<'_>, op: Primitive, results: &[(DataType, Shape)]) -> Option<Vec<Contents>> {
     use Primitive as P;
     let axis = |default| Some(Param::Int(at.int("axis", default)?));
@@ -73,12 +76,12 @@ fn primitive(at: NodeFacts<'_>, op: Primitive, results: &[(DataType, Shape)]) ->
             vec![Param::Ints(Cow::Owned(axes)), Param::Bool(at.int("keepdims", 1)? != 0)]
         }
         P::Where => {
-            // Elements that are not selected may be unknown.
+            // Elements that the condition does not select may be unknown.
             let unknown = Contents::scalar(results.first()?.0, Entry::Unknown);
             let operand = |input| at.contents(input).unwrap_or(&unknown);
             return computed(at, op, &[at.contents(0)?, operand(1), operand(2)], results, &[]);
         }
-        // Before version 7 attributes define broadcasting.
+        // Before version 7, attributes define the broadcasting, which is not evaluated.
         _ if op.spec().inputs.len() == 2 && at.node.opset < 7 => return None,
         _ => {
             operands = op.spec().inputs.len();
@@ -100,7 +103,7 @@ fn computed(
     eval::primitive(op, inputs, results, params, &signless).ok()?
 }
 
-/// Computes an operator that is no primitive, and has one result of this type.
+/// Evaluates an operator that is not a primitive and has one result of this type.
 fn first(at: NodeFacts<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
     let signless = |f: &DimExpr| at.facts.is_extent(f);
     match at.node.op_type.as_str() {
@@ -159,7 +162,7 @@ fn first(at: NodeFacts<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> 
             let entries = x.entries.iter().map(|e| eval::unary(op, dtype, e, &signless));
             Contents::new(dtype, x.shape.clone(), entries.collect::<Option<_>>()?)
         }
-        // Before version 7 attributes define broadcasting.
+        // Before version 7, attributes define the broadcasting, which is not evaluated.
         op if at.node.inputs.len() == 2 && at.node.opset >= 7 => {
             Contents::joined(op, [at.contents(0)?, at.contents(1)?], dtype, shape, &signless)
         }
@@ -182,7 +185,7 @@ fn constant(at: NodeFacts<'_>) -> Option<Contents> {
     }
 }
 
-/// Repeats all elements up to the number in the shape.
+/// Repeats all elements along each dimension, up to the extents in `shape`.
 fn tile(x: &Contents, shape: &Shape) -> Option<Contents> {
     element_count(shape).filter(|n| *n <= MOST)?;
     let ones = x.shape.len() == shape.len() && !x.shape.contains(&0);

@@ -1,9 +1,10 @@
-//! Types of a graph's values before inputs arrive: extents are known, symbolic, or unknown.
+//! Infers the types of a graph's values before inputs arrive. Extents are known, symbolic, or unknown.
 //!
 //! One pass over the nodes infers the facts that follow from the graph's inputs and constants. The model's claims about other
 //! values are ignored, except element types, which are used if no rule determines them; see
-//! [`Warning`](crate::graph::Warning). The contents of small integer tensors are followed too, because most shapes are
-//! computed from `Shape`. Nothing is refused in subgraphs, because a branch that does not fit usually never runs.
+//! [`Warning`](crate::graph::Warning). The contents of small integer tensors are evaluated too, because most shapes are
+//! computed from `Shape`. In subgraphs, nodes that cannot run are not errors, because a branch that does not match usually
+//! never runs.
 
 mod at;
 mod contents;
@@ -28,17 +29,17 @@ use crate::{Error, Limits, element_count};
 use control::Body;
 use std::collections::{HashMap, HashSet};
 
-/// The known facts about a graph's values so far.
+/// The facts about a graph's values that are known so far.
 #[derive(Debug)]
 pub(super) struct Facts {
     types: Vec<ValueType>,
     contents: HashMap<ValueId, Contents>,
-    /// Expressions that are extents, and therefore not negative.
+    /// Expressions that are known to be extents, and therefore not negative.
     extents: HashSet<DimExpr>,
 }
 
 impl Facts {
-    /// The type of an operand; `Unknown` if it is absent.
+    /// Returns the type of an operand; `Unknown` if it is absent.
     fn ty(&self, node: &Node, input: usize) -> &ValueType {
         let id = node.inputs.get(input).copied().flatten();
         id.map_or(&ValueType::Unknown, |id| self.of(id))
@@ -48,28 +49,28 @@ impl Facts {
         self.types.get(id.index()).unwrap_or(&ValueType::Unknown)
     }
 
-    /// The contents of an operand, as far as they are known.
+    /// Returns the contents of an operand, as far as they are known.
     fn contents(&self, node: &Node, input: usize) -> Option<&Contents> {
         self.contents.get(&node.inputs.get(input).copied().flatten()?)
     }
 
-    /// Returns whether a value has this extent, which then is not negative.
+    /// Returns whether an expression is known to be an extent, which is not negative.
     fn is_extent(&self, formula: &DimExpr) -> bool {
         self.extents.contains(formula)
     }
 }
 
-/// The limits and the mode of a pass.
+/// The limits and the options of a pass.
 struct Work<'m, 'l> {
     operators: Operators,
     meter: &'m mut Meter<'l>,
-    /// How many nodes and values may be visited more than once.
+    /// The number of nodes and values that may still be visited again.
     again: usize,
-    /// How many entries of contents may be computed; a dim expression counts once for each of its parts.
+    /// The number of entries of contents that may still be computed. A dim expression counts once for each of its parts.
     follow: usize,
-    /// Whether the inferred types are written into the graphs; false while a loop's types are searched for.
+    /// Whether the inferred types are written to the graphs; false while the types in a loop are not settled.
     keep: bool,
-    /// Nodes that cannot run.
+    /// The errors of nodes that cannot run.
     problems: &'m mut Vec<Error>,
 }
 
@@ -78,7 +79,7 @@ struct Work<'m, 'l> {
 /// # Errors
 ///
 /// [`Error::Type`] if a declared element type contradicts the type of a node's result; [`Error::Node`] with
-/// [`Error::TooLarge`] if a value is known to take more bytes than one tensor may.
+/// [`Error::TooLarge`] if a value is known to exceed the size limit of a tensor.
 pub(crate) fn graph(
     graph: &mut Graph,
     operators: Operators,
@@ -105,11 +106,11 @@ pub(crate) fn graph(
     Ok(())
 }
 
-/// Infers the facts about a graph's values; in the outermost graph, contradictions are refused.
+/// Infers the facts about a graph's values. In the outermost graph, contradictions are errors.
 fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost: bool) -> Result<(), Error> {
     let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     for (id, data) in &graph.constants {
-        // A caller may override an initializer that is also an input.
+        // The contents are not known if a caller may override the initializer, because it is also an input.
         if !inputs.contains(id)
             && let Some(known) = Contents::of(data)
         {
@@ -128,7 +129,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         }
         let rule = work.operators.rule(node);
         if rule.is_none() && lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
-            // This is a user's own operator: only the model's declarations describe its results.
+            // This is a user's own operator, so only the model's declarations describe its results.
             continue;
         }
         let body = control::results(rule, node, facts, work)?;
@@ -194,7 +195,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
     Ok(())
 }
 
-/// Refuses a value that is known to take more than `limit` bytes.
+/// Returns an error if a value is known to take more than `limit` bytes.
 fn bounded(ty: &ValueType, limit: usize) -> Result<(), Error> {
     let ValueType::Tensor { dtype, shape: Some(dims) } = ty else {
         return Ok(());
@@ -220,7 +221,7 @@ fn at_node(node: &Node, at: usize, source: Error) -> Error {
     Error::Node { node: label, op: node.op_type.clone(), source: Box::new(source) }
 }
 
-/// The extents of a tensor type.
+/// Returns the extents of a tensor type.
 fn shape_of(ty: &ValueType) -> Option<&[Dim]> {
     match ty {
         ValueType::Tensor { shape, .. } => shape.as_deref(),

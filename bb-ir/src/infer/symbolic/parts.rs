@@ -1,4 +1,5 @@
-//! The rules of primitives that join tensors and take parts of them, over extents that may be unknown.
+//! Rules of primitives that concatenate tensors or take parts of them, over extents that may be
+//! unknown.
 
 use super::contents::{Entry, Given, given};
 use super::rules::Shaped;
@@ -25,7 +26,8 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
         Given::Unknown => None,
     };
     let (axes, steps) = (list("axes", 3), list("steps", 4));
-    // An extent counts from the start; a number that may be negative might count from the end.
+    // A bound that is an extent counts from the start. The bound is unknown if it may be negative,
+    // because it would then count from the end.
     let bound = |entry: &Entry| match (entry.int(), entry.formula()) {
         (Some(n), _) => Some(Bound::of(n)),
         (None, Some(at)) if at.at_least(0) || facts.is_extent(at) => {
@@ -40,12 +42,12 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
         _ => None,
     };
     let (starts, ends): (Option<Vec<_>>, Option<Vec<_>>) = (bounds("starts", 1), bounds("ends", 2));
-    // An unknown list has the same length as the known one.
+    // If only one list is known, the unknown list has the same length.
     let lengths = [&starts, &ends].map(|list| list.as_ref().map(Vec::len));
     let count =
         lengths.into_iter().flatten().next().or(count).or(axes.as_ref().map(Vec::len).filter(|n| *n > 0));
     let (Some(axes), Some(count)) = (axes, count) else {
-        // Any axis may change.
+        // The axes are unknown, so any extent may change.
         return Ok(Some(vec![Dim::Unknown; x.len()]));
     };
     let open = || vec![None; count];

@@ -1,4 +1,4 @@
-//! The rule of each primitive over extents that may be unknown.
+//! Applies the rule of each primitive to extents that may be unknown.
 
 use super::contents::{Entry, Given, given};
 use super::dims::known;
@@ -9,10 +9,11 @@ use crate::infer::{self, Extent, Target, broadcast, current};
 use crate::op::{Param, Primitive};
 use crate::{DataType, Error};
 
-/// The extents of a result that a rule determines; none if it determines none.
+/// The extents of a result; `None` if the rule does not determine them.
 pub(super) type Shaped = Option<Vec<Dim>>;
 
-/// Returns the types of a node's results, as far as the rules determine them; fewer if they do not.
+/// Returns the types of a node's results, as far as the rules determine them; an empty list if they do
+/// not.
 pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
     let Some(op) = Primitive::from_name(&node.op_type) else { return Ok(Vec::new()) };
     if let (Primitive::Identity, other) = (op, facts.ty(node, 0)) {
@@ -26,9 +27,9 @@ pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Erro
     Ok(vec![tensor(shape(op, node, facts)?)])
 }
 
-/// The element type of a primitive's results.
+/// Returns the element type of a primitive's results.
 fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, Error> {
-    // In newer versions, inputs after the operands are parameters.
+    // In newer versions, the inputs after the operands are parameters.
     let operands = match op {
         Primitive::Concat => node.inputs.len(),
         _ => op.spec().inputs.len(),
@@ -42,7 +43,7 @@ fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, 
     }
     let params = match op {
         Primitive::Cast => {
-            // The first version has the type as a word.
+            // In the first version, the attribute is the name of the type.
             let Ok(Some(to)) = node.attributes.int("to") else {
                 return Ok(None);
             };
@@ -55,7 +56,7 @@ fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, 
     infer::dtype(op, &types, &params).map(Some)
 }
 
-/// The element type and the extents of a `Constant`.
+/// Returns the element type and the extents of a `Constant` node.
 fn constant(node: &Node) -> Option<(DataType, Vec<Dim>)> {
     Some(match node.attributes.iter().find(|(name, _)| !name.starts_with("__"))?.1 {
         Attribute::Tensor(t) => (t.dtype(), known(t.shape())),
@@ -69,7 +70,7 @@ fn constant(node: &Node) -> Option<(DataType, Vec<Dim>)> {
     })
 }
 
-/// The extents of a primitive's only result.
+/// Returns the extents of a primitive's only result.
 fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     use Primitive as P;
     let method = op.spec().method;
@@ -77,7 +78,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     let y = shape_of(facts.ty(node, 1));
     match op {
         P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Cast | P::Identity => Ok(x.map(<[Dim]>::to_vec)),
-        // Before version 7 attributes define how the second operand is broadcast to the first.
+        // Before version 7, attributes define how the second operand is broadcast to the first.
         P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less if node.opset < 7 => {
             Ok(x.map(<[Dim]>::to_vec))
         }
@@ -110,7 +111,8 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
         P::Concat => concat(node, facts),
         P::Slice => x.map_or(Ok(None), |x| slice(node, facts, x)),
         P::Squeeze => match (x, given(node, facts, "axes", 1)) {
-            // An empty operand names no axis, but an empty or absent attribute names every extent of 1.
+            // If the axes are an empty operand, no dimension is removed; if they are an empty or absent
+            // attribute, all dimensions of extent 1 are removed.
             (Some(x), Given::Ints(axes)) if axes.is_empty() && node.opset >= 13 => Ok(Some(x.to_vec())),
             (Some(x), Given::Ints(axes)) if infer::squeezes(x, &axes) => infer::squeeze(x, &axes).map(shaped),
             (Some(x), Given::Absent) if infer::squeezes(x, &[]) => infer::squeeze(x, &[]).map(shaped),
@@ -126,7 +128,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     }
 }
 
-/// Finds an integer division by a constant that has a zero.
+/// Returns an error if integers are divided by a constant that contains a zero.
 fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     let nothing = x.iter().any(|d| d.number() == Some(0));
     match facts.contents(node, 1) {
@@ -137,7 +139,7 @@ fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     }
 }
 
-/// Returns extents as the result of a rule.
+/// Converts extents to the result of a rule.
 fn shaped(extents: infer::Extents<Dim>) -> Shaped {
     Some(extents.into_vec())
 }
@@ -163,7 +165,7 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
         Given::Absent | Given::Unknown => match facts.contents(node, 1) {
             Some(contents) => contents.entries.clone(),
             None => {
-                // The number of elements of the operand is the result's rank.
+                // The number of elements of the shape operand is the result's rank.
                 let rank = shape_of(facts.ty(node, 1)).and_then(current);
                 let rank = rank.and_then(|r| r.first().copied()).filter(|r| *r <= 64);
                 return Ok(rank.map(|r| vec![Dim::Unknown; r]));

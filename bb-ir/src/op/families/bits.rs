@@ -21,9 +21,9 @@ macro_rules! for_each_bits {
         /// Inverts every bit. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
         BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor { Elementwise, export: BitwiseNot = same };
 
-        /// Shifts the bits of `x` by `y` positions: to the left if `left`, otherwise to the right. A right shift of a signed number fills
-        /// the free bits with its sign. A count that is negative, or at least the width of the type, shifts out all bits: the result is
-        /// 0, or -1 for a right shift of a negative number.
+        /// Shifts the bits of `x` by `y` positions: to the left if `left` is true, otherwise to the right. A right shift of a signed
+        /// number fills the free bits with the sign bit. A shift count that is negative, or at least the width of the type, shifts out
+        /// all bits: the result is 0, or -1 for a right shift of a negative number.
         ///
         /// Shapes and types: as for [`bitwise_and`](Self::bitwise_and).
         ///

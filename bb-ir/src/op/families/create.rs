@@ -4,35 +4,35 @@
 #[macro_export]
 macro_rules! for_each_create {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
-        /// Makes a rank-0 tensor of `value` with the element type of `x`.
+        /// Creates a tensor of rank 0 with the value `value` and the element type of `x`.
         ScalarLike 1 = scalar_like(x: Tensor; value: Float) -> Tensor { Creates, cost: created, batch: Made };
 
-        /// Makes a tensor whose elements are all `value`.
+        /// Creates a tensor whose elements are all `value`.
         ///
         /// Source: ONNX `ConstantOfShape`, opset 25.
         Full 1 = full(; shape: Extents, value: Float, dtype: Type) -> Tensor { Creates, cost: created, export: ConstantOfShape = full, batch: Filled };
 
-        /// Makes a tensor of zeros.
+        /// Creates a tensor of zeros.
         Zeros 1 = zeros(; shape: Extents, dtype: Type) -> Tensor { Creates, cost: created, export: ConstantOfShape = zeros, batch: Filled };
 
-        /// Makes a tensor of ones.
+        /// Creates a tensor of ones.
         Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor { Creates, cost: created, export: ConstantOfShape = ones, batch: Filled };
 
-        /// Makes a tensor whose elements the caller will overwrite: zeros, or empty strings.
+        /// Creates a tensor whose elements the caller will overwrite. Until then they are zeros, or empty strings.
         ///
-        /// A backend must not expose uninitialised memory. The elements are fixed so that all runs give the same results.
+        /// The elements are specified, because a backend must not expose uninitialised memory, and all runs must give the same results.
         Empty 1 = empty(; shape: Extents, dtype: Type) -> Tensor { Creates, cost: created };
 
-        /// Makes a tensor of zeros with the shape of `x`, and its element type or `dtype`.
+        /// Creates a tensor of zeros with the shape of `x`, and its element type or `dtype`.
         ZerosLike 1 = zeros_like(x: Tensor; dtype: OptType = None) -> Tensor { Creates, cost: created, batch: Filled };
 
-        /// Makes a tensor of ones with the shape of `x`, and its element type or `dtype`.
+        /// Creates a tensor of ones with the shape of `x`, and its element type or `dtype`.
         OnesLike 1 = ones_like(x: Tensor; dtype: OptType = None) -> Tensor { Creates, cost: created, batch: Filled };
 
-        /// Makes a tensor whose elements are all `value`, with the shape of `x`, and its element type or `dtype`.
+        /// Creates a tensor whose elements are all `value`, with the shape of `x`, and its element type or `dtype`.
         FullLike 1 = full_like(x: Tensor; value: Float, dtype: OptType = None) -> Tensor { Creates, cost: created, batch: Filled };
 
-        /// Makes a matrix with ones on a diagonal, and zeros elsewhere.
+        /// Creates a matrix with ones on a diagonal, and zeros elsewhere.
         ///
         /// Shapes: `[rows, columns]`. The diagonal `offset` begins at column `offset` of the first row, or at row `-offset`
         /// of the first column.
@@ -40,7 +40,7 @@ macro_rules! for_each_create {
         /// Source: ONNX `EyeLike`, opset 22; NumPy `eye`.
         Eye 22 = eye(; rows: Int, columns: Int, offset: Int, dtype: Type) -> Tensor { Creates, cost: one };
 
-        /// Makes a vector of `count` elements from `start` to `end`, both included, at equal distances.
+        /// Creates a vector of `count` evenly spaced elements from `start` to `end`, both included.
         ///
         /// A single element is `start`. Element `i` is `start + i * (end - start) / (count - 1)`, computed in `f64`, and the last element
         /// is `end`, as in NumPy. PyTorch computes the second half from `end`, which differs in the last digits. For an integer type,
@@ -49,7 +49,7 @@ macro_rules! for_each_create {
         /// Source: NumPy `linspace`.
         Linspace 1 = linspace(; start: Float, end: Float, count: Int, dtype: Type) -> Tensor { Creates, cost: steps };
 
-        /// Makes a tensor of `count` elements: `start`, `start + step`, ….
+        /// Creates a vector of `count` elements: `start`, `start + step`, ….
         ///
         /// Source: ONNX `Range`, opset 11.
         Range 11 = range(; start: Float, step: Float, count: Int, dtype: Type) -> Tensor { Creates, cost: steps };
@@ -61,7 +61,7 @@ macro_rules! for_each_create {
         /// Source: ONNX `Expand`, opset 13.
         Expand 13 = expand(x: Tensor; shape: Extents) -> Tensor { Moves, export: Expand = expand, batch: Expand };
 
-        /// Joins tensors of one shape and type along a new dimension.
+        /// Stacks tensors of one shape and type along a new dimension.
         ///
         /// Shapes: `n` tensors of rank `r` to rank `r + 1`, with the extent `n` at `axis`, which is from `-(r + 1)` to `r`. Types: all,
         /// storage types included.
@@ -78,7 +78,7 @@ macro_rules! for_each_create {
         /// Source: ONNX `SplitToSequence`, opset 24, without `keepdims`; PyTorch `unbind`.
         Unstack 1 = unstack(x: Tensor; axis: Int) -> Tensors { Moves };
 
-        /// Pads tensors with `value` at the ends of their dimensions, up to the greatest extent of each dimension, and stacks them. The
+        /// Pads tensors with `value` at the ends of their dimensions, up to the maximum extent of each dimension, and stacks them. The
         /// results are the batch, and the extent of each tensor along `axis` before padding, as `i64`.
         ///
         /// Shapes: `n` tensors of rank `r`, to `[n, …]` of rank `r + 1`, and `[n]`. `axis` is from `-r` to `r - 1`. Types: all except
@@ -89,7 +89,7 @@ macro_rules! for_each_create {
         /// Source: PyTorch `pad_sequence` with `batch_first`, for tensors that differ along the first dimension.
         PadBatch 1 = pad_batch(xs: Tensors; axis: Int, value: Float) -> Tensors { Moves };
 
-        /// Draws from the uniform distribution over `low..high`. Equal seeds give equal tensors.
+        /// Draws elements from the uniform distribution over `low..high`. Equal seeds give equal tensors.
         ///
         /// The generator is [`Mersenne`](crate::ext::Mersenne).
         ///
@@ -105,7 +105,7 @@ macro_rules! for_each_create {
             dtype: Type = DataType::F32,
         } -> Tensor { Creates, cost: uncounted, export: RandomUniform = random };
 
-        /// Draws from the normal distribution. Equal seeds give equal tensors.
+        /// Draws elements from the normal distribution. Equal seeds give equal tensors.
         ///
         /// The generator is [`Mersenne`](crate::ext::Mersenne).
         ///

@@ -18,35 +18,36 @@ macro_rules! for_each_llm {
         ///
         /// Source: ONNX `RotaryEmbedding`, opset 23.
         Rotate 23 = rotate(x: Tensor, cos: Tensor, sin: Tensor) with options: RotateOptions {
-            /// The number `r` of elements that are rotated; all of the last dimension if there is none.
+            /// The number `r` of elements that are rotated; if absent, all elements of the last dimension.
             dim: OptInt = None,
-            /// Whether a pair is two neighbours. Otherwise it has one element from each half.
+            /// Whether a pair consists of two adjacent elements. Otherwise it consists of one element from each half.
             interleaved: Bool = false,
         } -> Tensor { Other, cost: rotate, batch: Broadcast(1) };
 
-        /// Computes attention: the averages of `v`, weighted by the softmax of the scaled products of `q` and `k`.
+        /// Computes attention: averages of `v`, weighted by the softmax of the scaled dot products of `q` and `k`.
         ///
         /// Shapes: `q: [b, h, s, d]`, `k: [b, g, t, d]`, `v: [b, g, t, e]` with `h` a multiple of `g`, to `[b, h, s, e]`. `bias`, of the
-        /// type of `q`, is added to the products `[b, h, s, t]`. A row whose bias is minus infinity everywhere yields 0. Operands of rank
-        /// 3, `[b, s, d]` and so on, have one head. Operands of rank 2 have one head and one batch entry. The result has the rank of the
-        /// operands, and so have the products that the bias is added to.
+        /// type of `q`, is added to the dot products, `[b, h, s, t]`. If the bias of a query is minus infinity for all keys, the result
+        /// is 0. Operands of rank 3, `[b, s, d]` and so on, have one head. Operands of rank 2 have one head and one batch entry. The
+        /// result and the dot products have the rank of the operands.
         ///
         /// Source: ONNX `Attention`, opset 24.
         Attention 24 = attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional) with options: AttentionOptions {
-            /// The factor of the products; `1 / sqrt(d)` if there is none.
+            /// The factor of the dot products; `1 / sqrt(d)` if absent.
             scale: OptFloat = None,
-            /// If it is above 0, the products are bounded by `softcap * tanh(product / softcap)`.
+            /// If positive, the dot products are bounded: each becomes `softcap * tanh(product / softcap)`.
             softcap: Float = 0.0,
-            /// The element type of the softmax; if there is none, the type of the products. 16-bit floats are computed in `f32` in any
-            /// case, and each result is rounded once.
+            /// The element type that the softmax is computed in; if absent, the type of the dot products. 16-bit floats are always
+            /// computed in `f32`, and each result is rounded once.
             precision: OptType = None,
-            /// If true, a key whose bias is minus infinity takes no part, even if its product with the query is infinite or NaN. If
-            /// false, minus infinity is added like any other number, so that the row is NaN if the product is infinity or NaN.
+            /// If true, a key whose bias is minus infinity is ignored, even if its dot product with the query is infinite or NaN. If
+            /// false, minus infinity is added like any other number, so that the result of the query is NaN if the dot product is
+            /// infinity or NaN.
             excludes: Bool = false,
         } -> Tensor { Other, cost: attention, export: Attention = attention, batch: Attention };
 
         /// Adds `skip` and `bias` to `x`, and normalises the sum by [`rms_normalization`](Self::rms_normalization) over its last
-        /// dimension. The results are the normalised sum, and the sum itself.
+        /// dimension. The results are the normalised sum and the sum itself.
         ///
         /// Shapes: `skip` and `bias` broadcast to `x`, and `scale` to its last dimension. Types: floats; all operands have the same type.
         /// 16-bit floats are computed in `f32`, and the sum is normalised before it is rounded.
@@ -54,7 +55,7 @@ macro_rules! for_each_llm {
         /// Source: ONNX Runtime's `SkipSimplifiedLayerNormalization`, whose epsilon is 1e-12 by default.
         SkipRmsNorm 1 = skip_rms_norm(x: Tensor, skip: Tensor, scale: Tensor, bias: Optional; epsilon: Float = 1e-5) -> Tensors { Other, cost: skip_rms_norm };
 
-        /// Computes `gate / (1 + exp(-gate)) * up`: the product of a SwiGLU layer.
+        /// Computes `gate / (1 + exp(-gate)) * up`, the element-wise product in a SwiGLU layer.
         ///
         /// Shapes: the operands broadcast. Types: floats; both operands have the same type. 16-bit floats are computed in `f32` and
         /// rounded once; PyTorch's `silu(gate) * up` rounds them twice.
@@ -86,15 +87,15 @@ macro_rules! for_each_llm {
         QuantizedLinear 1 = quantized_linear(
             x: Tensor, w: Tensor, scales: Tensor, zeros: Optional, bias: Optional
         ) with options: QuantizedLinearOptions {
-            /// The bits of a packed weight: 2, 4 or 8. Ignored if the weights are not packed.
+            /// The number of bits of a packed weight: 2, 4 or 8. Ignored if the weights are not packed.
             bits: Int = 4,
             /// The number of weights in a block; 0 for a whole row.
             block: Int = 32,
         } -> Tensor { Contracts, cost: quantized_linear };
 
-        /// Computes [`attention`](Self::attention) of new positions to themselves and to the earlier positions, which are stored in a
-        /// cache. The results are the averages of the values, and the cached keys and values followed by the new ones: the cache for the
-        /// next call.
+        /// Computes [`attention`](Self::attention) of new positions to themselves and to the earlier positions, whose keys and values are
+        /// stored in a cache. The results are the averages of the values, and the updated cache for the next call: the cached keys and
+        /// values, followed by the new ones.
         ///
         /// Shapes: `q: [b, h, s, d]`, `k: [b, g, s, d]`, `v: [b, g, s, e]`, `past_k: [b, g, p, d]`, `past_v: [b, g, p, e]` with `h` a
         /// multiple of `g`, to `[b, h, s, e]`, `[b, g, p + s, d]`, `[b, g, p + s, e]`. `bias`, of the type of `q`, is added to the
@@ -107,7 +108,7 @@ macro_rules! for_each_llm {
         ) with options: CachedAttentionOptions {
             /// Whether a query attends only to positions up to its own.
             causal: Bool = true,
-            /// The maximum number of positions before its own that a query attends to; all if there is none.
+            /// The maximum number of positions before its own that a query attends to; all if absent.
             left: OptInt = None,
             /// As [`AttentionOptions::scale`].
             scale: OptFloat = None,
@@ -117,7 +118,7 @@ macro_rules! for_each_llm {
             precision: OptType = None,
         } -> Tensors { Other, cost: cached_attention };
 
-        /// Computes [`attention`](Self::attention) to keys and values that are stored in blocks. A table lists the blocks of each
+        /// Computes [`attention`](Self::attention) to keys and values that are stored in blocks. `table` lists the blocks of each
         /// sequence.
         ///
         /// Shapes: `q: [b, h, s, d]`, `k: [n, z, g, d]`, `v: [n, z, g, e]`, `table: [b, m]`, `lengths: [b]`, to `[b, h, s, e]`. Position
@@ -126,7 +127,7 @@ macro_rules! for_each_llm {
         /// query attends to its positions. A query that cannot attend to any position yields 0. Types: `table` and `lengths` are `i32`
         /// or `i64`.
         ///
-        /// Errors: a block does not exist; a length exceeds the table. A traced graph reports both when it runs.
+        /// Errors: a block does not exist; a length exceeds the table. A traced graph reports both errors when it runs.
         ///
         /// Source: the layout of FlashAttention's `flash_attn_with_kvcache` with a `block_table`. vLLM's own kernels split `d` for
         /// their loads instead.
@@ -178,11 +179,11 @@ macro_rules! for_each_llm {
         /// Appends new keys or values to a cache. Without `at`, the cache grows. With `at`, the new positions are written from position
         /// `at` on, and the cache keeps its size.
         ///
-        /// Shapes: `cache: [b, .., t, d]`, `new: [b, .., s, d]`, and `at` has a position for each sequence, `[b]`, or one for all, `[]`.
-        /// Without `at`, the result is `[b, .., t + s, d]`. Otherwise it has the shape of `cache`. Types: all types of whole bytes; `at`
-        /// is `i32` or `i64`. If `circular`, positions beyond the end continue at the start.
+        /// Shapes: `cache: [b, .., t, d]`, `new: [b, .., s, d]`; `at` is a position for each sequence, `[b]`, or one position for all
+        /// sequences, `[]`. Without `at`, the result is `[b, .., t + s, d]`. Otherwise it has the shape of `cache`. Types: all types of
+        /// whole bytes; `at` is `i32` or `i64`. If `circular` is true, positions beyond the end continue at the start.
         ///
-        /// Errors: with `at`, `s` exceeds `t`; unless `circular`, `at` is negative or a new position is beyond the end.
+        /// Errors: with `at`, `s` exceeds `t`; if `circular` is false, `at` is negative or a new position is beyond the end.
         ///
         /// Source: the present of ONNX `Attention`, opset 24; with `at`, ONNX `TensorScatter`, opset 24.
         KvAppend 24 = kv_append(cache: Tensor, new: Tensor, at: Optional; circular: Bool = false) -> Tensor { Moves };
@@ -196,10 +197,10 @@ macro_rules! for_each_llm {
         /// 2. `presence_penalty` is subtracted from this logit once, and `frequency_penalty` for each occurrence of the token.
         /// 3. The logits are divided by `temperature`.
         /// 4. The `top_k` most probable tokens are kept.
-        /// 5. Of these, the smallest number of most probable tokens is kept whose probabilities add up to at least `top_p`.
-        /// 6. One of the remaining tokens is drawn by its probability.
+        /// 5. Of these, the smallest set of most probable tokens is kept whose probabilities add up to at least `top_p`.
+        /// 6. One of the remaining tokens is drawn at random, according to the probabilities.
         ///
-        /// Of equal tokens, the first one counts as more probable.
+        /// If tokens have equal probabilities, the one with the lowest index counts as more probable.
         ///
         /// Shapes: `logits: [.., n]` and `previous: [.., p]` to `[..]` of `i64`. Negative numbers in `previous` are ignored. Types:
         /// `logits` are floats, and are computed in `f64`; `previous` is `i32` or `i64`. Logits of infinity share the whole probability;
@@ -216,15 +217,14 @@ macro_rules! for_each_llm {
             temperature: Float = 1.0,
             /// How many of the most probable tokens may be drawn; 0 for all.
             top_k: Int = 0,
-            /// The probability that the tokens that may be drawn reach together. 0 keeps only the most probable token, 1 keeps all
-            /// tokens.
+            /// The minimum total probability of the tokens that may be drawn. 0 keeps only the most probable token, 1 keeps all tokens.
             top_p: Float = 1.0,
-            /// How much less probable the tokens in `previous` become; 1 for not at all.
+            /// A factor that makes tokens in `previous` less probable; 1 has no effect.
             repetition_penalty: Float = 1.0,
             /// The amount subtracted from a logit for each occurrence of its token in `previous`. A negative one makes these tokens
             /// more probable.
             frequency_penalty: Float = 0.0,
-            /// The amount subtracted from a logit if its token is in `previous`, however often.
+            /// The amount subtracted once from a logit if its token occurs in `previous`.
             presence_penalty: Float = 0.0,
             /// The seed. Equal seeds draw equal tokens. Without a seed, every run draws different tokens. Each step of a generation needs
             /// another seed.

@@ -4,17 +4,18 @@
 #[macro_export]
 macro_rules! for_each_ml {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
-        /// Walks every row of `x` down every tree of a forest, and aggregates the weights of the leaves that it reaches.
+        /// Evaluates a forest of decision trees: each row of `x` reaches one leaf of each tree, and the weights of these leaves
+        /// are aggregated.
         ///
-        /// Nodes are numbered: first the `n` inner nodes, then the leaves. `roots` has the number of each tree's first node.
-        /// A row of `nodes` describes an inner node by four integers: the column of `x` that it tests, the test, and the
-        /// nodes where the walk goes on if the test holds and if not. The test is `mode + 8 * missing + 16 * set`. The modes are
-        /// 0 to 6: the element of `x` is `<=`, `<`, `>=`, `>`, `==` or `!=` the node's threshold, or it is an element of row
-        /// `set` of `members`. For an element that is NaN, `missing` (0 or 1) says instead whether the test holds.
+        /// Nodes are identified by indices: first the `n` inner nodes, then the leaves. `roots` has the index of each tree's root.
+        /// A row of `nodes` describes an inner node by four integers: the column of `x` that is tested, the test, the next node if
+        /// the test is true, and the next node if it is false. The test is `mode + 8 * missing + 16 * set`. The modes 0 to 5 mean
+        /// that the element of `x` is `<=`, `<`, `>=`, `>`, `==` or `!=` the node's threshold; the mode 6 means that the element
+        /// is in row `set` of `members`. If the element is NaN, the result of the test is `missing` (0 or 1) instead.
         ///
         /// Shapes: `x: [rows, columns]`, `nodes: [n, 4]`, `thresholds: [n]`, `roots: [trees]`, `weights: [leaves, targets]` and
-        /// `members: [sets, width]` to `[rows, targets]`. Sets of fewer elements end with NaN, which equals nothing. Types:
-        /// `nodes` and `roots` are `i32`; all else are floats of one type.
+        /// `members: [sets, width]` to `[rows, targets]`. Sets with fewer than `width` elements are padded with NaN, which equals
+        /// nothing. Types: `nodes` and `roots` are `i32`; the other operands are floats of one type.
         ///
         /// Errors: a column, node or set does not exist.
         ///
@@ -22,11 +23,13 @@ macro_rules! for_each_ml {
         TreeEnsemble 5 = tree_ensemble(
             x: Tensor, nodes: Tensor, thresholds: Tensor, roots: Tensor, weights: Tensor, members: Optional; depth: Int
         ) with options: TreeEnsembleOptions<'a> {
-            /// The modes that occur, ascending. If there is only one, all nodes have it, and the modes in their tests are ignored.
+            /// The modes that occur, ascending. If there is only one mode, all nodes have it, and the modes in their tests are
+            /// ignored.
             modes: Ints = &[0],
-            /// Whether the flag `missing` of the tests is used. Otherwise NaN is compared like other elements.
+            /// Whether tests use the flag `missing`. Otherwise NaN is compared like other elements.
             missing: Bool = false,
-            /// How weights of leaves become one: `sum`, `average` (the sum divided by the number of trees), `min` or `max`.
+            /// How the weights of the leaves are aggregated: `sum`, `average` (the sum divided by the number of trees), `min` or
+            /// `max`.
             aggregate: Text = "sum",
         } -> Tensor { Other, cost: uncounted, batch: Images };
 

@@ -1,4 +1,4 @@
-//! The tables of the extension families, one file each, in the grammar of [`table`](super::table).
+//! The op tables of the extension families, one file each. The syntax of a row is documented in [`table`](super::table).
 
 mod bits;
 mod create;
@@ -11,8 +11,8 @@ mod quant;
 mod scalar;
 mod train;
 
-/// Expands a callback macro once for the primitives and once for each family, with `[Trait, Operations]` and then, for each row, the
-/// name of the operation and its facts: `Relu { Elementwise, export: Relu = same }`.
+/// Expands a callback macro once for the primitives and once for each family. Its arguments are `[Trait, Operations]` and then, for
+/// each row, the name of the operation and its facts: `Relu { Elementwise, export: Relu = same }`.
 #[macro_export]
 macro_rules! for_each_table_of_facts {
     ($callback:ident) => {
@@ -21,7 +21,7 @@ macro_rules! for_each_table_of_facts {
     };
 }
 
-/// Reduces each row to the name of the operation and its facts.
+/// Reduces each row to the name of the operation and its facts, and expands the callback macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! facts_of_rows {
@@ -35,8 +35,8 @@ macro_rules! facts_of_rows {
     };
 }
 
-/// Expands a callback macro once for each family, with `[Trait, Operations]` before the rows: the family's trait in `bb::ext` and the
-/// enum of its operations. If a word is given, it precedes the trait: `[word, Trait, Operations]`.
+/// Expands a callback macro once for each family. `[Trait, Operations]` precedes the rows: the family's trait in `bb::ext`, and the
+/// enum of its operations. If an identifier is passed as the second argument, it precedes the trait: `[word, Trait, Operations]`.
 #[macro_export]
 macro_rules! for_each_family {
     ($($callback:ident)::+ $(, $with:ident)?) => {

@@ -4,16 +4,16 @@
 #[macro_export]
 macro_rules! for_each_quant {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
-        /// Computes `round(x / scale) + zero` within the range of the type `to`. If there is a `zero`, it has the type `to`.
+        /// Computes `round(x / scale) + zero`, clipped to the range of the type `to`. `zero`, if present, has the type `to`.
         ///
         /// Shapes: `scale` and `zero` broadcast to `x`. Halves are rounded to even. If `to` is a float type, the result is
         /// `x / scale + zero`, cast to `to`.
         ///
         /// Source: ONNX `QuantizeLinear`, opset 25.
         QuantizeLinear 25 = quantize_linear(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeLinearOptions {
-            /// The type of the quotient; `f32` if there is none.
+            /// The type of the quotient; if absent, `f32`.
             precision: OptType = None,
-            /// Whether a float that is too large becomes the greatest value of the type.
+            /// Whether a float that is too large becomes the maximum of the type.
             saturate: Bool = true,
         } -> Tensor { Elementwise, cost: quantize };
 
@@ -24,21 +24,21 @@ macro_rules! for_each_quant {
         /// Source: ONNX `DequantizeLinear`, opset 25.
         DequantizeLinear 25 = dequantize_linear(x: Tensor, scale: Tensor, zero: Optional; to: Type) -> Tensor { Elementwise, cost: dequantize };
 
-        /// Quantises to `u8` by the range of the elements, which is extended to include 0. The results are the integers,
-        /// the scale and the zero point.
+        /// Quantises to `u8`. The range of the elements, extended to include 0, determines the scale. The results are the integers, the
+        /// scale and the zero point.
         ///
         /// Source: ONNX `DynamicQuantizeLinear`, opset 11.
         DynamicQuantizeLinear 11 = dynamic_quantize_linear(x: Tensor) -> Tensors { Other, cost: dynamic_quantize };
 
-        /// Multiplies matrices of integers after subtracting their zero points. The result is `i32`, and wraps.
+        /// Multiplies matrices of integers after subtracting their zero points. The result is `i32`, and wraps on overflow.
         ///
-        /// Shapes: as for `matmul`. A zero point is one of: a scalar or one element; a vector with one element for each row of `a` or
-        /// each column of `b`; a tensor that broadcasts to the operand.
+        /// Shapes: as for `matmul`. A zero point is one of: a scalar or a tensor of one element; a vector with one element for each row
+        /// of `a` or each column of `b`; a tensor that broadcasts to the operand.
         ///
         /// Source: ONNX `MatMulInteger`, opset 10.
         MatMulInteger 10 = matmul_integer(a: Tensor, b: Tensor, a_zero: Optional, b_zero: Optional) -> Tensor { Contracts, cost: matmul_integer, batch: MatMulInteger };
 
-        /// Quantises `x` by its range, multiplies it by a matrix of integers, scales the product, and adds the bias.
+        /// Quantises `x` according to its range, multiplies it by a matrix of integers, scales the product, and adds the bias.
         ///
         /// Shapes: as for [`matmul_integer`](Self::matmul_integer). `b_scale` and `bias` broadcast to the product.
         ///
@@ -47,14 +47,14 @@ macro_rules! for_each_quant {
 
         /// Multiplies by a matrix of integers of few bits. The columns of the matrix are quantised in blocks.
         ///
-        /// A column of the matrix is a row of `b`. Its integers are packed from the low bits of each byte to the high bits. They form
-        /// consecutive blocks, and the last block is padded. Each integer represents a number: its difference from the zero point of its
-        /// block, times the scale of its block. `order` assigns a block to each number of a column. The number then has the scale and the
-        /// zero point of this block instead of its own.
+        /// A row of `b` stores a column of the matrix. Its integers are packed from the low bits of each byte to the high bits. They form
+        /// consecutive blocks, and the last block is padded. An integer represents its difference from the zero point of its block,
+        /// multiplied by the scale of its block. `order` assigns a block to each integer of a column; the scale and the zero point of
+        /// this block are then used instead.
         ///
         /// Shapes: `a: [.., inner]`, `b: [columns, blocks, block * bits / 8]` and `scales: [columns, blocks]` to `[.., columns]`. `zeros`
         /// are floats like `scales`, or `u8`, packed like `b`: `[columns, bytes]`, where each column starts with a new byte. Without
-        /// `zeros`, the zero point is `2^(bits - 1)`. `order: [places]` has at least one integer for each number of a column. Types: `a`
+        /// `zeros`, the zero point is `2^(bits - 1)`. `order: [places]` has at least one entry for each integer of a column. Types: `a`
         /// is a float, `b` is `u8`, and `scales` are floats.
         ///
         /// Errors: `b` does not have blocks of this size.
@@ -65,18 +65,18 @@ macro_rules! for_each_quant {
         ) with options: MatMulNBitsOptions {
             /// The number of integers in each column without the padding of the last block; 0 if there is no padding.
             inner: Int = 0,
-            /// The bits of an integer: 2, 4 or 8.
+            /// The number of bits of an integer: 2, 4 or 8.
             bits: Int = 4,
             /// The number of integers in a block.
             block: Int = 32,
             /// Whether `a` is rounded to 8 bits, so that sums of products within a block are sums of integers. Each block of a row of `a`
-            /// becomes integers as by `quantize_linear`, without a zero point and with the scale `max(abs(x)) / 127`. If the scale is
-            /// below the least normal number, the block counts as zeros. If it is infinite or NaN, all results of the row are NaN. The
+            /// is quantised as by `quantize_linear`, without a zero point and with the scale `max(abs(x)) / 127`. If the scale is below
+            /// the least normal number, the block counts as zeros. If the scale is infinite or NaN, all results of the row are NaN. The
             /// blocks are as in `b`. With `order`, or if `a` has 64 bits, nothing is rounded.
             integers: Bool = false,
         } -> Tensor { Contracts, cost: quantized_product };
 
-        /// Correlates integers with filters after subtracting their zero points. The result is `i32`, and wraps.
+        /// Computes the convolution of integers after subtracting their zero points. The result is `i32`, and wraps on overflow.
         ///
         /// Shapes: as for [`Nn::conv`](crate::ext::Nn::conv). `x_zero` has one element. `w_zero` has one element, or one for each filter.
         /// Padding has the value of the zero point. `bias` is `i32`.
@@ -107,9 +107,9 @@ macro_rules! for_each_quant {
             group: Int = 1,
         } -> Tensor { Contracts, cost: qlinear_conv, batch: Images };
 
-        /// Computes `round(x * scale / y_scale) + y_zero` in `f32`, within the range of the type of `y_zero`.
+        /// Computes `round(x * scale / y_scale) + y_zero` in `f32`, clipped to the range of the type of `y_zero`.
         ///
-        /// Shapes: the last three operands broadcast to `x`. Halves are rounded to even. If `y_zero` is a float,
+        /// Shapes: the operands except `x` broadcast to `x`. Halves are rounded to even. If `y_zero` is a float,
         /// `x * scale / y_scale + y_zero` is cast to its type.
         ///
         /// Source: ONNX `QLinearMatMul`, opset 21.
@@ -129,20 +129,20 @@ macro_rules! for_each_quant {
         /// Source: ONNX Runtime's `QLinearMul`.
         QLinearMul 1 = qlinear_mul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor { Elementwise, cost: qlinear };
 
-        /// Replaces each element by an entry of a table: the first entry for the least value of the element type, the next entry for the
-        /// next value, and so on.
+        /// Replaces each element by an entry of a table. The first entry is for the least value of the element type, the next entry for
+        /// the next value, and so on.
         ///
         /// Shapes: `table: [256]`; the result has the shape of `x`. Types: `x` is `u8` or `i8`.
         Lookup 1 = lookup(x: Tensor, table: Tensor) -> Tensor { Moves };
 
         /// Quantises floats with a single scale, a scale for each index along `axis`, or a scale for each block along `axis`. Computes
-        /// `round(x / scale) + zero` within the range of the type `to`, as [`quantize_linear`](Self::quantize_linear) does.
+        /// `round(x / scale) + zero`, clipped to the range of the type `to`, as [`quantize_linear`](Self::quantize_linear) does.
         ///
-        /// Shapes: `scale` is `[]` or `[1]`; or `[n]` for the extent `n` along `axis`; or it has the extents of `x`, except for
-        /// `ceil(n / block)` along `axis`. `zero` has the shape of `scale`. Types: `to` is an integer type of up to 16 bits, `i32`, or a
-        /// float type of 4 to 16 bits. `zero` has the type `to`.
+        /// Shapes: `scale` is `[]` or `[1]`; or `[n]`, where `n` is the extent along `axis`; or it has the shape of `x`, but with the
+        /// extent `ceil(n / block)` along `axis`. `zero` has the shape of `scale`. Types: `to` is an integer type of up to 16 bits,
+        /// `i32`, or a float type of 4 to 16 bits. `zero` has the type `to`.
         ///
-        /// Errors: `scale` has another shape; `block` is negative, or it is 0 and `scale` has scales for blocks.
+        /// Errors: `scale` has another shape; `block` is negative; `block` is 0, but `scale` has a scale for each block.
         ///
         /// Source: ONNX `QuantizeLinear`, opset 25. Halves are rounded to even, as ONNX and PyTorch's `quantize_per_channel` round them.
         Quantize 25 = quantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeOptions {
@@ -168,12 +168,13 @@ macro_rules! for_each_quant {
             block: Int = 0,
         } -> Tensor { Other, cost: dequantize, batch: Scaled };
 
-        /// Multiplies matrices of integers, or of floats of at most 8 bits, after subtracting their zero points. Multiplies the product
-        /// by both scales, and adds `bias`.
+        /// Multiplies matrices of integers, or of floats of at most 8 bits, after subtracting their zero points. The product is
+        /// multiplied by both scales, and `bias` is added.
         ///
         /// Shapes: as for [`matmul_integer`](Self::matmul_integer). `a_scale` is `[]`, `[1]`, or `[m]` with a scale for each row of `a`.
         /// `b_scale` is `[]`, `[1]`, or `[n]` with a scale for each column of `b`. `bias` broadcasts to the product. Types: the scales
-        /// and `bias` have one float type, and the result has the same type. Integers are added up in `i32`, floats in `f32`.
+        /// and `bias` have one float type, and the result has the same type. Products of integers are summed in `i32`, products of floats
+        /// in `f32`.
         ///
         /// Source: ONNX Runtime's `MatMulIntegerToFloat`; with floats, PyTorch's `torch._scaled_mm`, which applies its scales in the same
         /// way.

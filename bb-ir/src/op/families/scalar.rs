@@ -4,19 +4,19 @@
 #[macro_export]
 macro_rules! for_each_scalar {
     ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
-        /// Returns the greater of two elements, or NaN if one is NaN. Source: ONNX `Max`, opset 13.
+        /// Returns the maximum of two elements, or NaN if one is NaN. Source: ONNX `Max`, opset 13.
         Maximum 13 = maximum(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Max = same, derivative: extremum };
 
-        /// Returns the lesser of two elements, or NaN if one is NaN. Source: ONNX `Min`, opset 13.
+        /// Returns the minimum of two elements, or NaN if one is NaN. Source: ONNX `Min`, opset 13.
         Minimum 13 = minimum(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Min = same, derivative: extremum };
 
-        /// Returns whether both are true. Source: ONNX `And`, opset 7.
+        /// Returns whether both elements are true. Source: ONNX `And`, opset 7.
         And 7 = and(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: And = same };
 
-        /// Returns whether at least one is true. Source: ONNX `Or`, opset 7.
+        /// Returns whether at least one of two elements is true. Source: ONNX `Or`, opset 7.
         Or 7 = or(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Or = same };
 
-        /// Returns whether exactly one is true. Source: ONNX `Xor`, opset 7.
+        /// Returns whether exactly one of two elements is true. Source: ONNX `Xor`, opset 7.
         Xor 7 = xor(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Xor = same };
 
         /// Negates booleans. Source: ONNX `Not`, opset 1.
@@ -41,25 +41,26 @@ macro_rules! for_each_scalar {
         /// Returns the sign: -1, 0 or 1. NaN stays NaN. Source: ONNX `Sign`, opset 13.
         Sign 13 = sign(x: Tensor) -> Tensor { Elementwise, export: Sign = same, derivative: zero };
 
-        /// Rounds down to an integer. Source: ONNX `Floor`, opset 13.
+        /// Rounds each element down to an integer. Source: ONNX `Floor`, opset 13.
         Floor 13 = floor(x: Tensor) -> Tensor { Elementwise, export: Floor = same, derivative: zero };
 
-        /// Rounds up to an integer. Source: ONNX `Ceil`, opset 13.
+        /// Rounds each element up to an integer. Source: ONNX `Ceil`, opset 13.
         Ceil 13 = ceil(x: Tensor) -> Tensor { Elementwise, export: Ceil = same, derivative: zero };
 
-        /// Rounds to the nearest integer; ties go to the even one. Source: ONNX `Round`, opset 22.
+        /// Rounds each element to the nearest integer; ties round to even. Source: ONNX `Round`, opset 22.
         Round 22 = round(x: Tensor) -> Tensor { Elementwise, export: Round = same, derivative: zero };
 
-        /// Rounds towards zero to an integer.
+        /// Rounds each element towards zero to an integer.
         Trunc 1 = trunc(x: Tensor) -> Tensor { Elementwise, derivative: zero };
 
-        /// Computes the remainder. It has the sign of `b`, or of `a` if `fmod`. Source: ONNX `Mod`, opset 13.
+        /// Computes the remainder of `a / b`. The remainder has the sign of `b`, or of `a` if `fmod` is true. Source: ONNX `Mod`, opset
+        /// 13.
         Modulo 13 = modulo(a: Tensor, b: Tensor; fmod: Bool = false) -> Tensor { Elementwise, export: Mod = modulo, derivative: modulo };
 
-        /// Computes `exp(x) - 1`, precisely also near 0.
+        /// Computes `exp(x) - 1`; also accurate near 0.
         Expm1 1 = expm1(x: Tensor) -> Tensor { Elementwise, derivative: expm1 };
 
-        /// Computes `log(1 + x)`, precisely also near 0.
+        /// Computes `log(1 + x)`; also accurate near 0.
         Log1p 1 = log1p(x: Tensor) -> Tensor { Elementwise, derivative: log1p };
 
         /// Computes the logistic function, `1 / (1 + exp(-x))`. Source: ONNX `Sigmoid`, opset 13.
@@ -107,12 +108,12 @@ macro_rules! for_each_scalar {
         /// Computes the inverse hyperbolic tangent. Source: ONNX `Atanh`, opset 22.
         Atanh 22 = atanh(x: Tensor) -> Tensor { Elementwise, export: Atanh = same, derivative: atanh };
 
-        /// Computes a program of element-wise functions. The result of its last line is the result of the operation.
+        /// Computes a program of element-wise functions. The result of the program's last line is the result of the operation.
         ///
-        /// `program` has, for each line, the number of a [`Function`] and its operands; [`lines`] reads it. Shapes: NumPy broadcasting of
-        /// the operands of each line. Types: floats. The operands of a line have the same type. Its result has this type too, unless the
-        /// function converts. Each line rounds to its type. A plan contains this operation instead of a chain of functions if the backend
-        /// implements it natively.
+        /// Each line of `program` is the index of a [`Function`], followed by its operands; [`lines`] parses the program. Shapes: NumPy
+        /// broadcasting of the operands of each line. Types: floats. The operands of a line have the same type. The result of a line has
+        /// this type too, unless the function converts. Each line rounds to its type. If the backend implements this operation natively,
+        /// a plan contains it instead of a chain of element-wise operations.
         ///
         /// Errors: a function or an operand does not exist; the types of a line's operands differ.
         Fused 1 = fused(xs: Tensors; program: Ints) -> Tensor { Elementwise, cost: fused };
