@@ -40,7 +40,7 @@ pub(super) fn share(
                 break;
             }
             first(i);
-            // `Release`, so that a thread that sees that all units are done also sees what they wrote.
+            // `Release`, so that a thread that sees that all units are done also sees the memory writes of the units.
             done.fetch_add(1, Ordering::Release);
         }
         // Waiting cannot deadlock: a running thread has started each unit that is not done, and it does not wait before

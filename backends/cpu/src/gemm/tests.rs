@@ -96,7 +96,7 @@ fn extents_beyond_a_block_accumulate() {
         [9, 130, 7],
         [14, 80, 600],
         [200, 300, 190],
-        // A wide right operand that is shallow enough to be read in place.
+        // A wide right operand with few rows, which is read in place.
         [40, 16, 9001],
     ] {
         check(|v| v as f32, [m, k, n]);
