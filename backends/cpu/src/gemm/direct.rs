@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 /// the processor to prefetch each row as one stream.
 const DEPTH: usize = 64;
 
-/// The same number for short rows. It limits how many terms are added one after another.
+/// The value of [`DEPTH`] for short rows. It limits how many terms are added one after another.
 const LONGEST: usize = 512;
 
 /// The number of columns that are summed before the next columns are read, if the result has a single row. Their sums

@@ -142,13 +142,13 @@ where
 
 /// Packing costs more than it saves up to this number of multiplications.
 const SMALL: usize = 96 * 96 * 96;
-/// The same maximum for a right operand with contiguous rows that are short enough to stay in the first-level cache.
+/// The value of [`SMALL`] for a right operand with contiguous rows, which are short enough for the first-level cache.
 const MEDIUM: usize = 160 * 160 * 160;
 
 /// The maximum `k` of a product with few rows or columns that is summed without splitting. A larger `k` is split into
 /// halves whose sums are added, so that the error grows with the logarithm of `k`.
 const DEEP: usize = 1 << 12;
-/// The same maximum for other products, whose `k` [`blocked`] cuts into passes anyway.
+/// The value of [`DEEP`] for other products, whose `k` [`blocked`] cuts into passes anyway.
 const DEEP_BLOCKED: usize = 1 << 16;
 /// [`DEEP_BLOCKED`] applies if there are at least this many rows and columns.
 const THIN: usize = 16;

@@ -22,7 +22,7 @@ pub(crate) struct Extremum {
 const BLOCK: usize = 1024;
 /// The number of independent extrema of a block, one per lane.
 const LANES: usize = 64;
-/// The same number for short rows. Elements of even shorter rows are compared one by one.
+/// The value of [`LANES`] for short rows. Elements of even shorter rows are compared one by one.
 const FEW_LANES: usize = 16;
 /// The number of columns that are compared together.
 const COLUMNS: usize = 64;

@@ -6,9 +6,9 @@
 use super::function::{Function, apply};
 use super::math::{double, polynomial, single};
 
-/// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes `|x|
-/// Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: a polynomial in `|x|` if `|x|` is below
-/// 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0. Arguments up to 12 are near.
+/// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes
+/// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: a polynomial in `|x|` if `|x|` is
+/// below 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0. Arguments up to 12 are near.
 #[inline(always)]
 pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
     const BELOW: [f32; 12] = [

@@ -14,7 +14,7 @@ fn halves<const FMA: bool>(a: f32) -> [f32; 3] {
     let e = exponential::<FMA, true>(a, NONE);
     let (one_more, power) = (1.0 + e.less_one, 0.5 * e.first);
     let lost = (1.0 - one_more) + e.less_one;
-    // The power of two is between 1 and the greatest of normal numbers.
+    // The power of two is between 1 and the largest normal number.
     [power * one_more, power * lost, 0.25 / (power * one_more)]
 }
 

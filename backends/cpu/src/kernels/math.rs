@@ -309,8 +309,8 @@ fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32
 /// A polynomial that was fitted to the exponential, with a relative error of `2^-23` from `-ln 2 / 2` to `ln 2 / 2`.
 const ROUGH_EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_33, 0.166_676_55, 0.041_900_236, 0.008_289_888];
 
-/// Computes the hyperbolic tangent. Below 0.625, evaluates a polynomial in `x * x` that was fitted to `(tanh(x) / x -
-/// 1) / x^2`. From 0.625, computes `1 - 2 / (1 + exp(2 x))`.
+/// Computes the hyperbolic tangent. Below 0.625, evaluates a polynomial in `x * x` that was fitted to
+/// `(tanh(x) / x - 1) / x^2`. From 0.625, computes `1 - 2 / (1 + exp(2 x))`.
 #[inline(always)]
 fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
     const SMALL: [f32; 5] = [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_588, -0.005_717_045];

@@ -237,8 +237,8 @@ impl BatchEntry {
 /// # Safety
 ///
 /// There are one to [`MOST`] dimensions without an extent of 0, and a plane has fewer than 2³¹ elements. `x` points to
-/// the planes, `grid` points to a number for each position and dimension, and `out` has room for `batch * channels *
-/// count` values.
+/// the planes, `grid` points to a number for each position and dimension, and `out` has room for
+/// `batch * channels * count` values.
 pub(crate) unsafe fn sample(
     sampling: Sampling,
     [batch, channels, count]: [usize; 3],

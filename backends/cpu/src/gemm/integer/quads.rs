@@ -383,7 +383,7 @@ pub(super) enum Products {
     Amx,
     /// Four products of bytes per sum in one instruction, in vectors of 64 bytes.
     Avx512Vnni,
-    /// The same in vectors of 32 bytes.
+    /// Four products of bytes per sum in one instruction, in vectors of 32 bytes.
     AvxVnni,
     /// Two products of widened bytes per sum in one instruction.
     Avx2,

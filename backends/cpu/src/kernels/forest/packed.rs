@@ -1,8 +1,9 @@
 //! Forests whose nodes were checked and packed into 16 bytes each for `f32`. Leaves lead to themselves.
 //!
-//! Elements and thresholds are converted to integers with the same order, their *keys*, so that each test is `key(x) <=
-//! key`. A node for `>` or `>=` has its children swapped. NaN has no place in the order: its key is the maximum in one
-//! copy of the columns and the minimum in another copy. Each node reads the copy that leads NaN to the right child.
+//! Elements and thresholds are converted to integers with the same order, their *keys*, so that each test is
+//! `key(x) <= key`. A node for `>` or `>=` has its children swapped. NaN has no place in the order: its key is the
+//! maximum in one copy of the columns and the minimum in another copy. Each node reads the copy that leads NaN to the
+//! right child.
 //!
 //! The nodes of a tree are contiguous, level by level. The first of them are the tree's [`top`](super::top).
 
