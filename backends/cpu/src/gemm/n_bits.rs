@@ -3,7 +3,7 @@
 //! A column is read unchanged from memory. Its bytes are converted to floats in registers and multiplied there, so that
 //! a product with one row reads only the integers. If a byte stores two numbers, a vector holds the low halves of
 //! several bytes, and another vector holds the high halves. Therefore [`arrange`] first brings rows to this order, and
-//! columns are dequantised in it.
+//! columns are dequantised in the same order.
 
 use super::vector::{Portable, Vector};
 #[cfg(target_arch = "x86_64")]

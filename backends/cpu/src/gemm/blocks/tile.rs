@@ -280,7 +280,7 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Returns the tile with the maximum number of rows that is at most `rows`.
+    /// Returns the highest tile with at most `rows` rows.
     #[expect(clippy::indexing_slicing, reason = "each list ends with a tile of one row")]
     pub(super) fn tile(&self, bits: usize, points: Points, rows: usize) -> &'static Tile {
         let [two, four, eight] = &self.tiles;

@@ -193,9 +193,9 @@ vnni!(
 /// A unit without the dot-product instruction. The instruction for products of two bytes adds them in 16 bits, with
 /// saturation.
 ///
-/// Sums of numbers of up to 4 bits stay below the limit, so several products are added in 16 bits before they are
-/// widened. 8-bit numbers are stored minus 128: two products of an absolute value and a signed byte from -127 to 127
-/// are at most `2 * 128 * 127`.
+/// Sums of products of numbers of up to 4 bits stay below the limit, so several products are added in 16 bits before
+/// they are widened. 8-bit numbers are stored minus 128: two products of an absolute value and a signed byte from -127
+/// to 127 are at most `2 * 128 * 127`.
 struct Pairs;
 
 impl Unit for Pairs {

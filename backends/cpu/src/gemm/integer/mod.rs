@@ -1,9 +1,9 @@
 //! Products of matrices of bytes, whose sums are `i32` and wrap.
 //!
 //! One instruction multiplies four bytes along the inner dimension, so the right operand is packed: for each four rows,
-//! a panel has the four bytes of each of its columns. Without this instruction, two bytes are multiplied together, and
-//! a panel has the first two bytes of each column before the other two; or one byte is, and a panel has one row after
-//! another. Instructions that multiply matrices take eight bytes.
+//! a panel has the four bytes of each of its columns. Without this instruction, a step multiplies two bytes, and a
+//! panel has the first two bytes of each column before the other two; or it multiplies one byte, and a panel has one
+//! row after another. Instructions that multiply matrices take eight bytes.
 //! One operand has unsigned bytes and the other signed bytes, except for the dot products of ARM, where both have the
 //! same sign. A byte of the other kind is flipped, which shifts its value and its zero point by 128. Zero points are
 //! not subtracted before the product. Instead, the product is corrected by sums of rows and columns.

@@ -3,9 +3,9 @@
 //! A top consists of a tree's first nodes, on the highest levels. It has at most one end for each bit of a key. Each
 //! row has a set of ends that it may reach, in the order of the tree from the children for true to the children for
 //! false. A test that fails removes the ends below the child for true. When all nodes of the top have been tested, in
-//! any order, the first end of the set is the end that the row reaches: the node where the paths to both ends part has
-//! removed each earlier end, and no node on the row's path removes the end of this path. So vectors test one node for
-//! several rows, without waiting for memory.
+//! any order, the first end of the set is the end that the row reaches. Each earlier end was removed by the node where
+//! its path leaves the row's path, and no node on the row's path removes the row's own end. So vectors test one node
+//! for several rows, without waiting for memory.
 //!
 //! Source: Lucchese and others: QuickScorer, 2015.
 
