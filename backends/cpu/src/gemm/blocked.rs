@@ -1,5 +1,6 @@
-//! Large matrix products. Threads compute rectangles of the result, and each thread packs the columns of the right operand that its
-//! rectangle needs. If there are too few columns for that, they pack it together, block by block, and all use the packed blocks.
+//! Large matrix products. Each thread computes rectangles of the result, and packs the columns of the right operand
+//! that its rectangle needs. If there are too few columns for that, the threads pack the right operand together, block
+//! by block, and all use the packed blocks.
 //!
 //! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
@@ -18,37 +19,39 @@ use crate::kernels::Shared;
 use crate::level::level;
 use crate::{pace, threads};
 
-/// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
+/// The maximum number of rows of a right panel. It is large because each further pass reads and writes the result
 /// again, and the rows of the result tend to compete for the same lines of the first-level cache.
 pub(super) const DEPTH: usize = 1024;
-/// The greatest number of rows of a block of the left operand, and the share of the second-level cache that a block of [`DEPTH`] columns
-/// may take. The share leaves room for the panels, so that they do not evict the block.
+/// The maximum number of rows of a block of the left operand, and the share of the second-level cache that a block of
+/// [`DEPTH`] columns may use, as numerator and denominator. The rest of the cache is for the panels, so that they do
+/// not evict the block.
 const ROWS: usize = 96;
 const PART: [usize; 2] = [3, 8];
-/// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they have about the size of a
-/// second-level cache.
+/// The number of columns of the right operand that are packed in one pass. With `DEPTH` rows, they have about the size
+/// of a second-level cache.
 const COLUMNS: usize = 256;
-/// The greatest number of elements of a right operand with contiguous rows that tiles read in place.
+/// The maximum number of elements of a right operand with contiguous rows that tiles read in place.
 pub(super) const UNPACKED: usize = 256 * 512;
 /// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
 
-/// Returns the number of rows of the left operand that stay in the second-level cache.
+/// Returns the maximum number of rows of the left operand that stay in the second-level cache.
 fn rows<T>() -> usize {
     let [part, whole] = PART;
     (second_level() / whole * part / (DEPTH * size_of::<T>()).max(1)).clamp(ROWS / 4, ROWS)
 }
 
-/// The lines of a first-level cache that have the same place, and the number of places.
+/// The associativity of a first-level cache (lines per set), and its number of sets.
 const WAYS: usize = 8;
 const PLACES: usize = 64;
-/// The lines of a row in a panel.
+/// The number of cache lines of a row in a panel.
 const LINES: usize = 4;
 
-/// Returns whether the rows of a panel, which are `distance` bytes apart, stay in the first-level cache while tiles read them.
+/// Returns whether the rows of a panel, which start `distance` bytes apart, stay in the first-level cache while tiles
+/// read them.
 fn stay(rows: usize, distance: usize) -> bool {
     let lines = distance / 64;
-    // The places at which rows begin; `lines` rows later it is the same one.
+    // The number of different cache sets that rows begin in. Rows that are `begins` apart begin in the same set.
     let begins = PLACES >> cmp::min(lines.trailing_zeros(), PLACES.ilog2());
     rows <= cmp::min(begins, PLACES / LINES) * WAYS
 }
@@ -57,7 +60,7 @@ fn stay(rows: usize, distance: usize) -> bool {
 pub(crate) enum Wide<T: Number> {
     /// A matrix, which is packed unless tiles read it in place.
     Strided(Strided<T>),
-    /// Panels in the layout that [`packed`] reads. The last one has elements for all its columns.
+    /// Panels in the layout that [`packed`] reads. The last panel has elements for its full width.
     Panels(*const T::Sum),
 }
 
@@ -84,7 +87,7 @@ impl<T: Number> Wide<T> {
     }
 }
 
-/// A large product, whose sums have the type of the result.
+/// A large product. The result has the type of the sums.
 pub(crate) struct Large<'a, T: Number> {
     pub(crate) kernels: &'a TileKernels<T::Sum>,
     pub(crate) dims: Dims,
@@ -107,18 +110,19 @@ impl<T: Number> Large<'_, T>
 where
     T::Sum: Compute,
 {
-    /// Computes the product and the steps in `around`.
+    /// Computes the product and applies the steps in `around`.
     ///
     /// # Safety
     ///
-    /// Same as for [`gemm`](super::gemm); the numbers added to rows are `m` elements. Panels have `k` rows and `n` columns.
+    /// Same as for [`gemm`](super::gemm); `around.plus` is null or points to `m` elements. Panels have `k` rows and `n`
+    /// columns.
     pub(crate) unsafe fn compute(&self) {
         // SAFETY: this function has the same contract.
         unsafe { self.compute_parts(usize::MAX, &|_| ()) }
     }
 
-    /// Computes the product as [`compute`](Self::compute) does, rectangle by rectangle of about `most` elements or fewer. The thread that
-    /// has computed one calls `done` with its rows and columns.
+    /// Computes the product as [`compute`](Self::compute) does, in rectangles of about `most` elements or fewer. After
+    /// each rectangle, its thread calls `done` with the rectangle's rows and columns.
     ///
     /// # Safety
     ///
@@ -131,7 +135,7 @@ where
         let in_place = self.b.in_place(k, columns.len());
         let packs = !in_place;
         let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
-        // Rectangles side by side pack different columns; below each other they would pack the same ones again.
+        // If columns are packed, the rows are not cut: rectangles below each other would pack the same columns again.
         let steps = match self.b {
             Wide::Strided(_) if in_place => [1, 2 * lanes],
             Wide::Strided(_) => [m, large * lanes],
@@ -155,7 +159,7 @@ where
         );
     }
 
-    /// Returns the part of the product that is in a rectangle. In front of it are whole panels.
+    /// Returns the part of the product that is in a rectangle. The rectangle begins at the edge of a panel.
     ///
     /// # Safety
     ///
@@ -197,14 +201,14 @@ where
             for pass in 0..passes {
                 let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
                 let depth = end - from;
-                // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for the
-                // last one. Otherwise a block consists of whole slices.
+                // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for
+                // the last block. Otherwise a block consists of whole slices.
                 let most = rows::<T::Sum>();
                 let (most, step) =
                     if threads > 1 { (most / 2, 1) } else { (most, kernels.wide.len().max(1)) };
                 let blocks = m.div_ceil(most);
                 let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
-                // If there are few blocks, they are also divided by panels.
+                // If there are few blocks, their panels are also divided into groups, so that all threads have work.
                 let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
                 scratch(Slot::Right, |right| {
                     let room = if in_place { 0 } else { panels };
@@ -283,20 +287,21 @@ where
     }
 }
 
-/// Returns the number of columns of the panels that [`packed`] reads.
+/// Returns the width of the panels that [`packed`] reads, in columns.
 pub(crate) fn panel_width<T: Compute>() -> usize {
     let kernels = T::kernels(level());
     kernels.large * kernels.lanes
 }
 
-/// Computes the product with a right operand that is in panels of [`panel_width`] columns, each of them `k` contiguous rows. Elements of
-/// the last panel beyond the operand are not read.
+/// Computes the product with a right operand that is stored in panels of [`panel_width`] columns. Each panel has `k`
+/// contiguous rows. Padding elements of the last panel are not read.
 ///
 /// If `accumulate`, the product is added to `c`. The steps in `around` are applied.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; the numbers added to rows are `m` elements.
+/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; `around.plus` is null or points to `m`
+/// elements.
 pub(crate) unsafe fn packed<T: Compute>(
     Dims { m, k, n }: Dims,
     c: *mut T,
@@ -320,20 +325,21 @@ pub(crate) unsafe fn packed<T: Compute>(
     }
 }
 
-/// Returns whether a block packs its rows of a left operand: tiles read its elements one by one, from contiguous rows of the type of
-/// the sums.
+/// Returns whether blocks pack their rows of the left operand. Tiles read it in place only if its rows are contiguous
+/// and its elements have the type of the sums.
 fn is_packed<T: Number>(a: Strided<T>) -> bool {
     a.col != 1 || size_of::<T>() != size_of::<T::Sum>()
 }
 
-/// Returns the number of parts of at most `most` rows that `rows` rows are divided into.
+/// Returns the number of parts that `rows` rows are divided into, if a part has at most `most` rows.
 #[inline(always)]
 fn parts_of(rows: usize, most: usize) -> usize {
-    // A division takes as long as a few rows of a tile, and most products of few rows have one part.
+    // Avoids the division where possible: it takes as long as a few rows of a tile, and most products with few rows
+    // have one part.
     if rows <= most { 1 } else { rows.div_ceil(most) }
 }
 
-/// Returns the first of the rows that belongs to a part; parts have nearly equal heights.
+/// Returns the first row of a part. The parts have nearly equal heights.
 #[inline(always)]
 fn edge(rows: usize, part: usize, parts: usize) -> usize {
     match part {
@@ -343,7 +349,7 @@ fn edge(rows: usize, part: usize, parts: usize) -> usize {
     }
 }
 
-/// The right operand in the layout that tiles read; distances are in elements.
+/// The right operand in the layout that tiles read. Distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Right<T> {
     pub(super) ptr: *const T,
@@ -353,7 +359,7 @@ pub(super) struct Right<T> {
     pub(super) width: usize,
     /// The distance from one panel to the next.
     pub(super) panel: usize,
-    /// Whether a last panel has elements for all its columns.
+    /// Whether the last panel has elements for its full width.
     pub(super) filled: bool,
 }
 
@@ -369,8 +375,8 @@ pub(super) struct Block<'a, T: 'static> {
 }
 
 impl<T: Compute> Block<'_, T> {
-    /// Returns the number of slices into which the rows are cut. Slices have nearly equal heights, so that each is high
-    /// enough to hide the latency of its sums.
+    /// Returns the number of slices into which the rows are divided. Slices have nearly equal heights, so that each is
+    /// high enough to hide the latency of its sums.
     fn slices(&self) -> usize {
         parts_of(self.rows, self.kernels.wide.len().max(1))
     }
@@ -419,7 +425,7 @@ impl<T: Compute> Block<'_, T> {
         });
     }
 
-    /// Covers the block's part of the result with tiles. `left` returns the position of the rows of a slice.
+    /// Covers the block's part of the result with tiles. `left` returns the left operand's rows of a slice.
     ///
     /// # Safety
     ///

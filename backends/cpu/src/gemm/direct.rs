@@ -1,4 +1,4 @@
-//! Products that read their operands in place: small ones, and those with few rows or columns.
+//! Products that read their operands in place, because they are small or have few rows or columns.
 
 use super::end::Around;
 use super::pack::{self, Slot, scratch};
@@ -7,24 +7,24 @@ use super::{Dims, Strided, dot, stream};
 use crate::level::level;
 use std::mem::MaybeUninit;
 
-/// The number of rows of the right operand that are processed at once if its rows are long. It is so small that the
-/// processor can prefetch each row as one stream.
+/// The number of rows of the right operand that are processed in one pass if its rows are long. It is small enough for
+/// the processor to prefetch each row as one stream.
 const DEPTH: usize = 64;
 
-/// The same number for short rows. It bounds how many products are added one after another.
+/// The value of [`DEPTH`] for short rows. It limits how many terms are added one after another.
 const LONGEST: usize = 512;
 
-/// If the result has a single row: the number of columns that are summed before the next ones, so that their sums stay
-/// in the first-level cache.
+/// The number of columns that are summed before the next columns are read, if the result has a single row. Their sums
+/// stay in the first-level cache.
 const COLUMNS: usize = 4096;
 
 /// The number of columns whose dot products with all rows are computed before the next columns are read. It is a
-/// multiple of the number of columns that any kernel processes at once.
+/// multiple of the columns per step of every kernel.
 const GROUP: usize = 8;
 
-/// Computes the product with a right operand whose rows are contiguous. It is a part of a product with the extents `whole`. These
-/// determine the order of the sums, so that the order does not depend on how threads divide their work. The steps in `around` are applied
-/// if the product has several rows; a single row has none.
+/// Computes a part of a product whose right operand has contiguous rows. `whole` are the extents of the whole product.
+/// They determine the order of the sums, so that the order does not depend on how threads divide the work. The steps in
+/// `around` are applied if the product has several rows; a single row has none.
 ///
 /// # Safety
 ///
@@ -45,7 +45,7 @@ pub(crate) unsafe fn direct<T: Compute>(
         // SAFETY: this function has the same contract.
         return unsafe { single(kernels, k, n, c, a, b) };
     }
-    // In a wide matrix, walking down many rows would touch a new page at each step.
+    // In a wide matrix each row is on another page, so a pass processes fewer rows.
     let depth = if wide { DEPTH } else { LONGEST };
     for from in (0..k).step_by(depth) {
         let part = Dims { m, k: depth.min(k - from), n };
@@ -58,7 +58,7 @@ pub(crate) unsafe fn direct<T: Compute>(
     }
 }
 
-/// Computes the product of a single row, one block of columns after another.
+/// Computes a product with a single row, one block of columns after another.
 ///
 /// # Safety
 ///
@@ -78,7 +78,8 @@ unsafe fn single<T: Compute>(
         // SAFETY: these are columns of the result.
         let c = unsafe { c.add(left) };
         for top in (0..k).step_by(LONGEST) {
-            // The first rows are summed in place, the next ones apart.
+            // The sums of the first rows are written to `c`. The sums of later rows are written to a buffer and then
+            // added to `c`.
             let sums = if top == 0 { c } else { part };
             for from in (top..k.min(top + LONGEST)).step_by(kernels.streams.len().max(1)) {
                 let rows = kernels.streams.len().min(k - from);
@@ -97,7 +98,7 @@ unsafe fn single<T: Compute>(
                 }
             }
             if top > 0 {
-                // SAFETY: the sums of the first rows have been written to `c`, those of these rows to the part.
+                // SAFETY: the sums of the first rows have been written to `c`, the sums of these rows to `part`.
                 let (c, part) = unsafe {
                     (std::slice::from_raw_parts_mut(c, width), std::slice::from_raw_parts(part, width))
                 };
@@ -107,7 +108,7 @@ unsafe fn single<T: Compute>(
     }
 }
 
-/// Computes the product like [`direct`]. The rows of the result are contiguous.
+/// Computes the product as [`direct`] does, without other steps. The rows of the result are contiguous.
 ///
 /// # Safety
 ///
@@ -125,8 +126,8 @@ pub(crate) unsafe fn row<T: Compute>(
     unsafe { direct(kernels, whole, dims, c, c_row, a, b, Around::NONE) }
 }
 
-/// Computes a product, or adds it to `c` if `accumulate`, with a right operand whose rows are contiguous. Each sum is added in the order of
-/// the inner dimension, so that an element depends on none of the extents.
+/// Computes a product whose right operand has contiguous rows, or adds it to `c` if `accumulate`. The terms of each sum
+/// are added in the order of the inner dimension, so that rounding does not depend on the extents.
 ///
 /// # Safety
 ///
@@ -160,7 +161,8 @@ pub(crate) unsafe fn sweep<T: Compute>(
     around: Around<T>,
 ) {
     let lanes = kernels.lanes;
-    // If memory is the limit, vectors that cross a cache line cost twice. A short first vector aligns the others.
+    // If memory is the limit, vectors that cross a cache line cost twice. So a short first vector aligns all further
+    // vectors.
     let head = if m == 1 { b.ptr.align_offset(64).min(lanes - 1).min(n) } else { 0 };
     let mut left = 0;
     while left < n {
@@ -223,8 +225,8 @@ pub(crate) unsafe fn sweep<T: Compute>(
     }
 }
 
-/// Computes the product of contiguous rows of `a` and contiguous columns of `b`, as dot products. The rows of the
-/// result are `c_row` elements apart, its columns `c_col`.
+/// Computes the product of contiguous rows of `a` and contiguous columns of `b` as dot products. The rows of the result
+/// are `c_row` elements apart, its columns are `c_col` elements apart.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The inner kernel for contiguous rows and contiguous columns: dot products, kept as vectors of partial sums that are
-//! added up at the end.
+//! The inner kernel for contiguous rows and contiguous columns. It computes dot products as vectors of partial sums,
+//! which are added up at the end.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -8,7 +8,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::stream::AHEAD;
 use super::vector::Vector;
 
-/// The operands and results of the dot products of some rows with `n` columns of `k` elements each; distances are in
+/// The operands and results of the dot products of some rows with `n` columns of `k` elements each. Distances are in
 /// elements.
 #[derive(Debug)]
 pub(crate) struct DotArgs<T> {
@@ -23,11 +23,11 @@ pub(crate) struct DotArgs<T> {
     pub(crate) c_col: usize,
 }
 
-/// Computes the dot products of a fixed number of rows with all columns.
+/// A function that computes the dot products of a fixed number of rows with all columns.
 pub(crate) type Dots<T> = unsafe fn(&DotArgs<T>);
 
-/// Returns the number of columns that are processed at once with this number of rows. The speed of one row is limited by memory, and the
-/// processor prefetches two streams best.
+/// Returns the number of columns that are processed together for this number of rows. A single row is limited by memory
+/// bandwidth, and the processor prefetches two streams best.
 pub(crate) const fn columns(rows: usize) -> usize {
     if rows == 1 { 2 } else { 4 }
 }
@@ -58,7 +58,7 @@ pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, co
 ///
 /// # Safety
 ///
-/// Same as for [`dots`]; the operands have that many columns from `first` on.
+/// Same as for [`dots`]; the operands have `COLUMNS` columns from `first` on.
 #[inline(always)]
 unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
     args: &DotArgs<V::Item>,
@@ -70,8 +70,8 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
     unsafe {
         let (b, c) = (args.b.offset(first.cast_signed() * b_col), args.c.add(first * c_col));
         let mut sums = [[[V::zero(); RUN]; COLUMNS]; ROWS];
-        // Vectors begin where the column does, even if they cross cache lines then: if they began at a boundary, the order of
-        // the sum would depend on the address.
+        // Vectors start at the beginning of the column, even if they then cross cache lines. With aligned vectors, the
+        // order of the sum would depend on the address.
         let mut p = 0;
         while p + RUN * lanes <= k {
             for h in 0..RUN {
@@ -113,8 +113,8 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
     }
 }
 
-/// Adds the products of the elements from `p` to `p + n` with the columns from `b` on. `n` is at most the length of a
-/// vector.
+/// Adds the products of the elements `p..p + n` of the rows and of the columns from `b` on to `sums`. `n` is at most
+/// the length of a vector.
 ///
 /// # Safety
 ///

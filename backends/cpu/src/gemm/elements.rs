@@ -1,25 +1,27 @@
-//! Inner loops of tiles of four registers by four to six rows, for 64-bit processors of ARM.
+//! Inner loops of tiles of four registers by four to six rows, for 64-bit ARM processors.
 //!
-//! Their instructions multiply a register by one element of another, so that elements of the left operand are not spread first. With the
-//! sums of six rows and an element register for each, two of the 32 registers are left for the right operand. Compilers would read it
-//! earlier than it is needed, and keep sums in memory instead; hence the loops are assembly.
+//! The processor's instructions multiply a register by one element of another register, so elements of the left operand
+//! need no broadcast. The sums of six rows use 24 of the 32 registers, and the elements of the left operand use six
+//! more. Two registers remain for the right operand. Compilers would load it too early and spill sums to memory; hence
+//! the loops are assembly.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-/// The operands of a loop; distances are in bytes.
+/// The operands of a loop. Distances are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gemm) struct Operands {
-    /// The number of 16-byte reads of each row of the left operand. Not 0.
+    /// The number of 16-byte reads of each row of the left operand, which is not 0.
     pub(in crate::gemm) turns: usize,
     pub(in crate::gemm) left: *const u8,
     pub(in crate::gemm) left_row: isize,
     pub(in crate::gemm) right: *const u8,
-    /// The distance between the elements that are multiplied by successive elements of the left operand.
+    /// The distance between the right operand's rows for successive elements of the left operand.
     pub(in crate::gemm) right_row: isize,
 }
 
-/// Declares the loops of a function over rows of sums: for each number of rows, the names of a row's operands.
+/// Declares a function with one loop for each number of rows of sums. The identifiers name the assembly operands of
+/// each row.
 macro_rules! loops {
     ($(#[$doc:meta])* $name:ident, $register:ty, $step:ident $with:tt, $apart:tt, [$($at:literal)*]) => {
         $(#[$doc])*
@@ -28,8 +30,9 @@ macro_rules! loops {
         ///
         /// # Safety
         ///
-        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each
-        /// turn. The right one has the rows that are multiplied by their elements, each with the bytes of the sums' registers.
+        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has
+        /// `16 * turns` bytes. The right operand has a row for each element of a left row, and its rows cover the
+        /// columns of the sums.
         #[inline(always)]
         pub(in crate::gemm) unsafe fn $name(of: &Operands, sums: &mut [[$register; 4]]) -> bool {
             match sums {
@@ -78,7 +81,7 @@ macro_rules! loops {
     };
 }
 
-/// Multiplies two pairs of registers of the right operand by one element of each row.
+/// Multiplies two pairs of registers of the right operand by one element of each left row.
 macro_rules! whole {
     ($at:literal ($op:literal $of:literal $one:literal) [$($a:ident $s:ident $t:ident $u:ident $w:ident)*]) => {
         concat!(
@@ -92,7 +95,7 @@ macro_rules! whole {
     };
 }
 
-/// Widens sixteen bytes of the right operand and multiplies them by one element of each row.
+/// Widens sixteen bytes of the right operand and multiplies them by one element of each left row.
 macro_rules! long {
     ($at:literal ($widen:literal) [$($a:ident $s:ident $t:ident $u:ident $w:ident)*]) => {
         concat!(
@@ -108,22 +111,22 @@ macro_rules! long {
 }
 
 loops!(
-    /// Adds products of `f32`.
+    /// Accumulates products of `f32` elements.
     floats, float32x4_t, whole ("fmla" ".4s" ".s"), [32], [0 1 2 3]
 );
 loops!(
-    /// Adds products of four signed bytes.
+    /// Accumulates dot products of four signed bytes.
     signed_dots, int32x4_t, whole ("sdot" ".16b" ".4b"), [32], [0 1 2 3]
 );
 loops!(
-    /// Adds products of four unsigned bytes.
+    /// Accumulates dot products of four unsigned bytes.
     unsigned_dots, int32x4_t, whole ("udot" ".16b" ".4b"), [32], [0 1 2 3]
 );
 loops!(
-    /// Adds products of numbers of 16 bits on the left with signed bytes on the right.
+    /// Accumulates products of 16-bit integers on the left with signed bytes on the right.
     signed_long, int32x4_t, long ("sxtl"), [], [0 1 2 3 4 5 6 7]
 );
 loops!(
-    /// Adds products of numbers of 16 bits on the left with unsigned bytes on the right.
+    /// Accumulates products of 16-bit integers on the left with unsigned bytes on the right.
     unsigned_long, int32x4_t, long ("uxtl"), [], [0 1 2 3 4 5 6 7]
 );

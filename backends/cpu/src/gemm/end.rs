@@ -1,8 +1,8 @@
-//! The epilogue of a tile: the addition of a number to each row and of another tensor, and an activation.
+//! The epilogue of a tile. It adds a number to each row, adds another tensor, and applies an activation.
 //!
-//! It goes over a tile that was just written, whose elements are in the first-level cache. An epilogue on the registers would be faster
-//! with AVX-512, but AVX2 has only enough registers for the loop over the products: that loop takes a third longer if more code uses the
-//! sums.
+//! It processes a tile that was just written, whose elements are in the first-level cache. An epilogue on the registers
+//! would be faster with AVX-512, but AVX2 has only enough registers for the multiplication loop: the loop takes a third
+//! longer if more code uses the sums.
 //!
 //! The functions and their order match a fused elementwise program, so that the results are identical to the bit.
 
@@ -15,21 +15,22 @@ use super::vector::Vector;
 /// The epilogue of a product.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End<T> {
-    /// The first element of the tensor that contains the product, and the first element of another tensor with the same layout, which is
-    /// added to it, or null.
+    /// The first element of the tensor that contains the result, and the first element of a tensor with the same layout
+    /// that is added to the result. The second pointer may be null.
     pub(crate) beside: (*const T, *const T),
-    /// The least and the greatest result. Neither is NaN; sums that are NaN stay so.
+    /// The lower and the upper bound of the result. Neither is NaN; sums that are NaN stay NaN.
     pub(crate) bounds: [T; 2],
-    /// If `[a, b]`, the bounds apply to `sum * a + b`, and the result is the sum times the bounded number, as in hard swish.
+    /// If set to `[a, b]`, the bounds apply to `sum * a + b` instead, and the result is `sum` times the bounded value,
+    /// as in hard swish.
     pub(crate) swish: Option<[T; 2]>,
 }
 
-/// The steps around the products of a matrix product.
+/// The steps before and after the summation of a matrix product.
 #[derive(Debug)]
 pub(crate) struct Around<T> {
-    /// A number for each row that is added to its sums, or null.
+    /// One number for each row, which is added to the row's sums, or null.
     pub(crate) plus: *const T,
-    /// Whether it is added after all products instead of before them.
+    /// Whether `plus` is added after the summation instead of before it.
     pub(crate) late: bool,
     /// The epilogue, or null.
     pub(crate) end: *const End<T>,
@@ -47,12 +48,13 @@ impl<T> Around<T> {
     /// No steps.
     pub(crate) const NONE: Around<T> = Around { plus: std::ptr::null(), late: false, end: std::ptr::null() };
 
-    /// Adds a number to the sums of each row before all products; `plus` may be null.
+    /// Returns steps that add a number to the sums of each row before the summation; `plus` may be null.
     pub(crate) const fn plus(plus: *const T) -> Self {
         Around { plus, ..Around::NONE }
     }
 
-    /// Returns the steps of one pass over a part of the inner dimension, which may be the first pass and the last one.
+    /// Returns the steps of one pass over a part of the inner dimension. A single pass is both the first and the last
+    /// one.
     pub(crate) fn pass(self, is_first: bool, is_last: bool) -> Self {
         let adds = if self.late { is_last } else { is_first };
         let null = std::ptr::null();
@@ -69,14 +71,14 @@ impl<T> Around<T> {
         if self.late { std::ptr::null() } else { self.plus }
     }
 
-    /// Returns the same from row `top` on.
+    /// Returns the steps of the rows from `top` on.
     pub(crate) fn at_row(self, top: usize) -> Self {
         let plus = if self.plus.is_null() { self.plus } else { self.plus.wrapping_add(top) };
         Around { plus, ..self }
     }
 }
 
-/// Applies the epilogue to the rows and columns of a tile.
+/// A function that applies the epilogue to a tile with these numbers of rows and columns.
 pub(super) type EndKernel<T> = unsafe fn(&Args<T>, usize, usize);
 
 impl<T> Args<T> {
@@ -84,7 +86,8 @@ impl<T> Args<T> {
     ///
     /// # Safety
     ///
-    /// The operands cover the tile, which has these rows and columns. The epilogue's operands cover its rows and results.
+    /// The operands cover the tile, which has `rows` rows and `columns` columns. The epilogue's operands cover its rows
+    /// and results.
     #[inline(always)]
     pub(super) unsafe fn whole(
         &self,
@@ -100,7 +103,7 @@ impl<T> Args<T> {
             }
             #[cfg(target_arch = "x86_64")]
             if let Some(beside) = self.beside() {
-                // The cache lines are fetched from a distant cache while the sums are computed.
+                // Prefetches the addend from a distant cache while the sums are computed.
                 for i in 0..rows {
                     for at in (0..columns).step_by(64 / size_of::<T>()) {
                         _mm_prefetch::<_MM_HINT_T0>(beside.wrapping_add(i * self.c_row + at).cast());
@@ -112,7 +115,7 @@ impl<T> Args<T> {
         }
     }
 
-    /// Returns the place of the tile in the tensor that is added to the results.
+    /// Returns a pointer to the tile's first element in the tensor that is added to the results.
     ///
     /// # Safety
     ///
@@ -129,7 +132,7 @@ impl<T> Args<T> {
 
 /// # Safety
 ///
-/// The tile is written, and has these rows and columns. The epilogue's operands cover its rows and results.
+/// The tile is written, and has `rows` rows and `columns` columns. The epilogue's operands cover its rows and results.
 #[inline(always)]
 pub(super) unsafe fn end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: usize) {
     if !V::ENDS {
@@ -140,7 +143,7 @@ pub(super) unsafe fn end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: 
     unsafe {
         let plus = if late { plus } else { std::ptr::null() };
         let (beside, end) = (args.beside(), end.as_ref());
-        // A closure might be compiled on its own, without the instruction set.
+        // These are macros because a closure might be compiled as a function without the instruction set.
         macro_rules! pair {
             ($of:expr) => {{
                 let [first, second] = $of;
@@ -175,7 +178,7 @@ pub(super) unsafe fn end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: 
                 }
             }};
         }
-        // Each sort has a loop of its own, because most tiles have few vectors.
+        // Each combination of addends has its own loop without branches, because most tiles have few vectors.
         macro_rules! sorts {
             ($x:ident => $result:expr) => {
                 match (plus.is_null(), beside) {

@@ -1,4 +1,4 @@
-//! Vectors of `f32`, with the operations that sliding windows need in addition to those for products.
+//! Vectors of `f32` with the operations that sliding windows need in addition to the operations of matrix products.
 
 use super::vector::{Portable, Vector};
 use crate::kernels::number::Number;
@@ -9,11 +9,11 @@ use crate::kernels::number::Number;
 ///
 /// As for [`Vector`].
 pub(crate) trait Floats: Vector<Item = f32> {
-    /// Returns the larger numbers, or NaN where either is NaN.
+    /// Returns the maximum of each lane, or NaN where either operand is NaN.
     unsafe fn max(self, other: Self) -> Self;
     /// Returns `self / other`.
     unsafe fn div(self, other: Self) -> Self;
-    /// Reads every other one of `2 * LANES - 1` elements.
+    /// Reads every second one of the `2 * LANES - 1` elements at `from`.
     unsafe fn alternate(from: *const f32) -> Self;
 }
 

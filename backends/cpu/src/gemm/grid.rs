@@ -1,31 +1,32 @@
-//! How a product is cut into rectangles of its result, which threads compute without waiting for each other.
+//! Divides the result of a product into rectangles, which threads compute without waiting for each other.
 
 use super::Dims;
 use std::iter;
 use std::ops::Range;
 
-/// The number of rectangles for each thread: a thread that starts late computes fewer of them.
+/// The maximum number of rectangles per thread. There are several, so that a thread that starts late computes fewer.
 const EACH: usize = 4;
 
-/// The number of multiplications below which a rectangle is not worth sharing.
+/// The minimum number of multiplications per rectangle. A smaller rectangle is not worth the cost of sharing.
 const LEAST: usize = 1 << 17;
 
-/// The cost, in multiplications, of reading an element of an operand from the second-level cache, and of copying it before.
+/// The cost of reading an operand's element from the second-level cache, and of first copying the element. Units:
+/// multiplications.
 const READ: usize = 4;
 const COPY: usize = 12;
 
-/// A result in rectangles of nearly equal extents.
+/// A result that is divided into rectangles of nearly equal extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     rows: Axis,
     columns: Axis,
 }
 
-/// The rows or the columns of a result, in parts.
+/// The rows or the columns of a result, divided into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Axis {
     extent: usize,
-    /// The rows or columns of one tile, which is not cut.
+    /// The rows or columns of one tile. Parts end at multiples of it.
     step: usize,
     parts: usize,
 }
@@ -36,7 +37,7 @@ impl Axis {
         self.extent.div_ceil(self.step.max(1)).max(1)
     }
 
-    /// Returns a part.
+    /// Returns the rows or columns of a part.
     fn range(&self, part: usize) -> Range<usize> {
         let edge = |part: usize| (self.tiles() * part / self.parts * self.step).min(self.extent);
         edge(part)..edge(part + 1)
@@ -49,8 +50,8 @@ impl Axis {
 }
 
 impl Grid {
-    /// Chooses rectangles for `threads` threads. `copies` reports whether each copies its rows of the left operand, and its columns of
-    /// the right one.
+    /// Chooses rectangles for `threads` threads. `copies` is whether a rectangle copies its rows of the left operand,
+    /// and whether it copies its columns of the right operand.
     pub(super) fn new(dims: Dims, threads: usize, steps: [usize; 2], copies: [bool; 2]) -> Grid {
         let Dims { m, k, n } = dims;
         let [high, wide] = steps;
@@ -58,7 +59,7 @@ impl Grid {
         let columns = Axis { extent: n, step: wide, parts: 1 };
         let product = m.saturating_mul(k).saturating_mul(n);
         let most = if threads < 2 { 1 } else { (EACH * threads).min(product / LEAST) };
-        // Of many rows, not each number is tried.
+        // Not every large number of parts is tried, to save time.
         let parts = iter::successors(Some(1), |parts| Some(parts + 1 + parts / 8));
         let all = parts.take_while(|&parts| parts <= most.min(rows.tiles())).flat_map(|high| {
             let wide = most / high;

@@ -65,17 +65,17 @@ impl<T> Strided<T> {
         Self { ptr, row: cols.cast_signed(), col: 1 }
     }
 
-    /// Describes the transposed operand.
+    /// Returns a description of the transposed operand.
     pub(crate) const fn transposed(self) -> Self {
         Self { ptr: self.ptr, row: self.col, col: self.row }
     }
 
-    /// Describes the same layout for elements of another type.
+    /// Returns a description of the same layout for elements of another type.
     pub(crate) const fn cast<U>(self) -> Strided<U> {
         Strided { ptr: self.ptr.cast(), row: self.row, col: self.col }
     }
 
-    /// Describes the operand from row `i` on.
+    /// Returns a description of the operand from row `i` on.
     ///
     /// # Safety
     ///
@@ -113,7 +113,7 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
     unsafe { multiply(dims, c, c_row, a, b) }
 }
 
-/// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
+/// Computes the same product as [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
 ///
 /// # Safety
 ///
@@ -140,30 +140,30 @@ where
     }
 }
 
-/// Up to this number of multiplications, packing costs more than it saves.
+/// Packing costs more than it saves up to this number of multiplications.
 const SMALL: usize = 96 * 96 * 96;
-/// The same limit for a right operand with contiguous rows that are short enough to stay in the first-level cache.
+/// The value of [`SMALL`] for a right operand with contiguous rows, which are short enough for the first-level cache.
 const MEDIUM: usize = 160 * 160 * 160;
 
-/// The number of products whose sum is computed at once if there are few rows or columns. A sum of more products is the
-/// sum of its two halves, so that its error grows with the logarithm of their number.
+/// The maximum `k` of a product with few rows or columns that is summed without splitting. A larger `k` is split into
+/// halves whose sums are added, so that the error grows with the logarithm of `k`.
 const DEEP: usize = 1 << 12;
-/// The same number for other extents, which [`blocked`] cuts into passes anyway.
+/// The value of [`DEEP`] for other products, whose `k` [`blocked`] cuts into passes anyway.
 const DEEP_BLOCKED: usize = 1 << 16;
-/// [`DEEP_BLOCKED`] applies to this number of rows or columns and more.
+/// [`DEEP_BLOCKED`] applies if there are at least this many rows and columns.
 const THIN: usize = 16;
 
-/// Returns the number of products whose sum is computed at once.
+/// Returns the maximum `k` that is summed without splitting it into halves.
 fn deepest(Dims { m, n, .. }: Dims) -> usize {
     if m.min(n) < THIN { DEEP } else { DEEP_BLOCKED }
 }
 
-/// Computes a product as the sum of two if the inner dimension is long. `f` computes the parts, whose type is `T` and
-/// whose sums are of its type of sums.
+/// Computes a product. If the inner dimension is long, splits it into halves and adds their products. `f` computes a
+/// product that is not split: its operands have the type `T`, its result has the type of the sums of `T`.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`]; `f` computes products like it.
+/// Same as for [`gemm`]; `f` has the contract of [`gemm`] for its types.
 unsafe fn halved<T: Number>(
     dims: Dims,
     c: *mut T::Sum,
@@ -199,18 +199,18 @@ unsafe fn halved<T: Number>(
     }
 }
 
-/// How a product is computed whose sums are not halved.
+/// The algorithm for a product that is not split into halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// As dot products.
     Dots,
-    /// As the transposed product, because it has one column.
+    /// As the transposed product, because the product has one column.
     Column,
-    /// With few rows.
+    /// With tiles that read the operands in place, because there are few rows.
     Row,
-    /// With operands that are read in place.
+    /// With tiles that read the operands in place, because the product is small.
     Small,
-    /// With blocks of the operands.
+    /// In blocks of the operands, which are packed if necessary.
     Blocked,
 }
 
@@ -233,7 +233,7 @@ impl Way {
     }
 }
 
-/// Multiplies matrices of a type that is also the type of its sums.
+/// Multiplies matrices whose elements have the same type as the sums.
 ///
 /// # Safety
 ///
@@ -263,15 +263,16 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
     }
 }
 
-/// Computes a part of a product; the first extents are the whole product's.
+/// A function that computes a part of a product. The first `Dims` are the extents of the whole product, the second ones
+/// the extents of the part.
 type Skinny<T> = unsafe fn(&TileKernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
-/// Computes a small product, or one with few rows or columns, and the steps in `around`. The operands are read in place, except that a
-/// right operand whose rows are not contiguous is copied.
+/// Computes a product that is small or has few rows or columns, and applies the steps in `around`. The operands are
+/// read in place, except that a right operand whose rows are not contiguous is copied.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`]; the numbers added to rows are `m` elements. A single row has no steps in `around`.
+/// Same as for [`gemm`]; `around.plus` is null or points to `m` elements. A single row has no steps in `around`.
 unsafe fn small<T: Compute>(
     kernels: &'static TileKernels<T>,
     dims: Dims,
@@ -300,8 +301,8 @@ unsafe fn small<T: Compute>(
             }
         });
     }
-    // If no cache holds the result, the rows of a tile are written from beginning to end: tiles below each other would touch one page per
-    // row.
+    // If the result does not fit in the cache, it is computed in slices as high as one tile, each from left to right:
+    // higher slices would touch one page per row for each column of tiles.
     let is_far = m.saturating_mul(n) * size_of::<T>() > second_level() / 2;
     let rows = if is_far { kernels.wide.len().max(1) } else { m.max(1) };
     let shared = Shared((c, a, b, around));
@@ -325,12 +326,12 @@ unsafe fn small<T: Compute>(
     });
 }
 
-/// Splits the columns of a product of few rows over the threads. The product reads its right operand only once, so memory limits its
-/// speed.
+/// Splits the columns of a product with few rows or columns over the threads. Each element of the right operand is read
+/// only once, so memory bandwidth limits the speed.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`], with the result's strides.
+/// Same as for [`gemm`]; `strides` are the strides of the result.
 unsafe fn skinny<T: Compute>(
     dims: Dims,
     c: *mut T,
@@ -354,8 +355,8 @@ unsafe fn skinny<T: Compute>(
     });
 }
 
-/// Multiplies matrices of a type narrower than the type of its sums. The sums are kept in a buffer and rounded at the
-/// end.
+/// Multiplies matrices whose element type is narrower than the type of the sums. The sums are kept in a buffer and
+/// rounded at the end.
 ///
 /// # Safety
 ///
@@ -382,9 +383,9 @@ where
     });
 }
 
-/// Writes `batch` contiguous products of the same extents, one after another.
+/// Writes `batch` contiguous products with the same extents, one after another.
 ///
-/// `offsets(i)` returns the distances in elements of the operands of product `i` from `a.ptr` and `b.ptr`.
+/// `offsets(i)` returns the offsets of the operands of product `i` from `a.ptr` and `b.ptr`, in elements.
 ///
 /// # Safety
 ///
@@ -419,11 +420,11 @@ pub(crate) type Matrix = Strided<u8>;
 
 /// Writes `batch` row-major products of an `m` by `k` matrix and a `k` by `n` matrix to `out`.
 ///
-/// `offsets` returns the distances in elements of each pair of operands from the first pair.
+/// `offsets(i)` returns the offsets of the operands of product `i` from `a` and `b`, in elements.
 ///
 /// # Safety
 ///
-/// The operands have elements of type `dtype` at all of these indices, and `out` has room for the products.
+/// The operands have elements of type `dtype` at all indices that are read, and `out` has room for the products.
 pub(crate) unsafe fn products(
     dtype: DataType,
     batch: usize,

@@ -1,29 +1,30 @@
-//! Products with columns of integers of few bits, quantised by blocks.
+//! Products with columns of integers of 4 or 8 bits, which are quantised in blocks.
 //!
-//! A column is read unchanged from memory: its bytes become floats in registers and are multiplied there, so that a product with one row
-//! reads no more than the integers. From bytes with two numbers each, vectors take all low halves and all high ones; rows are therefore
-//! brought to that order first ([`arrange`]), and columns are widened in it.
+//! A column is read unchanged from memory. Its bytes are converted to floats in registers and multiplied there, so that
+//! a product with one row reads only the integers. If a byte stores two numbers, a vector holds the low halves of
+//! several bytes, and another vector holds the high halves. Therefore [`arrange`] first brings rows to this order, and
+//! columns are dequantised in the same order.
 
 use super::vector::{Portable, Vector};
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;
 use crate::level::level;
 
-/// The sizes in bytes of the groups that are split into low and high halves at once.
+/// The sizes in bytes of the groups whose low and high halves are separated in one step.
 const WIDE: usize = 16;
 const NARROW: usize = 8;
 
-/// How columns are stored.
+/// The storage format of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// Whether a byte holds two numbers of four bits, the low one first; otherwise it holds one.
+    /// Whether a byte stores two numbers of four bits, the low one first. Otherwise a byte stores one number.
     pub(crate) halves: bool,
-    /// The number of numbers in a block.
+    /// The count of numbers in a block.
     pub(crate) block: usize,
 }
 
 impl Format {
-    /// Returns the format; `None` if there are no kernels for it.
+    /// Returns the format, or `None` if there are no kernels for it.
     pub(crate) fn of(bits: i64, block: i64) -> Option<Format> {
         let block = usize::try_from(block).ok().filter(|block| *block > 0 && block.is_multiple_of(WIDE))?;
         matches!(bits, 4 | 8).then_some(Format { halves: bits == 4, block })
@@ -34,7 +35,7 @@ impl Format {
         if self.halves { self.block / 2 } else { self.block }
     }
 
-    /// Returns the number of bytes that are taken apart together.
+    /// Returns the size of the groups whose low and high halves are separated in one step, in bytes.
     fn together(self) -> usize {
         if self.bytes().is_multiple_of(WIDE) { WIDE } else { NARROW }
     }
@@ -51,14 +52,14 @@ pub(crate) struct Column<'a> {
 /// The zero points of blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Zeros<'a> {
-    /// The same for all.
+    /// One zero point for all blocks.
     One(f32),
     Bytes(&'a [u8]),
     Floats(&'a [f32]),
 }
 
 impl Column<'_> {
-    /// Returns the number of blocks that all parts of the column have.
+    /// Returns the number of complete blocks of the column.
     fn blocks(&self, format: Format) -> usize {
         let zeros = match self.zeros {
             Zeros::One(_) => usize::MAX,
@@ -87,7 +88,7 @@ impl Column<'_> {
     }
 }
 
-/// Rearranges a row to the order that columns are multiplied in. `out` has the length of a column, and ends with zeros.
+/// Rearranges a row to the order that [`product`] reads. `out` has the length of a column and is padded with zeros.
 pub(crate) fn arrange(format: Format, out: &mut [f32], row: &[f32]) {
     if !format.halves {
         let (numbers, rest) = out.split_at_mut(row.len().min(out.len()));
@@ -105,19 +106,19 @@ pub(crate) fn arrange(format: Format, out: &mut [f32], row: &[f32]) {
     }
 }
 
-/// A vector that bytes are widened to.
+/// A vector of dequantised bytes.
 ///
 /// # Safety
 ///
-/// As for [`Vector`]; there is one byte for each lane.
+/// As for [`Vector`]; `from` points to one byte for each lane.
 trait Widened: Vector<Item = f32> {
-    /// A block's zero point and scale in the form that the loop uses.
+    /// The zero point and the scale of a block in the layout that the loop uses.
     type Step: Copy;
 
     unsafe fn step(parts: [f32; 2]) -> Self::Step;
-    /// Returns the numbers that the low halves of some bytes encode, and the numbers of the high halves.
+    /// Dequantises the low halves and the high halves of some bytes.
     unsafe fn halves(from: *const u8, step: Self::Step) -> [Self; 2];
-    /// Returns the numbers that some bytes encode.
+    /// Dequantises some bytes.
     unsafe fn bytes(from: *const u8, step: [f32; 2]) -> Self;
 }
 
@@ -189,7 +190,7 @@ mod x86 {
     }
 
     impl Widened for F32x16 {
-        /// The number that each of the 16 integers encodes.
+        /// A table of the 16 values that a four-bit integer can encode.
         type Step = __m512;
 
         #[inline(always)]
@@ -204,8 +205,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn halves(from: *const u8, table: __m512) -> [Self; 2] {
-            // SAFETY: the trait's callers promise the instruction set and 16 bytes. A place in the table is the last four
-            // bits of a lane.
+            // SAFETY: the trait's callers promise the instruction set and 16 bytes. The low four bits of a lane are an
+            // index of the table.
             unsafe {
                 let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
                 let high = _mm512_srli_epi32::<4>(bytes);
@@ -223,11 +224,12 @@ mod x86 {
     }
 }
 
-/// Multiplies an arranged row with the first blocks of a column.
+/// Computes the dot product of an arranged row and the first blocks of a column.
 ///
 /// # Safety
 ///
-/// The row and the column have the blocks, whose bytes are a multiple of `G`, and `G` is one of the lanes.
+/// The row and the column have the blocks. The bytes of a block are a multiple of `G`, and `G` is a multiple of the
+/// lanes.
 #[inline(always)]
 unsafe fn dot<V: Widened, const G: usize>(
     format: Format,
@@ -266,11 +268,11 @@ unsafe fn dot<V: Widened, const G: usize>(
     }
 }
 
-/// Writes the numbers of the first blocks of a column.
+/// Dequantises the first blocks of a column and writes them to `out`.
 ///
 /// # Safety
 ///
-/// As for [`dot`]; `out` has room for the blocks.
+/// As for [`dot`]; `out` has room for the numbers of the blocks.
 #[inline(always)]
 unsafe fn write<V: Widened, const G: usize>(
     format: Format,
@@ -330,11 +332,11 @@ levels! {
     dot_avx512, write_avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")];
 }
 
-/// Multiplies an arranged row with a column.
+/// Computes the dot product of an arranged row and a column.
 pub(crate) fn product(format: Format, row: &[f32], column: Column<'_>) -> f32 {
     let n = column.blocks(format).min(row.len() / format.block);
     let (row, c, narrow) = (row.as_ptr(), &column, format.together() == NARROW);
-    // SAFETY: the row and the column have so many blocks, and `level` returns only a level of this processor.
+    // SAFETY: the row and the column have `n` blocks, and `level` returns only a level of this processor.
     unsafe {
         match (level(), narrow) {
             #[cfg(target_arch = "x86_64")]
@@ -351,11 +353,11 @@ pub(crate) fn product(format: Format, row: &[f32], column: Column<'_>) -> f32 {
     }
 }
 
-/// Writes the numbers that a column encodes, in the order of arranged rows. `out` has the length of a column.
+/// Dequantises a column to `out`, in the order of arranged rows. `out` has the length of a column.
 pub(crate) fn widen(format: Format, out: &mut [f32], column: Column<'_>) {
     let n = column.blocks(format).min(out.len() / format.block);
     let (out, c, narrow) = (out.as_mut_ptr(), &column, format.together() == NARROW);
-    // SAFETY: the room and the column have so many blocks, and `level` returns only a level of this processor.
+    // SAFETY: `out` and the column have `n` blocks, and `level` returns only a level of this processor.
     unsafe {
         match (level(), narrow) {
             #[cfg(target_arch = "x86_64")]

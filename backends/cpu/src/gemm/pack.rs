@@ -24,7 +24,7 @@ impl Scratch {
         Self { ptr: NonNull::dangling(), bytes: 0 }
     }
 
-    /// Returns uninitialised room for `n` elements. Earlier contents are lost.
+    /// Returns uninitialised memory for `n` elements. Earlier contents are lost.
     pub(crate) fn room<T>(&mut self, n: usize) -> *mut T {
         let bytes = n * size_of::<T>();
         if bytes > self.bytes {
@@ -48,7 +48,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Selects one of the buffers of a thread.
+/// One of the buffers of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Slot {
     Left,
@@ -62,9 +62,10 @@ thread_local! {
     static SCRATCH: [Cell<Scratch>; 5] = const { [const { Cell::new(Scratch::empty()) }; 5] };
 }
 
-/// Lends `f` a buffer of this thread. The next call reuses the buffer.
+/// Passes a buffer of this thread to `f`. The next call for the slot reuses the buffer.
 ///
-/// The buffer is taken out while `f` runs, because a thread that waits for others may start another product.
+/// The buffer is removed from the slot while `f` runs, because a thread that waits for other threads may start another
+/// product.
 pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
     let cell = |cells: &[Cell<Scratch>; 5], back: Option<Scratch>| {
         let [left, right, sums, part, edge] = cells;
@@ -83,8 +84,8 @@ pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
     result
 }
 
-/// Copies `width <= panel` columns of `k` rows to a panel whose rows have `panel` elements. The rest of each row is
-/// zero.
+/// Copies `width <= panel` columns of `k` rows to a panel whose rows have `panel` elements. The rest of each row is set
+/// to zero.
 ///
 /// # Safety
 ///
@@ -121,7 +122,7 @@ struct Copy<T: Number> {
     k: usize,
     /// The number of columns to copy.
     width: usize,
-    /// The number of columns to write. Those after the copied ones are zero.
+    /// The number of columns to write. The columns after the copied ones are zero.
     room: usize,
     panel: usize,
     x: Strided<T>,
@@ -133,7 +134,7 @@ impl<T: Number> VectorLoop for Copy<T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // SAFETY: only `panel` makes this value, and its callers promise that everything here is in its operands.
+        // SAFETY: only `panel` creates this value, and its callers promise that the operands cover it.
         unsafe {
             match (self.x.col == 1 && self.width == self.panel, self.panel) {
                 (true, 32) => self.whole::<32>(),

@@ -1,4 +1,4 @@
-//! Right operands that are packed once for many products.
+//! Right operands that are packed once and used in many products.
 
 use super::blocked::{Block, DEPTH, Large, Right, UNPACKED, Wide};
 use super::end::Around;
@@ -14,7 +14,8 @@ use half::{bf16, f16};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A right operand of floats in panels of [`panel_width`] columns, each of them `k` contiguous rows of the type of the sums.
+/// A right operand of floats, stored in panels of [`panel_width`] columns. Each panel has `k` contiguous rows, whose
+/// elements have the type of the sums.
 #[derive(Debug)]
 pub(crate) struct Panels {
     memory: Memory,
@@ -24,22 +25,23 @@ pub(crate) struct Panels {
     n: usize,
 }
 
-// SAFETY: nothing writes the panels after they are made.
+// SAFETY: nothing writes the panels after they are packed.
 unsafe impl Send for Panels {}
-// SAFETY: nothing writes the panels after they are made.
+// SAFETY: nothing writes the panels after they are packed.
 unsafe impl Sync for Panels {}
 
 impl Panels {
-    /// Packs an operand of `k` rows and `n` columns. `None` if packing does not make products faster: for types without panels, for small
-    /// operands that tiles read in place, for columns that are too few to fill panels, and for sums so long that they are halved.
+    /// Packs an operand of `k` rows and `n` columns. Returns `None` if packing does not make products faster: for types
+    /// without panels, for small operands that tiles read in place, for too few columns to fill panels, and if `k` is
+    /// so long that sums are split into halves.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     ///
     /// # Safety
     ///
-    /// The operand has elements of type `dtype` at these indices.
+    /// The operand has elements of type `dtype` at all indices of `[k, n]`.
     pub(crate) unsafe fn new(
         pool: &Arc<Pool>,
         dtype: DataType,
@@ -60,7 +62,7 @@ impl Panels {
 
     /// # Safety
     ///
-    /// The operand has these extents.
+    /// The operand has `k` rows and `n` columns.
     unsafe fn of<T: Number>(
         pool: &Arc<Pool>,
         dtype: DataType,
@@ -101,12 +103,12 @@ impl Panels {
         self.dtype
     }
 
-    /// Returns the numbers of rows and columns.
+    /// Returns the number of rows and the number of columns.
     pub(crate) fn extents(&self) -> [usize; 2] {
         [self.k, self.n]
     }
 
-    /// Writes the columns of an operand of `f32` one after another.
+    /// Unpacks an operand of `f32` to `to`, one column after another.
     pub(crate) fn columns(&self, to: &mut [f32]) {
         debug_assert_eq!(self.dtype, DataType::F32);
         let width = panel_width::<f32>();
@@ -119,13 +121,13 @@ impl Panels {
         }
     }
 
-    /// Returns the bytes of the panels.
+    /// Returns the size of the panels in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Writes `batch` row-major products of `m` rows to `out`. `offsets` returns the distance in elements of each left operand
-    /// from the first.
+    /// Writes `batch` row-major products of `m` rows to `out`. `offsets(i)` returns the offset of left operand `i` from
+    /// `a`, in elements.
     ///
     /// # Safety
     ///
@@ -154,21 +156,23 @@ impl Panels {
         panel_width::<f32>()
     }
 
-    /// Writes some columns of a product of `m` rows of `f32` to `out`, whose rows are contiguous. They begin with a panel.
+    /// Writes some columns of a product of `m` rows of `f32` to `out`, whose rows are contiguous. The columns start at
+    /// a panel boundary.
     ///
     /// # Safety
     ///
-    /// The left operand has `m` rows and `k` columns, the panels are of `f32` and have these columns; `out` has room for them.
+    /// The left operand has `m` rows and `k` columns, and the panels are of `f32` and have these columns; `out` has
+    /// room for them.
     pub(crate) unsafe fn part(&self, columns: Range<usize>, m: usize, a: Strided<f32>, out: *mut f32) {
         debug_assert!(self.dtype == DataType::F32 && columns.start.is_multiple_of(self.width()));
         let dims = Dims { m, k: self.k, n: columns.len() };
-        // SAFETY: this function's contract. The panels in front of these columns are whole.
+        // SAFETY: this function's contract. All panels before these columns have their full width.
         unsafe { multiply(dims, out, a, self.memory.ptr().cast::<f32>().add(columns.start * self.k)) }
     }
 
     /// # Safety
     ///
-    /// Same as for [`products`](Self::products), for this type.
+    /// Same as for [`products`](Self::products), with elements of type `T`.
     unsafe fn batched<T: Number>(
         &self,
         batch: usize,
@@ -184,8 +188,8 @@ impl Panels {
         walk::split(batch, m.saturating_mul(self.k * self.n), 1 << 18, |from, to| {
             let (a, out) = shared.get();
             for i in from..to {
-                // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same
-                // type; otherwise the room holds the sums, which the product initialises.
+                // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the
+                // same type; otherwise the buffer has room for the sums, which the product initialises.
                 unsafe {
                     let a = Strided { ptr: a.ptr.offset(offsets(i)), ..a };
                     let c = out.add(i * m * dims.n);
@@ -208,11 +212,11 @@ impl Panels {
 /// The number of rows of a panel that stay in the first-level cache.
 const CACHED: usize = 128;
 
-/// Writes the product of `a` and panels to contiguous rows.
+/// Writes the product of `a` and the panels to `c`, whose rows are contiguous.
 ///
 /// # Safety
 ///
-/// The operands have these extents, and `c` has room for the product.
+/// The operands have the extents `dims`, and `c` has room for the product.
 unsafe fn multiply<T: Number>(dims: Dims, c: *mut T::Sum, a: Strided<T>, panels: *const T::Sum)
 where
     T::Sum: Compute,
@@ -229,8 +233,8 @@ where
     }
 }
 
-/// Computes a product of few rows. Memory limits its speed: the panels are read once, one after another, and threads share
-/// them.
+/// Computes a product with few rows. Memory bandwidth limits its speed, so the panels are read only once, one after
+/// another. Threads divide the panels between them.
 ///
 /// # Safety
 ///
@@ -245,7 +249,8 @@ unsafe fn thin<T: Number>(
     T::Sum: Compute,
 {
     let width = kernels.large * kernels.lanes;
-    // If a panel is read by several tiles, one after another, a part of it stays in the first-level cache meanwhile.
+    // If several tiles read a panel one after another, a pass is short enough for its part of the panel to stay in the
+    // first-level cache.
     let tiles = if kernels.large == 4 { kernels.flat } else { kernels.wide };
     let passes = k.div_ceil(if m > tiles.len() { CACHED } else { DEPTH });
     let in_place = a.col == 1 && size_of::<T>() == size_of::<T::Sum>();
@@ -253,13 +258,14 @@ unsafe fn thin<T: Number>(
     walk::split(n.div_ceil(width), k * width * m.div_ceil(2), 1 << 17, |from, to| {
         let (c, a, panels) = shared.get();
         let mut first = from;
-        // The sums of few rows with one panel are too few to hide the latency of each, so that several panels are read at once.
+        // A few rows have too few sums with one panel to hide the latency of additions, so a tile covers several
+        // panels.
         if let Some(&(some, tile)) = kernels.across.get(m - 1).filter(|_| in_place) {
             while first + some <= to && (first + some) * width <= n {
                 for pass in 0..passes {
                     let (top, end) = (k * pass / passes, k * (pass + 1) / passes);
-                    // SAFETY: the pass and these panels are in the operands, and no other call writes their columns of the result.
-                    // The left operand has the type of the sums.
+                    // SAFETY: the pass and these panels are in the operands, and no other call writes their columns of
+                    // the result. The left operand has the type of the sums.
                     unsafe {
                         tile(&Args {
                             k: end - top,

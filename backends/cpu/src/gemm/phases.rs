@@ -1,10 +1,10 @@
-//! Work in two phases: the second begins when all of the first is done.
+//! Parallel work in two phases. The second phase begins when the first phase is complete.
 
 use crate::threads::Units;
 use crate::{pace, threads};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Signals to other threads that this one unwinds, so that they do not wait for the units that it has begun.
+/// Signals on drop that this thread unwinds, so that other threads do not wait for its unfinished units.
 struct Failing<'a>(&'a AtomicBool);
 
 impl Drop for Failing<'_> {
@@ -13,8 +13,8 @@ impl Drop for Failing<'_> {
     }
 }
 
-/// Calls `first` for each of `m` units and, when all are done, `second` for each of `n` units. It uses up to `threads`
-/// threads; a free thread takes the next unit.
+/// Calls `first` for each of `m` units and, when all calls have returned, `second` for each of `n` units. Uses up to
+/// `threads` threads; a free thread takes the next unit.
 pub(super) fn share(
     threads: usize,
     m: usize,
@@ -40,10 +40,11 @@ pub(super) fn share(
                 break;
             }
             first(i);
-            // `Release`, so that a thread that sees that all units are done also sees their writes.
+            // `Release`, so that a thread that sees that all units are done also sees the memory writes of the units.
             done.fetch_add(1, Ordering::Release);
         }
-        // Each unit that is not done has been started by a running thread, so no two threads wait for each other.
+        // Waiting cannot deadlock: a running thread has started each unit that is not done, and it does not wait before
+        // that unit is done.
         let mut waited = 0;
         while done.load(Ordering::Acquire) < m {
             if failed.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Products with numbers added to their rows and an epilogue.
+//! Matrix products with a number added to each row, followed by an epilogue.
 
 use super::blocked::{Large, Wide};
 use super::end::{Around, End};
@@ -9,17 +9,18 @@ use crate::kernels::walk;
 use crate::level::level;
 use std::ops::Range;
 
-/// The number of multiplications that take as long as the epilogue of one result.
+/// The number of multiplications that take as long as the epilogue of one element of the result.
 const FOLLOWING: usize = 16;
 
-/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is null. Then
-/// it applies the epilogue `end`, tile by tile, unless that is null. Where a product has no tiles, or `end` is null, it calls `done` with
-/// rows and columns that are computed, about `most` results at a time, on the thread that has computed them.
+/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds `plus[i]` to row `i`, unless `plus` is
+/// null. Then it applies the epilogue `end` to each tile, unless `end` is null. If the product has no tiles or `end` is
+/// null, it calls `done` with the rows and columns of each finished part of about `most` elements, on the thread that
+/// computed the part.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null. `end` is null, or the tensor beside `c` has the
-/// elements of the product.
+/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null. `end` is null, or its second tensor has
+/// the elements of the product.
 pub(crate) unsafe fn gemm_plus(
     dims: Dims,
     (c, c_row): (*mut f32, usize),

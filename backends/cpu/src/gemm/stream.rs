@@ -1,21 +1,21 @@
-//! The product of one row with a matrix whose rows are contiguous. The matrix is read once, and memory limits the
-//! speed.
+//! The product of one row with a matrix whose rows are contiguous. The matrix is read only once, so memory bandwidth
+//! limits the speed.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::vector::Vector;
 
-/// The distance in elements at which operands are prefetched if memory is the limit.
+/// The prefetch distance within a row, if memory is the limit. Units: elements.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const AHEAD: usize = 256;
 
-/// The number of columns below which the next rows are prefetched, at the same columns. In shorter rows, and in rows
-/// that threads share, too few elements follow.
+/// Rows with fewer columns prefetch the same columns of the next rows instead, because too few elements follow in short
+/// rows and in rows that threads share.
 #[cfg(target_arch = "x86_64")]
 const NARROW: usize = 2048;
 
-/// The operands of sums of multiples of rows; distances are in elements.
+/// The operands of a sum of multiples of rows. Distances are in elements.
 #[derive(Debug)]
 pub(crate) struct StreamArgs<T> {
     /// The number of columns.
@@ -29,7 +29,7 @@ pub(crate) struct StreamArgs<T> {
     pub(crate) accumulate: bool,
 }
 
-/// Computes the sum of multiples of a fixed number of rows.
+/// A function that computes the sum of multiples of a fixed number of rows.
 pub(crate) type StreamKernel<T> = unsafe fn(&StreamArgs<T>);
 
 /// # Safety
@@ -47,7 +47,7 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &StreamArgs<V::I
         }
         #[cfg(target_arch = "x86_64")]
         let ahead = if n < NARROW { b_row * ROWS.cast_signed() } else { AHEAD.cast_signed() };
-        // A short first vector keeps the others from crossing cache lines.
+        // A short first vector keeps all further vectors from crossing cache lines.
         let head = b.align_offset(64).min(V::LANES - 1).min(n);
         if head > 0 {
             part(args, left, 0, head);
@@ -70,7 +70,7 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &StreamArgs<V::I
     }
 }
 
-/// Computes the columns from `j` to `j + n`. `n` is at most the length of a vector.
+/// Computes the columns `j..j + n`. `n` is at most the length of a vector.
 ///
 /// # Safety
 ///

@@ -13,7 +13,7 @@ use crate::threads::as_if;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Returns small integers. Every type computes the sums of their products exactly.
+/// Returns small integers, whose products are summed exactly in every type.
 fn numbers(n: usize, seed: u64) -> Vec<i64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = |_| {
@@ -40,7 +40,7 @@ where
     }
     let expected: Vec<T> = expected.into_iter().map(&from).collect();
     for forms in 0..4 {
-        // Each operand is stored by rows, and by columns with gaps.
+        // Each operand is stored in row-major order, and in column-major order with gaps.
         let lay = |data: &[i64], rows: usize, cols: usize, by_columns: bool| -> (Vec<T>, isize, isize) {
             if !by_columns {
                 return (data.iter().map(|&v| from(v)).collect(), cols as isize, 1);
@@ -96,7 +96,7 @@ fn extents_beyond_a_block_accumulate() {
         [9, 130, 7],
         [14, 80, 600],
         [200, 300, 190],
-        // A wide right operand that is shallow enough to be read in place.
+        // A wide right operand with few rows, which is read in place.
         [40, 16, 9001],
     ] {
         check(|v| v as f32, [m, k, n]);
@@ -140,7 +140,7 @@ fn batches_follow_their_offsets() {
     let b: Vec<f32> = numbers(30 * 25, 4).into_iter().map(|v| v as f32).collect();
     let dims = Dims { m: 20, k: 30, n: 25 };
     let mut c = vec![0f32; 6 * 20 * 25];
-    // SAFETY: the six left operands follow each other, and share the right one.
+    // SAFETY: the six left operands follow each other, and share the right operand.
     unsafe {
         let (a, b) = (Strided::dense(a.as_ptr(), 30), Strided::dense(b.as_ptr(), 25));
         batched(6, dims, c.as_mut_ptr(), a, b, &|i| (i as isize * 600, 0));
@@ -153,7 +153,7 @@ fn batches_follow_their_offsets() {
     }
 }
 
-/// Returns floats whose sums are rounded.
+/// Returns floats whose sums need rounding.
 fn fractions(n: usize, seed: u64) -> Vec<f32> {
     numbers(n, seed)
         .iter()
@@ -162,7 +162,8 @@ fn fractions(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// Computes a product as for `threads` threads, with operands that begin `shift` elements after an aligned address.
+/// Computes a product with `threads` threads and operands that begin `shift` elements after an aligned address. Returns
+/// the result's bits.
 fn divided([m, k, n]: [usize; 3], by_columns: [bool; 2], threads: usize, shift: usize) -> Vec<u32> {
     let (x, y) = (fractions(m * k, 1), fractions(k * n, 2));
     let lay = |data: &[f32], rows: usize, cols: usize, by_columns: bool| {
@@ -220,7 +221,7 @@ fn neither_threads_nor_addresses_change_a_bit() {
     }
 }
 
-/// The size of the second-level cache decides how many rows are in a block, and never the order of a sum.
+/// The size of the second-level cache determines the number of rows of a block, but never the order of a sum.
 #[test]
 fn products_do_not_depend_on_caches() {
     let fraction = |n: usize, seed: u64| {
@@ -232,7 +233,7 @@ fn products_do_not_depend_on_caches() {
     };
     let [m, k, n] = [150, 1100, 130];
     let (a, b) = (fraction(m * k, 1), fraction(k * n, 2));
-    // Operands by rows are read in place, and those by columns are packed.
+    // Row-major operands are read in place, and column-major ones are packed.
     for (a_row, a_col) in [(k as isize, 1), (1, m as isize)] {
         let a = Strided { ptr: a.as_ptr(), row: a_row, col: a_col };
         let b = Strided { ptr: b.as_ptr(), row: 1, col: k as isize };
@@ -251,7 +252,8 @@ fn products_do_not_depend_on_caches() {
     }
 }
 
-/// Tiles read whole vectors of panels, so that each element of one is written: the operand's, and zeros beyond it.
+/// Checks that packing writes each element of a panel: the operand's elements, and zeros after them. Tiles read whole
+/// vectors of panels.
 fn filled<T: Number<Sum: std::fmt::Debug>>(from: impl Fn(i64) -> T, stale: T::Sum) {
     for [k, cols, room] in
         [[1, 1, 8], [3, 5, 8], [4, 7, 16], [9, 16, 16], [17, 9, 16], [5, 17, 32], [33, 31, 32]]
@@ -281,7 +283,7 @@ fn panels_have_zeros_beyond_the_operand() {
     filled(|v| f16::from_f32(v as f32), f32::NAN);
 }
 
-/// Few rows are multiplied with several panels at once, and with one where no more are left.
+/// Few rows are multiplied with several panels in one tile, and the remaining panels one by one.
 #[test]
 fn products_with_panels_equal_the_definition() {
     let pool = Pool::new(1 << 20, None);
@@ -289,7 +291,7 @@ fn products_with_panels_equal_the_definition() {
         for n in [16, 40, 64, 100, 200] {
             let (x, y) = (numbers(8 * k, 1), numbers(k * n, 2));
             let [a, b] = [&x, &y].map(|x| x.iter().map(|&v| v as f32).collect::<Vec<_>>());
-            // By columns, so that the operand is packed whatever its size.
+            // The operand is column-major, so that it is packed whatever its size.
             let moved: Vec<f32> = (0..k * n).map(|i| b[i % k * n + i / k]).collect();
             let right = Strided { ptr: moved.as_ptr(), row: 1, col: k as isize };
             for level in levels() {
@@ -312,7 +314,8 @@ fn products_with_panels_equal_the_definition() {
     }
 }
 
-/// The functions after a product apply to each sum. Expected: the product with the same operands, and then each function in turn.
+/// The functions after a product apply to each sum. Expected: the product with the same operands, followed by each
+/// function in turn.
 #[test]
 fn what_follows_products_is_done_to_every_sum() {
     for [m, k, n] in [[1, 9, 40], [13, 7, 3], [20, 3, 50], [33, 64, 300], [70, 1100, 130], [97, 300, 190]] {
@@ -333,7 +336,7 @@ fn what_follows_products_is_done_to_every_sum() {
                 let mut c = vec![9.0f32; m * n];
                 let beside = if forms & 2 == 2 { other.as_ptr() } else { std::ptr::null() };
                 let end = End { beside: (c.as_ptr(), beside), bounds: [-0.0, 1.5], swish };
-                // Returns how often it was said of a result that it is there.
+                // Returns how often `done` was called for each element of the result.
                 let product = |c: &mut [f32], end, most| {
                     let dims = Dims { m, k, n };
                     let said = Mutex::new(vec![0; m * n]);

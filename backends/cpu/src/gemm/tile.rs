@@ -10,7 +10,7 @@ use super::vector::{Portable, Vector, baseline};
 use crate::kernels::number::Number;
 use crate::level::Level;
 
-/// The operands of one tile; strides are in elements.
+/// The operands of one tile. Strides are in elements.
 #[derive(Debug)]
 pub(crate) struct Args<T> {
     pub(crate) k: usize,
@@ -21,27 +21,29 @@ pub(crate) struct Args<T> {
     pub(crate) b_row: isize,
     /// The number of columns of the last vector.
     pub(crate) last: usize,
-    /// Whether the right operand has elements for all of the last vector. Those beyond its columns do not count.
+    /// Whether the right operand has elements for the full width of the last vector. Elements after its columns do not
+    /// affect the result.
     pub(crate) filled: bool,
     pub(crate) c: *mut T,
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
-    /// The initial values of the sums of each row. A tile leaves the epilogue to [`Args::whole`].
+    /// The steps around the product. A tile adds only the initial values of the sums; [`Args::whole`] applies the
+    /// epilogue.
     pub(crate) around: Around<T>,
     /// The distance from one panel to the next, for tiles of several panels.
     pub(crate) panel: usize,
 }
 
-/// Computes a tile of a fixed number of rows and vectors.
+/// A function that computes a tile of a fixed number of rows and vectors.
 pub(crate) type Tile<T> = unsafe fn(&Args<T>);
 
-/// The kernels of one element type at one level.
+/// The kernels of one element type for one instruction set level.
 #[derive(Debug)]
 pub(crate) struct TileKernels<T: 'static> {
     /// The number of elements of a vector.
     pub(crate) lanes: usize,
-    /// The number of vectors in the tiles of large products: 4, or 2 if there are few registers.
+    /// The width of the tiles of large products, in vectors: 4, or 2 if there are few registers.
     pub(crate) large: usize,
     /// Tiles one vector wide. Index `i` has the tile of `i + 1` rows.
     pub(crate) narrow: &'static [Tile<T>],
@@ -51,14 +53,14 @@ pub(crate) struct TileKernels<T: 'static> {
     pub(crate) flat: &'static [Tile<T>],
     /// Tiles eight vectors wide.
     pub(crate) broad: &'static [Tile<T>],
-    /// Tiles of several whole panels, and their number. Index `i` has the tile of `i + 1` rows. A single panel has too few sums: each
-    /// addition would wait for the one before it.
+    /// Tiles that cover several whole panels, each with the number of panels. Index `i` has the tile of `i + 1` rows.
+    /// With a single panel, few rows have too few sums: each addition would wait for the previous one.
     pub(crate) across: &'static [(usize, Tile<T>)],
     /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
     /// Sums of multiples of rows. Index `i` has the kernel for `i + 1` rows.
     pub(crate) streams: &'static [StreamKernel<T>],
-    /// Whether reading a part of a vector is slow enough that copying the last columns pays off if several tiles read them.
+    /// Whether reading a partial vector is so slow that copying the last columns saves time if several tiles read them.
     pub(crate) copies_edges: bool,
     /// The epilogue of a tile.
     pub(crate) end: EndKernel<T>,
@@ -66,8 +68,8 @@ pub(crate) struct TileKernels<T: 'static> {
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns, which is whole in the right
-/// operand if that is `filled`. There is an initial value for the sums of each row.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. If
+/// `filled`, the last vector is whole in the right operand. There is an initial value for the sums of each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
     let &Args { a_col, last, filled, c, c_row, accumulate, .. } = args;
@@ -77,7 +79,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
         if accumulate && args.k >= 128 {
-            // The result's cache lines are fetched from a distant cache while the sums are computed.
+            // Prefetches the result's cache lines from a distant cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
                     let line = c.wrapping_add(i * c_row + v * V::LANES);
@@ -93,7 +95,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
         }
         let whole = V::BRANCHES && (filled || last == V::LANES);
         if V::BRANCHES && a_col == 1 {
-            // Steps at distances that the compiler knows need no arithmetic for their addresses.
+            // Several steps per iteration have constant offsets, so that their addresses need no arithmetic.
             if whole {
                 products::<V, ROWS, VECTORS, true, 4>(args, &mut sums);
             } else {
@@ -121,7 +123,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     }
 }
 
-/// Reads the elements of each row that are read at once, and calls `$step` with them and the number of each.
+/// Loads `AT_ONCE` elements of each row, and calls `$step` with them and the index of each element.
 macro_rules! steps_of_some {
     ($vector:ident, $rows:ident, ($a:ident, $a_row:ident), $step:ident) => {
         let mut some = [$vector::zero(); $rows];
@@ -137,21 +139,23 @@ macro_rules! steps_of_some {
     };
 }
 
-/// Prefetches a part of the rows of the next tile, so that a left operand in a distant cache is near when it is needed: processors do not
-/// detect a few rows that are read side by side as a stream. There is one prefetch for `STEPS` products of each row.
+/// Prefetches a part of the rows of the next tile, so that a left operand in a distant cache arrives in time:
+/// processors do not detect a few rows that are read in parallel as streams. Called once for every `STEPS` elements of
+/// a row.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn fetch_below<T, const ROWS: usize, const STEPS: usize>(a: *const T, a_row: isize, done: usize) {
     let line = 64 / size_of::<T>();
-    // While a line of each row is read, `line / STEPS` rows are prefetched: eight of `f32`, which are all rows, and four of `f64`.
+    // While a line of each row is read, `line / STEPS` rows are prefetched: with two steps, eight rows of `f32` or four
+    // rows of `f64`.
     let row = done / STEPS % (line / STEPS);
     let below = a.wrapping_offset((ROWS + row).cast_signed() * a_row).wrapping_add(done / line * line);
     // SAFETY: a prefetch never faults, so that any address is valid.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(below.cast()) }
 }
 
-/// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. `STEPS` products of a row follow each other; if
-/// there are several, the elements of a row of the left operand are contiguous.
+/// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. An iteration of the loop covers
+/// `STEPS` elements of each row; if `STEPS` is above 1, the rows of the left operand are contiguous.
 ///
 /// # Safety
 ///
@@ -171,7 +175,7 @@ unsafe fn products<
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
-        // A closure might be compiled on its own, without the instruction set.
+        // This is a macro because a closure might be compiled as a function without the instruction set.
         macro_rules! step {
             ($at:expr) => {
                 let mut right = [V::zero(); VECTORS];
@@ -194,8 +198,8 @@ unsafe fn products<
             (a, b) = (a.wrapping_add(done), b.wrapping_offset(b_row * done.cast_signed()));
         }
         if STEPS > 1 && V::AT_ONCE > 0 {
-            // Only one row of the right operand is in registers at a time, together with the elements of the left one, which are read
-            // several at once.
+            // Keeps only one row of the right operand in registers at a time, together with several elements of each
+            // row of the left operand.
             macro_rules! step_of_some {
                 ($some:ident, $at:literal) => {
                     for v in 0..VECTORS {
@@ -236,7 +240,8 @@ unsafe fn products<
     }
 }
 
-/// Computes a tile of several whole panels of `VECTORS` vectors each. Every element is the same sum as in a tile of one panel.
+/// Computes a tile of several whole panels of `VECTORS` vectors each. The order of each sum is the same as in a tile of
+/// one panel.
 ///
 /// # Safety
 ///
@@ -250,7 +255,7 @@ unsafe fn products<
 unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTORS: usize>(
     args: &Args<V::Item>,
 ) {
-    /// The number of products that follow each other if the elements of a row of the left operand are contiguous.
+    /// The number of elements per iteration if the rows of the left operand are contiguous.
     const STEPS: usize = 4;
     let &Args { k, mut a, a_row, a_col, mut b, b_row, panel, c, c_row, accumulate, .. } = args;
     // SAFETY: the contract covers each access; pointers past the end are never read.
@@ -262,7 +267,8 @@ unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTOR
                 ($some:ident, $at:literal) => {
                     for q in 0..PANELS {
                         for v in 0..VECTORS {
-                            // Rows of panels follow each other, at distances that the compiler knows.
+                            // The rows of a panel are contiguous, so the offsets between them are compile-time
+                            // constants.
                             let right = V::load(b.add(q * panel + ($at * VECTORS + v) * V::LANES));
                             for (sums, &some) in sums.iter_mut().zip(&$some) {
                                 if let Some(sum) = sums.get_mut(q).and_then(|sums| sums.get_mut(v)) {
@@ -280,7 +286,7 @@ unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTOR
                 done += V::AT_ONCE;
             }
         }
-        // A closure might be compiled on its own, without the instruction set.
+        // This is a macro because a closure might be compiled as a function without the instruction set.
         macro_rules! step {
             ($at:expr) => {
                 let mut left = [V::zero(); ROWS];
@@ -396,14 +402,15 @@ levels! {
     tile_portable, dots_portable, stream_portable, end_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [], streams [1 2];
 }
 
-// Tiles for the 32 registers of a processor of ARM, each of half a vector.
+// Tiles for the 32 registers of an ARM processor. A register is half a vector.
 #[cfg(target_arch = "aarch64")]
 levels! {
     tile_neon, dots_neon, stream_neon, end_neon, base,
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2 3 4], across_base [1 by 4 2 by 2 3 by 2];
 }
 
-// A tile of large products is 5 rows of 2 registers. The sums, a product in flight and the operands fill the 16 registers.
+// A tile of large products is 5 rows of 2 registers. The sums, a product in flight and the operands use all 16
+// registers.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 levels! {
     tile_simd128, dots_simd128, stream_simd128, end_simd128, base,

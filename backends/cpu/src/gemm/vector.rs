@@ -2,7 +2,7 @@
 
 use crate::kernels::number::Number;
 
-/// The greatest number of lanes of a vector.
+/// The maximum number of lanes of a vector.
 const MOST: usize = 16;
 
 /// A vector register.
@@ -17,13 +17,13 @@ pub(crate) trait Vector: Copy {
     type Mask: Copy;
     /// The number of lanes.
     const LANES: usize;
-    /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask occupies a register that sums
-    /// need. Loops then read whole vectors if they can, and do several steps at once.
+    /// Whether reading a partial vector costs more than reading a whole one, because it branches or its mask occupies a
+    /// register that sums need. Loops then read whole vectors where possible, and unroll several steps.
     const BRANCHES: bool = false;
-    /// Whether loops that read parts of vectors take two steps at once, if the elements of a row of the left operand are contiguous.
+    /// Whether loops that read partial vectors unroll two steps if the rows of the left operand are contiguous.
     const PAIRS: bool = false;
-    /// The number of elements of a row of the left operand that are read at once and multiplied without being spread over vectors; 0 if the
-    /// instruction set has no products of this kind. It is 0, 2 or 4.
+    /// The number of elements of a left row that are loaded together and multiplied without being broadcast. It is 2 or
+    /// 4, or 0 if the instruction set cannot multiply by one lane of a register.
     const AT_ONCE: usize = 0;
     /// Whether tiles can have an [`End`](super::end::End), which only products of `f32` use.
     const ENDS: bool = size_of::<Self::Item>() == size_of::<f32>();
@@ -38,7 +38,7 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut Self::Item);
     /// Returns the mask of the first `n` lanes, `n <= LANES`.
     unsafe fn mask(n: usize) -> Self::Mask;
-    /// Reads the lanes that the mask selects; the others are zero.
+    /// Reads the lanes that the mask selects; the other lanes are zero.
     unsafe fn load_some(from: *const Self::Item, mask: Self::Mask) -> Self;
     /// Writes the lanes that the mask selects.
     unsafe fn store_some(self, to: *mut Self::Item, mask: Self::Mask);
@@ -53,16 +53,16 @@ pub(crate) trait Vector: Copy {
         // SAFETY: this function has the same contract.
         unsafe { Self::splat(from) }
     }
-    /// Returns `self + x * b`, where `x` is the element `AT` of those in `some`.
+    /// Returns `self + x * b`, where `x` is element `AT` of `some`.
     #[inline(always)]
     unsafe fn mul_add_one<const AT: usize>(self, some: Self, b: Self) -> Self {
         // SAFETY: this function has the same contract; vectors without such products have one element.
         unsafe { self.mul_add(some, b) }
     }
 
-    /// Adds products of the first elements of contiguous rows of a left operand and whole vectors of a right one to sums, in a loop that
-    /// is faster than compiler output. Returns the number of elements used from each row, which is 0 if there is no loop of this kind.
-    /// Distances are in elements.
+    /// Adds the products of the first elements of contiguous left rows and whole vectors of the right operand to the
+    /// sums, in an assembly loop that is faster than compiled code. Returns the number of elements used from each row,
+    /// which is 0 if there is no loop for this tile. Distances are in elements.
     #[inline(always)]
     unsafe fn first_products<const ROWS: usize, const VECTORS: usize>(
         _k: usize,
@@ -88,7 +88,7 @@ pub(crate) trait Vector: Copy {
         // SAFETY: the array has a vector.
         unsafe { Self::load(lanes.as_ptr()) }
     }
-    /// Returns the lanes, or the bounds where lanes are beyond them; NaN stays NaN. No lane of the bounds is NaN.
+    /// Clamps the lanes to the bounds; NaN stays NaN. No lane of the bounds is NaN.
     #[inline(always)]
     unsafe fn within(self, [low, high]: [Self; 2]) -> Self {
         let [mut lanes, mut lows, mut highs] = [[Self::Item::default(); MOST]; 3];
@@ -105,7 +105,7 @@ pub(crate) trait Vector: Copy {
         unsafe { Self::load(lanes.as_ptr()) }
     }
 
-    /// Returns the sum of the lanes. Repeatedly, one half of the lanes is added to the other.
+    /// Returns the sum of the lanes. Repeatedly adds the upper half of the lanes to the lower half.
     #[inline(always)]
     unsafe fn total(self) -> Self::Item {
         let mut lanes = [Self::Item::default(); MOST];
@@ -126,7 +126,7 @@ pub(crate) trait Vector: Copy {
     }
 }
 
-/// An array of lanes, which the compiler maps to the vectors of the target.
+/// An array of lanes, which the compiler maps to vectors of the target.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable<T>(pub(super) [T; 8]);
 
@@ -319,7 +319,8 @@ mod x86 {
                     // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $mul(self.0, other.0) })
                 }
-                // The instructions return their second operand if either is NaN, or if they are equal.
+                // The instructions return their second operand if either is NaN or if they are equal, so NaN lanes stay
+                // NaN.
                 #[inline(always)]
                 unsafe fn within(self, [low, high]: [Self; 2]) -> Self {
                     // SAFETY: the trait's callers promise the instruction set and valid pointers.
@@ -334,7 +335,7 @@ mod x86 {
         };
     }
 
-    /// The lanes of a partial vector: their number, and a mask.
+    /// The lanes of a partial vector: their count and their mask.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Lanes {
         count: usize,
@@ -445,7 +446,7 @@ mod x86 {
         branches true;
         ends _mm256_mul_ps _mm256_max_ps _mm256_min_ps
     );
-    // Eight lanes with masks in registers, which are much faster than AVX2's masks on some processors.
+    // Eight lanes with mask registers, which are much faster than AVX2's masks on some processors.
     vector!(
         F32x8Masked,
         __m256,

@@ -1,4 +1,4 @@
-//! Bounding products of attention.
+//! Soft-capping of attention scores.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::math::single::tanh;

@@ -13,7 +13,7 @@ use super::half::Half;
 use crate::array::element_size;
 use bb::DataType;
 
-/// A loop over elements of the first type that writes elements of the second.
+/// Returns a loop that reads elements of the first type and writes elements of the second type.
 macro_rules! run {
     ($from:ty, $to:ty, $f:expr) => {
         Some(|out, x, n| {
@@ -24,7 +24,7 @@ macro_rules! run {
     };
 }
 
-/// The loops from a type of integers, or from booleans, which are bytes of 0 and 1.
+/// Returns the loop from an integer type, or from booleans, which are bytes of 0 and 1.
 macro_rules! whole {
     ($from:ty, $to:expr) => {
         match $to {
@@ -39,18 +39,20 @@ macro_rules! whole {
     };
 }
 
-/// A float without its fraction, or the least integer if no integer of the type holds it.
+/// Converts a float to an integer by truncation. Returns the minimum of the integer type for NaN and for numbers out of
+/// range.
 macro_rules! truncated {
     ($from:ty, $to:ty, $v:expr) => {{
         let (v, least) = ($v, <$to>::MIN as $from);
-        // Compilers vectorise a selection of numbers that is followed by an unconditional conversion.
+        // Selects the number before the conversion, because compilers vectorise a selection and an unconditional
+        // conversion.
         let within = if v > least && v < -least { v } else { least };
-        // SAFETY: the number is not NaN, and `$to` has its whole part.
+        // SAFETY: the number is not NaN, and `$to` represents its integer part.
         unsafe { within.to_int_unchecked::<$to>() }
     }};
 }
 
-/// The loops from a type of floats. Out-of-range values become `MIN`, as the hardware conversion does.
+/// Returns the loop from a float type. Out-of-range values become `MIN`, as in the hardware conversion.
 macro_rules! float {
     ($from:ty, $to:expr) => {
         match $to {
@@ -65,18 +67,18 @@ macro_rules! float {
     };
 }
 
-/// A loop that converts through `f32`, some elements at a time.
+/// Returns a loop that converts through `f32`, block by block.
 macro_rules! by_f32 {
     ($from:ident, $to:ident) => {
         Some(|out, [x], n| {
             let casts = [(DataType::$from, DataType::F32), (DataType::F32, DataType::$to)];
-            // Both loops exist; the test of all pairs would find a missing one.
+            // Both loops exist: the test of all pairs would find a missing loop.
             let [Some(first), Some(second)] = casts.map(|(from, to)| kernel(from, to)) else { return };
             let [read, written] = [DataType::$from, DataType::$to].map(element_size);
             let mut block = [0f32; BLOCK];
             for at in (0..n).step_by(BLOCK) {
                 let n = BLOCK.min(n - at);
-                // SAFETY: `Run` has this contract; these are some of its elements, and the block has room for them.
+                // SAFETY: `Run` has this contract; these are some of its elements, and `block` has room for them.
                 unsafe {
                     first(block.as_mut_ptr().cast(), [x.add(at * read)], n);
                     second(out.add(at * written), [block.as_ptr().cast()], n);
@@ -86,7 +88,7 @@ macro_rules! by_f32 {
     };
 }
 
-/// The number of elements that are converted through `f32` at once.
+/// The number of elements of a block that is converted through `f32`.
 const BLOCK: usize = 256;
 
 /// Returns the loop from a type of 16-bit floats; `f32` represents all of them.
@@ -105,10 +107,10 @@ macro_rules! from_half {
     };
 }
 
-/// Returns the loop that casts between two types, if there is one.
+/// Returns the loop that casts from one type to another, if there is one.
 ///
-/// Integers become 16-bit floats through `f32` where no number is rounded twice: `f32` represents all bytes, and all integers
-/// up to those that are infinite as `f16`.
+/// Integers are converted to 16-bit floats through `f32` if no number is rounded twice: `f32` represents all bytes
+/// exactly, and all integers whose `f16` is finite.
 pub(crate) fn kernel(from: DataType, to: DataType) -> Option<Run<1>> {
     match (from, to) {
         (DataType::F16, to) => from_half!(F16, to),
@@ -138,7 +140,7 @@ mod tests {
     use bb::RoundMode;
     use bb::ir::convert::{Rounding, cast_into};
 
-    /// Returns the bytes of numbers near every bound of every type.
+    /// Returns the bytes of numbers near the bounds of every type.
     fn bytes(dtype: DataType) -> Vec<u8> {
         let mut numbers = vec![f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 1e-45, 1e300, -1e300, 65519.9];
         for bound in [0.0, 1.0, 8.0, 11.0, 15.0, 16.0, 24.0, 31.0, 32.0, 53.0, 63.0, 64.0].map(f64::exp2) {
@@ -180,7 +182,7 @@ mod tests {
                     let mut expected = vec![0; n * written];
                     cast_into(from, &x[..n * read], to, ROUNDING, &mut expected).unwrap();
                     for level in levels() {
-                        // Elements are aligned in a vector of the largest ones.
+                        // The bytes are copied to 64-bit words, so that elements of every type are aligned.
                         let operand: Vec<u64> = x
                             .chunks(8)
                             .map(|c| c.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
@@ -194,8 +196,8 @@ mod tests {
                 }
             }
         }
-        // Between the seven types that are no halves, from halves to these and from `f32`, and from integers to `f16` and from
-        // bytes to `bf16`.
+        // Pairs of the seven types other than 16-bit floats, from 16-bit floats to these types, from `f32` to 16-bit
+        // floats, from integers to `f16`, and from bytes to `bf16`.
         assert_eq!(pairs, 7 * 6 + 2 * 7 + 2 + 5 + 3);
     }
 }

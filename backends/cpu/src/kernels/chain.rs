@@ -1,5 +1,5 @@
-//! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
-//! so that memory is only read for operands and written for results.
+//! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to
+//! the last, so that memory is only read for operands and written for results.
 
 mod usual;
 
@@ -9,10 +9,11 @@ use crate::level::Level;
 use crate::level::level;
 use usual::Usual;
 
-/// The greatest number of places of a program: its tensors, and registers for intermediate results that later lines read.
+/// The maximum number of places of a program: its tensors, and its registers for intermediate results that later lines
+/// read.
 pub(crate) const PLACES: usize = 16;
 
-/// An operation on the elements in the registers. `x` are the elements of the line's place.
+/// An operation on the elements in the registers, which are `self`. `x` are the elements of the line's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Loads `x`.
@@ -31,13 +32,13 @@ pub(crate) enum Code {
     Div,
     /// `x / self`.
     DivFrom,
-    /// The larger of `self` and `x`, or NaN if either is NaN.
+    /// The maximum of `self` and `x`, or NaN if either is NaN.
     Max,
-    /// The larger of `x` and `self`. The order matters only for the sign of a zero.
+    /// The maximum of `x` and `self`. The order matters only for the sign of a zero.
     MaxFrom,
-    /// The smaller of `self` and `x`, or NaN if either is NaN.
+    /// The minimum of `self` and `x`, or NaN if either is NaN.
     Min,
-    /// The smaller of `x` and `self`.
+    /// The minimum of `x` and `self`.
     MinFrom,
     /// `-self`.
     Neg,
@@ -57,20 +58,21 @@ pub(crate) enum Code {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) code: Code,
-    /// The place that the line reads or writes: one of the program's, [`HELD`], or [`NOWHERE`] if it does neither.
+    /// The place that the line reads or writes: an index of the program's places, [`HELD`], or [`NOWHERE`] if the line
+    /// has no place.
     pub(crate) place: usize,
 }
 
-/// The place of a line that has none.
+/// The value of [`Line::place`] if the line has no place.
 pub(crate) const NOWHERE: usize = PLACES;
-/// A place in registers, for elements that the same chain reads again.
+/// A place in processor registers, for elements that the same chain reads again.
 pub(crate) const HELD: usize = PLACES + 1;
 
 /// The elements of a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) ptr: *mut f32,
-    /// Whether there is one element for all results.
+    /// Whether the place has a single element, which is used for all results.
     pub(crate) single: bool,
 }
 
@@ -82,10 +84,10 @@ impl Place {
 ///
 /// # Safety
 ///
-/// Each place that a line reads or writes has `n` elements, or one if it is single; single places are only read. Written places
-/// and `out` overlap no other place, except that `out` may be a place that is read.
+/// Each place that a line reads or writes has `n` elements, or one element if it is single; single places are only
+/// read. Written places and `out` overlap no other place, except that `out` may be a place that is read.
 pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
-    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    // SAFETY: this function has the same contract; `level` returns only a level of this processor.
     unsafe {
         if let Some(usual) = Usual::of(lines, places) {
             return usual.run(out, n);
@@ -100,9 +102,9 @@ pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32
     }
 }
 
-/// The number of vectors that go through the lines at once. It hides the latency of the functions.
+/// The number of vectors that each line processes together, which hides the latency of the functions.
 const VECTORS: usize = 8;
-/// The number of vectors that go through the lines at once for the last few elements.
+/// The number of vectors that each line processes together for the last few elements.
 const FEW: usize = 2;
 
 /// # Safety
@@ -125,7 +127,8 @@ unsafe fn walk<V: Lanes>(lines: &[Line], places: &[Place; PLACES], out: *mut f32
     }
 }
 
-/// Runs the lines for the elements of some vectors from element `at` on; if `SOME`, for the first `count` of them.
+/// Runs the lines for the elements of `N` vectors from element `at` on. If `SOME`, only the first `count` elements are
+/// read and written.
 ///
 /// # Safety
 ///
@@ -153,7 +156,8 @@ unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
         let mut held = [V::zero(); N];
         for line in lines {
             let place = places.get(line.place).copied().unwrap_or(Place::NONE);
-            /// Combines the vectors with the elements of the place; the second form is for a single one that is a number.
+            /// Combines the vectors with the elements of the place. The second expression is used for a single element
+            /// that is not NaN.
             macro_rules! each {
                 ($vector:ident, $x:ident => $result:expr) => {
                     each!($vector, $x => $result, _number => $result)
@@ -204,7 +208,7 @@ unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
                 Code::Div => each!(v, x => v.div(x)),
                 Code::DivFrom => each!(v, x => x.div(*v)),
                 Code::Max => each!(v, x => v.max(x), number => v.max_number(x)),
-                // Equal numbers differ only in the sign of zeros.
+                // The order matters only for zeros, because other equal numbers are identical.
                 Code::MaxFrom => each!(v, x => x.max(*v), number => {
                     if number == 0.0 { x.max(*v) } else { v.max_number(x) }
                 }),
@@ -256,7 +260,7 @@ mod tests {
     use crate::level::{at, levels};
     use half::{bf16, f16};
 
-    /// Numbers of all sizes, and those that functions treat apart.
+    /// Returns numbers of all magnitudes, and numbers that functions treat specially.
     fn numbers(n: usize, seed: usize) -> Vec<f32> {
         let special =
             [0.0, -0.0, 1.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 65519.9, 1e-45, f32::MAX];
@@ -362,7 +366,7 @@ mod tests {
                         assert_same(&kept, &expected, "what is kept");
                         continue;
                     }
-                    // The second element for all.
+                    // Tests a single element of the second operand for all results.
                     for &single in second.iter().take(20) {
                         let mut one = single;
                         places[1] = Place { ptr: &raw mut one, single: true };

@@ -7,7 +7,8 @@ use crate::array::element_size;
 use bb::DataType;
 use half::{bf16, f16};
 
-/// Returns the loop of an operation whose results are bools, if it takes elements of that type; `None` for other operations.
+/// Returns the loop of an operation whose results are bools, if it supports elements of that type. Returns `None` for
+/// other operations.
 pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
     let bools = matches!(op, Binary::And | Binary::Or | Binary::Xor);
     if bools != (dtype == DataType::Bool) && op != Binary::Equal {
@@ -34,7 +35,7 @@ pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
     }
 }
 
-/// Writes whether the elements are equal.
+/// Writes whether each pair of elements is equal.
 ///
 /// # Safety
 ///
@@ -44,7 +45,7 @@ unsafe fn equal<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
     unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a == b)) }
 }
 
-/// Writes whether the elements of the first operand are greater.
+/// Writes whether each element of the first operand is greater than the element of the second.
 ///
 /// # Safety
 ///
@@ -54,7 +55,7 @@ unsafe fn greater<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
     unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a > b)) }
 }
 
-/// Writes whether the elements of the first operand are greater or equal.
+/// Writes whether each element of the first operand is greater than or equal to the element of the second.
 ///
 /// # Safety
 ///
@@ -64,9 +65,9 @@ unsafe fn at_least<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) 
     unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a >= b)) }
 }
 
-/// Returns the kernel that tests each element, if it takes elements of that type.
+/// Returns the kernel that tests each element, if the test supports elements of that type.
 pub(crate) fn test(test: Test, dtype: DataType) -> Option<Kernel<1>> {
-    /// Selects the loop for elements with the bits of a type, given the bits of its infinity.
+    /// Selects the loop for floats that are read as integers `$t`. `$infinity` has the bits of the float's infinity.
     macro_rules! asked {
         ($t:ty, $infinity:expr) => {{
             const INFINITY: $t = $infinity;
@@ -117,7 +118,7 @@ mod tests {
 
     const LENGTHS: [usize; 6] = [1, 7, 31, 64, 100, 257];
 
-    /// Compares the results with the operators of Rust.
+    /// Compares the results with Rust's operators.
     fn check<T: Copy + PartialOrd + std::fmt::Debug>(dtype: DataType, of: impl Fn(usize) -> T) {
         type Defined<T> = fn(&T, &T) -> bool;
         let ops: [(Binary, Defined<T>); 5] = [

@@ -1,8 +1,8 @@
-//! Sums of all elements up to each, along one dimension.
+//! Cumulative sums along one dimension: each result is the sum of all elements up to its index.
 //!
-//! Sums of `f32` are accumulated in `f64`, and sums of `f64` together with their rounding errors, so that errors do not grow
-//! with the number of elements. Several sums are computed at once: neighbouring sums in vectors, and the sums of several rows
-//! because each addition depends on the one before.
+//! Sums of `f32` are accumulated in `f64`, and sums of `f64` together with their rounding errors, so that errors do not
+//! grow with the number of elements. Several sums are computed together: neighbouring sums form vectors, and sums of
+//! several rows are interleaved, because each addition waits for the previous addition of its sum.
 
 use super::Shared;
 use super::dispatch::{VectorLoop, dispatch};
@@ -20,18 +20,18 @@ pub(crate) struct Cumulation {
     pub(crate) extent: usize,
     /// The product of the extents after the dimension.
     pub(crate) inner: usize,
-    /// Whether the sums are without the element itself.
+    /// Whether each sum excludes the element at its own index.
     pub(crate) exclusive: bool,
-    /// Whether the sums begin at the end.
+    /// Whether the sums begin at the end of the dimension.
     pub(crate) reverse: bool,
 }
 
-/// Writes the sums of `x: [outer, extent, inner]`.
+/// A function that writes the sums of `x: [outer, extent, inner]`.
 ///
 /// # Safety
 ///
-/// `x` points to these elements, of the type that the function was chosen for. `out` points to room for the same number of
-/// elements. They do not overlap.
+/// `x` points to these elements, of the type that the function was chosen for. `out` points to room for the same number
+/// of elements. `x` and `out` do not overlap.
 pub(crate) type Sums = unsafe fn(Cumulation, out: *mut u8, x: *const u8);
 
 /// Returns the function that sums elements of a type, if there is one.
@@ -47,9 +47,9 @@ pub(crate) fn sums(dtype: DataType) -> Option<Sums> {
     })
 }
 
-/// An element that is summed.
+/// An element type of sums.
 trait Term: Copy {
-    /// A sum.
+    /// The type of the accumulated sums.
     type Sum: Copy;
     /// The initial values of a sum and of its rounding error.
     const NOTHING: [Self::Sum; 2];
@@ -57,7 +57,7 @@ trait Term: Copy {
     /// Adds the element to a sum, and the rounding error of the addition to `lost`.
     fn add_to(self, sum: &mut Self::Sum, lost: &mut Self::Sum);
 
-    /// Returns the element that is nearest to a sum.
+    /// Returns the element that is nearest to a sum and its rounding error.
     fn of(sum: Self::Sum, lost: Self::Sum) -> Self;
 }
 
@@ -85,7 +85,7 @@ impl Term for f64 {
         let next = *sum + self;
         let added = next - *sum;
         let rounded = (*sum - (next - added)) + (self - added);
-        // Differences of infinities are no numbers.
+        // The difference of two infinities is NaN, so the error is ignored.
         *lost += if next.is_finite() { rounded } else { 0.0 };
         *sum = next;
     }
@@ -118,24 +118,24 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64);
 
-/// The most sums that are computed at once.
+/// The maximum number of sums that are computed together.
 const LANES: usize = 64;
-/// The number of rows whose sums are computed at once.
+/// The number of rows whose sums are computed together.
 const ROWS: usize = 8;
 /// The number of steps between checks whether the run must end.
 const STEPS: usize = 1 << 12;
 
-/// Some sums in progress along the dimension.
+/// The state of some sums along the dimension.
 struct Lanes<T: Term> {
     sums: [T::Sum; LANES],
     lost: [T::Sum; LANES],
     count: usize,
-    /// The distance between neighbours, and the distance between steps.
+    /// The distance between neighbouring sums, and the distance between steps.
     strides: [isize; 2],
     exclusive: bool,
 }
 
-/// Some steps of the sums.
+/// A loop that computes some steps of the sums.
 struct Steps<'a, T: Term> {
     lanes: &'a mut Lanes<T>,
     out: *mut T,
@@ -151,7 +151,7 @@ impl<T: Term> VectorLoop for Steps<'_, T> {
         let Lanes { count, strides: [across, _], .. } = *self.lanes;
         let mut first = 0;
         while first < count {
-            // SAFETY: only `along` makes this value, and its callers promise the elements and the room.
+            // SAFETY: only `along` creates this value, and its callers promise the elements and the room.
             first += unsafe {
                 match (count - first, across) {
                     (LANES.., 1) => self.neighbours::<LANES>(first),
@@ -165,7 +165,7 @@ impl<T: Term> VectorLoop for Steps<'_, T> {
 }
 
 impl<T: Term> Steps<'_, T> {
-    /// Computes `N` neighbouring sums from sum `first` on, and returns their number.
+    /// Computes `N` neighbouring sums from sum `first` on, and returns `N`.
     ///
     /// # Safety
     ///
@@ -187,7 +187,7 @@ impl<T: Term> Steps<'_, T> {
         self.lanes.keep(first, &sums, &lost)
     }
 
-    /// Computes `N` sums of rows from sum `first` on, and returns their number.
+    /// Computes `N` sums of rows from sum `first` on, and returns `N`.
     ///
     /// # Safety
     ///
@@ -208,7 +208,7 @@ impl<T: Term> Steps<'_, T> {
 }
 
 impl<T: Term> Lanes<T> {
-    /// Returns some sums from sum `first` on, and their rounding errors. The copies stay in registers.
+    /// Returns `N` sums from sum `first` on, and their rounding errors. The copies stay in registers.
     #[inline(always)]
     fn some<const N: usize>(&self, first: usize) -> ([T::Sum; N], [T::Sum; N]) {
         let of = |sums: &[T::Sum; LANES]| sums.get(first..).and_then(|sums| sums.first_chunk()).copied();
@@ -216,7 +216,7 @@ impl<T: Term> Lanes<T> {
         (of(&self.sums).unwrap_or(nothing), of(&self.lost).unwrap_or(nothing))
     }
 
-    /// Puts sums back from sum `first` on, and returns their number.
+    /// Stores `N` sums from sum `first` on, and returns `N`.
     #[inline(always)]
     fn keep<const N: usize>(&mut self, first: usize, sums: &[T::Sum; N], lost: &[T::Sum; N]) -> usize {
         for (to, from) in [(&mut self.sums, sums), (&mut self.lost, lost)] {
@@ -242,7 +242,7 @@ fn next<T: Term>(sum: &mut T::Sum, lost: &mut T::Sum, exclusive: bool, x: T) -> 
 unsafe fn run<T: Term>(what: Cumulation, out: *mut u8, x: *const u8) {
     let Cumulation { outer, extent, inner, .. } = what;
     let shared = Shared((out.cast::<T>(), x.cast::<T>()));
-    // Sums of neighbours if there are some, else sums of rows.
+    // Uses sums of neighbours if `inner` is above 1, otherwise sums of rows.
     let (rows, width) = if inner > 1 { (outer, LANES) } else { (1, ROWS) };
     let (columns, across) = if inner > 1 { (inner, 1) } else { (outer, extent) };
     let groups = columns.div_ceil(width);
@@ -252,7 +252,7 @@ unsafe fn run<T: Term>(what: Cumulation, out: *mut u8, x: *const u8) {
         for unit in from..to {
             let first = unit % groups * width;
             let at = unit / groups * extent * inner + first * across;
-            // SAFETY: this function's contract; these sums are those of no other unit.
+            // SAFETY: this function's contract; no other unit has these sums.
             unsafe {
                 along(what, &mut pace, out.add(at), x.add(at), (width.min(columns - first), across));
             }
@@ -260,7 +260,7 @@ unsafe fn run<T: Term>(what: Cumulation, out: *mut u8, x: *const u8) {
     });
 }
 
-/// Writes `count` sums, `across` elements apart, along the whole dimension.
+/// Computes `count` sums, which are `across` elements apart, along the whole dimension.
 ///
 /// # Safety
 ///
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
 
-    /// Sums by the definition, each anew.
+    /// Computes the sums by the definition, each from the beginning.
     fn defined<T: Copy>(what: Cumulation, x: &[T], zero: T, sum: impl Fn(&[T]) -> T) -> Vec<T> {
         let Cumulation { extent, inner, exclusive, reverse, .. } = what;
         let place = |i: usize| (i / (extent * inner) * extent * inner + i % inner, i / inner % extent);
@@ -372,7 +372,7 @@ mod tests {
         );
         let wide = |i: usize| (i as i64).wrapping_mul(0x7fff_ffff_ffff_ff43);
         check(DataType::I64, wide, |x| x.iter().fold(0, |a, &b| a.wrapping_add(b)), |a, b| a == b);
-        // These sums are exact in `f64`, so that each is rounded once.
+        // These sums are exact in `f64`, so each result is rounded once.
         let exact = |x: &[f64]| x.iter().fold(-0.0, |a, b| a + b);
         let same = |a: f64, b: f64| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
         check(DataType::F64, float, exact, same);

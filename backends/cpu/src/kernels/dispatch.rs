@@ -14,14 +14,14 @@ pub(crate) trait VectorLoop {
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 
-/// Runs the version of a loop that was compiled for the widest instruction set of this processor.
+/// Runs a loop in the version for the widest instruction set of this processor.
 #[inline(always)]
 pub(crate) fn dispatch<L: VectorLoop>(vector: L) -> L::Output {
     dispatch_to(level(), vector)
 }
 
-/// Runs a loop over `n` elements, whose results do not depend on the instruction set, in the version that suits their number:
-/// few elements do not fill wide vectors, and would be computed one by one.
+/// Runs a loop over `n` elements. A short loop runs in the portable version, because few elements do not fill wide
+/// vectors. The results must not depend on the instruction set.
 #[inline(always)]
 pub(crate) fn dispatch_by_length<L: VectorLoop>(n: usize, vector: L) -> L::Output {
     dispatch_to(if n < FEW { Level::Portable } else { level() }, vector)
@@ -36,7 +36,7 @@ fn dispatch_to<L: VectorLoop>(level: Level, vector: L) -> L::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `level` returns only a level that it detected on this processor.
         Level::Avx2 => unsafe { avx2(vector) },
-        // On x86-64, the instruction is part of no level below AVX2; every 64-bit processor of ARM has it.
+        // On x86-64, no level below AVX2 has fused multiply-add; every 64-bit ARM processor has it.
         _ => vector.run::<{ cfg!(target_arch = "aarch64") }>(),
     }
 }

@@ -1,24 +1,24 @@
 //! Squared distances between the rows of two matrices.
 //!
-//! Rows of the second matrix are packed side by side in blocks, so that each vector holds several distances. Sums of a few
-//! dozen columns are added in `f64`.
+//! Rows of the second matrix are packed side by side in blocks, so that each vector has several distances. The squares
+//! of a few dozen columns are summed in the element type, and these sums are added in `f64`.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::number::Float;
 use super::{Shared, walk};
 use crate::pace::Pace;
 
-/// The number of rows of the second matrix whose distances are computed side by side.
+/// The number of rows of the second matrix whose distances are computed together.
 pub(crate) const WIDTH: usize = 16;
-/// The number of rows of the first matrix that share each load of the second.
+/// The number of rows of the first matrix that share each load of the second matrix.
 const HEIGHT: usize = 4;
-/// The number of columns whose sum is kept in the element type.
+/// The number of columns whose squares are summed in the element type.
 const DEPTH: usize = 64;
-/// The number of products below which a second thread costs more than it saves.
+/// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 15;
 
-/// Brings rows of the second matrix side by side: for each block of `WIDTH` rows, one column after another. Missing rows
-/// of the last block are zero.
+/// Packs rows of the second matrix in blocks of `WIDTH` rows. A block has one column after another. Missing rows of the
+/// last block are zero.
 pub(crate) fn pack<T: Float>(packed: &mut [T], b: &[T], columns: usize) {
     for (block, rows) in packed.chunks_exact_mut(columns * WIDTH).zip(b.chunks(columns * WIDTH)) {
         for (lane, row) in rows.chunks_exact(columns).enumerate() {
@@ -31,13 +31,13 @@ pub(crate) fn pack<T: Float>(packed: &mut [T], b: &[T], columns: usize) {
     }
 }
 
-/// The distances of rows to a block.
+/// A loop that computes the distances of some rows to a block.
 struct DistanceBlock<'a, T> {
     /// The rows, one after another.
     a: &'a [T],
     columns: usize,
     block: &'a [T],
-    /// The first distance, the distance between rows of the result, and the number of columns of the block in it.
+    /// The first element of the result, the stride of its rows, and the number of columns to write.
     out: *mut T,
     row: usize,
     width: usize,
@@ -55,11 +55,11 @@ impl<T: Float> VectorLoop for DistanceBlock<'_, T> {
             let count = rows.len() / self.columns;
             let mut each = rows.chunks_exact(self.columns);
             let first = each.next().unwrap_or_default();
-            // Missing rows at the end are computed like the first row, and not written.
+            // Missing rows at the end repeat the first row, and their results are not written.
             let mut next = || each.next().unwrap_or(first);
             let distances = whole([first, next(), next(), next()], sides);
             for (i, distances) in distances.iter().enumerate().take(count) {
-                // SAFETY: only `run` makes this value; the row and the columns are in the result, and no other call
+                // SAFETY: only `run` creates this value; the row and the columns are in the result, and no other call
                 // writes them.
                 unsafe {
                     let out = self.out.add((tile * HEIGHT + i) * self.row);
@@ -74,7 +74,7 @@ impl<T: Float> VectorLoop for DistanceBlock<'_, T> {
     }
 }
 
-/// Sums the squared differences of all columns.
+/// Sums the squared differences over all columns.
 #[inline(always)]
 fn whole<T: Float>(rows: [&[T]; HEIGHT], sides: &[[T; WIDTH]]) -> [[T; WIDTH]; HEIGHT] {
     if sides.len() <= DEPTH {
@@ -90,7 +90,7 @@ fn whole<T: Float>(rows: [&[T]; HEIGHT], sides: &[[T; WIDTH]]) -> [[T; WIDTH]; H
     totals.map(|row| row.map(T::from_f64))
 }
 
-/// Sums the squared differences of a few columns.
+/// Sums the squared differences over a few columns.
 #[inline(always)]
 fn sums<T: Float>(rows: [&[T]; HEIGHT], sides: &[[T; WIDTH]]) -> [[T; WIDTH]; HEIGHT] {
     let [mut s0, mut s1, mut s2, mut s3] = [[T::default(); WIDTH]; HEIGHT];
@@ -104,9 +104,9 @@ fn sums<T: Float>(rows: [&[T]; HEIGHT], sides: &[[T; WIDTH]]) -> [[T; WIDTH]; HE
     [s0, s1, s2, s3]
 }
 
-/// Adds the squares of the differences from `x`.
+/// Adds the squared differences between `x` and `side` to the sums.
 ///
-/// It returns a new array because the compiler would not keep a modified array in registers.
+/// Returns a new array because the compiler would not keep a modified array in registers.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "arrays of `WIDTH` elements")]
 fn plus<T: Float>(sums: &[T; WIDTH], side: &[T; WIDTH], x: T) -> [T; WIDTH] {
@@ -116,7 +116,7 @@ fn plus<T: Float>(sums: &[T; WIDTH], side: &[T; WIDTH], x: T) -> [T; WIDTH] {
     })
 }
 
-/// Writes the distances of each row of `a: [n, columns]` to each of `m` rows, which are packed.
+/// Writes the distances of each row of `a: [n, columns]` to each of the `m` packed rows.
 ///
 /// # Safety
 ///

@@ -1,45 +1,45 @@
-//! A loop over contiguous elements, and the forms of these loops.
+//! Loops over contiguous elements, and their types.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::half::Half;
 
-/// Computes `n` results from `n` elements of each operand.
+/// A function that computes `n` results from `n` elements of each operand.
 ///
 /// # Safety
 ///
-/// Each operand points to `n` contiguous elements of the type that the loop was chosen for, `out` to room for `n`
-/// results, aligned for them. `out` overlaps no operand.
+/// Each operand points to `n` contiguous elements of the type that the loop was chosen for. `out` points to aligned
+/// room for `n` results. `out` overlaps no operand.
 pub(crate) type Run<const N: usize> = unsafe fn(out: *mut u8, operands: [*const u8; N], n: usize);
 
-/// A loop, with the facts that walking over other layouts requires.
+/// A loop, with the sizes that it needs for operands of other layouts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel<const N: usize> {
     pub(crate) run: Run<N>,
-    /// Bytes of an element of each operand.
+    /// The size of an element of each operand, in bytes.
     pub(crate) operands: [usize; N],
-    /// Bytes of a result.
+    /// The size of a result, in bytes.
     pub(crate) result: usize,
     /// The conversions around a loop on `f32`, if the operands are 16-bit floats.
     pub(crate) half: Option<&'static Half>,
-    /// Elements below which a second thread costs more than it saves.
+    /// The number of elements below which a second thread costs more than it saves.
     pub(crate) grain: usize,
 }
 
-/// Elements below which a second thread costs more than it saves, where memory is the limit.
+/// The number of elements below which a second thread costs more than it saves, if memory is the limit.
 pub(crate) const GRAIN: usize = 1 << 17;
 
 /// Returns the operands and the results of a loop as slices.
 ///
 /// # Safety
 ///
-/// As for [`Run`], of operands `T` and results `U`. Any bytes are a `U`: bools are written as `u8`.
+/// As for [`Run`], of operands `T` and results `U`. Any bytes are a valid `U`: bools are written as `u8`.
 #[inline(always)]
 pub(super) unsafe fn slices<'a, T, U, const N: usize>(
     out: *mut u8,
     operands: [*const u8; N],
     n: usize,
 ) -> (&'a mut [U], [&'a [T]; N]) {
-    // SAFETY: the caller promises `n` elements each, that no result overlaps an operand, and that any bytes are a
+    // SAFETY: the caller promises `n` elements each, that no result overlaps an operand, and that any bytes are a valid
     // result.
     unsafe {
         let out = std::slice::from_raw_parts_mut(out.cast::<U>(), n);
@@ -117,7 +117,7 @@ pub(super) unsafe fn each<T: Copy>(out: *mut u8, x: [*const u8; 1], n: usize, f:
     map(out, x, f);
 }
 
-/// Writes `f` of the elements, one by one.
+/// Writes `f` of the operands' elements at each index, in a plain loop.
 ///
 /// # Safety
 ///
@@ -135,12 +135,13 @@ pub(super) unsafe fn plain<T: Copy, const N: usize>(
     }
 }
 
-/// Evaluates a body with a name for the Rust type whose loops compute elements of a type, if there is one.
+/// Evaluates a body where `$name` is the Rust type that computes elements of `$dtype`. Returns `None` if there is no
+/// type.
 macro_rules! with_type {
     ([$($($variant:ident)|+: $t:ty),*] $dtype:expr, $name:ident => $body:expr) => {
         match $dtype { $( $(DataType::$variant)|+ => { type $name = $t; Some($body) } )* _ => None }
     };
-    // Integers of one size are one type here.
+    // Signed and unsigned integers of the same size use the same type.
     (bits $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32 | F16 | BF16: f32, F64: f64, I8 | U8: u8, I16 | U16: u16, I32 | U32: u32, I64 | U64: u64]
             $dtype, $name => $body)
@@ -152,7 +153,7 @@ macro_rules! with_type {
         with_type!([F32 | F16 | BF16: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
             U64: u64] $dtype, $name => $body)
     };
-    // 16-bit floats are compared as they are, which needs no conversion.
+    // 16-bit floats are compared without a conversion to `f32`.
     (ordered $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16,
             U32: u32, U64: u64] $dtype, $name => $body)
@@ -160,7 +161,7 @@ macro_rules! with_type {
     (float $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32 | F16 | BF16: f32, F64: f64] $dtype, $name => $body)
     };
-    // A few 16-bit floats are converted one by one, which costs less than a conversion of blocks.
+    // A few 16-bit floats are converted one by one, which costs less than converting blocks.
     (few $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16] $dtype, $name => $body)
     };

@@ -1,8 +1,8 @@
 //! Selection of the loop for an operation and an element type.
 //!
-//! A loop sees contiguous elements; [`walk`](super::walk) brings operands of other layouts into that form. Element types share
-//! a loop where their results agree: wrapping operations and comparisons for equality use unsigned integers, 16-bit floats are
-//! computed as `f32`, and operations that only move elements depend only on their size.
+//! A loop processes contiguous elements; [`walk`](super::walk) calls it for operands of other layouts. Element types
+//! share a loop if their results are the same: wrapping operations and comparisons for equality use unsigned integers,
+//! 16-bit floats are computed as `f32`, and operations that only move elements depend only on their size.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::element_loop::{GRAIN, Kernel, Run, each, plain, slices, with_type, zip};
@@ -16,16 +16,16 @@ use crate::array::element_size;
 use bb::DataType;
 use half::{bf16, f16};
 
-/// Returns the kernel of an operation on one element, if it takes signed elements of that type.
+/// Returns the kernel of an operation on one element, if it supports signed elements of that type.
 ///
-/// `few` selects a loop without vectors. Its results are the same; for few elements it costs less.
+/// `few` selects a loop without vectors. Its results are the same, but it costs less for few elements.
 pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
     let size = element_size(dtype);
     if let Some(run) = scalar_fallback(op).filter(|_| dtype == DataType::F64) {
         return Some(Kernel { run, operands: [size], result: size, half: None, grain: GRAIN / 16 });
     }
     let half = match op {
-        // A sign is one bit of 16-bit floats, which needs no conversion.
+        // These operations change only the sign bit of 16-bit floats, which needs no conversion.
         Unary::Neg | Unary::Abs => None,
         Unary::Sqrt if few => None,
         _ => Half::of(dtype),
@@ -60,11 +60,11 @@ pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> 
     Some(Kernel { run: run?, operands: [size], result: size, half, grain })
 }
 
-/// Returns the kernel of an operation on two elements of one type, if it takes that type.
+/// Returns the kernel of an operation on two elements of one type, if it supports that type.
 ///
-/// `few` is as for [`unary`].
+/// `few` has the same meaning as for [`unary`].
 pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>> {
-    // Powers have one loop, because another function would give other results.
+    // Powers have only one loop, because another function would give different results.
     let few = few && op != Binary::Pow;
     let half = Half::of(dtype).filter(|_| !op.compares());
     // SAFETY of each loop: `zip` and `plain` have the contract of `Run`, for elements of the type `T`.
@@ -123,13 +123,13 @@ fn few_halves<T: Float>(op: Binary) -> Option<Run<2>> {
     })
 }
 
-/// Returns the kernel of an integer of type `base` to the power of an `i64` or, unsigned, a `u64`.
+/// Returns the kernel that raises an integer of type `base` to the power of an `i64`, or of a `u64` if `unsigned`.
 pub(crate) fn integer_power(base: DataType, unsigned: bool) -> Option<Kernel<2>> {
     /// # Safety
     ///
-    /// As for [`Run`], of operands `T` and `i64` or, unsigned, `u64`, and results `T`.
+    /// As for [`Run`], of operands `T` and `i64`, or `u64` if `UNSIGNED`, and results `T`.
     unsafe fn powers<T: Number, const UNSIGNED: bool>(out: *mut u8, [a, b]: [*const u8; 2], n: usize) {
-        // SAFETY: this function has the same contract; both 64-bit integers are any eight bytes.
+        // SAFETY: this function has the same contract; any eight bytes are valid as `i64` and as `u64`.
         let ((out, [a]), b) =
             unsafe { (slices::<T, T, 1>(out, [a], n), std::slice::from_raw_parts(b.cast::<i64>(), n)) };
         for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
@@ -148,7 +148,7 @@ pub(crate) fn integer_power(base: DataType, unsigned: bool) -> Option<Kernel<2>>
     Some(Kernel { run, operands: [size, 8], result: size, half: None, grain: GRAIN / 16 })
 }
 
-/// An element that is only moved: its size is known, its alignment is not.
+/// An element that is only moved. Its size is known, but it may be unaligned.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed)]
 struct Unaligned<T>(T);
@@ -169,7 +169,7 @@ trait Choice: Copy {
 macro_rules! choices {
     ($($t:ty),*) => {$(
         impl Choice for $t {
-            // By bits, because the compiler would turn a condition into branches.
+            // Selects with a mask, because the compiler would turn a condition into branches.
             #[inline(always)]
             fn choose(condition: u8, a: $t, b: $t) -> $t {
                 let mask = <$t>::from(condition != 0).wrapping_neg();
@@ -217,7 +217,7 @@ pub(crate) fn select(size: usize) -> Kernel<3> {
     Kernel { run, operands: [1, size, size], result: size, half: None, grain: GRAIN }
 }
 
-/// Returns whether any of `n` integers of `size` bytes is 0, with `stride` bytes between their starts.
+/// Returns whether any of `n` integers of `size` bytes is 0. The integers begin `stride` bytes apart.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Positions of the greatest or the least elements.
+//! Indices of maxima and minima.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::GRAIN;
@@ -8,25 +8,26 @@ use super::{Shared, walk};
 use crate::pace::Pace;
 use std::mem::MaybeUninit;
 
-/// The extremum to find. NaN goes before all numbers.
+/// The extremum to find. NaN takes precedence over all numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extremum {
-    /// Whether to find the least element instead of the greatest.
+    /// Whether to find the minimum instead of the maximum.
     pub(crate) least: bool,
-    /// Whether the last of equal elements counts instead of the first.
+    /// Whether to choose the last of equal elements instead of the first.
     pub(crate) last: bool,
 }
 
-/// The number of elements of a row whose extremum is found before its position. They stay in the first cache.
+/// The length of a block of a row. The extremum of each block is found first, and then its index in one block. A block
+/// stays in the first-level cache.
 const BLOCK: usize = 1024;
-/// The number of independent extrema of a block.
+/// The number of independent extrema of a block, one per lane.
 const LANES: usize = 64;
-/// The same number for short rows. Shorter ones are compared one by one.
+/// The value of [`LANES`] for short rows. Elements of even shorter rows are compared one by one.
 const FEW_LANES: usize = 16;
-/// The number of columns that are compared side by side.
+/// The number of columns that are compared together.
 const COLUMNS: usize = 64;
 
-/// Returns whether `a` is NaN; no integer is.
+/// Returns whether `a` is NaN, which no integer is.
 #[inline(always)]
 fn is_nan<C: Number>(a: C) -> bool {
     a.partial_cmp(&a).is_none()
@@ -38,7 +39,7 @@ impl Extremum {
         x.compared(self.least)
     }
 
-    /// Returns the extremum of two, or NaN if either is.
+    /// Returns the extremum of two values, or NaN if either is NaN.
     #[inline(always)]
     fn best<C: Number>(self, a: C, b: C) -> C {
         if self.least { a.min(b) } else { a.max(b) }
@@ -52,7 +53,7 @@ impl Extremum {
         beyond | (is_nan(later) & !is_nan(earlier)) | (self.last & same)
     }
 
-    /// Returns the extremum of a few elements, at least one, and its position.
+    /// Returns the index of the extremum of a few elements, at least one, and the extremum.
     #[inline(always)]
     fn scan<T: Ordered>(self, x: &[T]) -> (usize, T::Compared) {
         let mut best = (0, self.of(x.first().copied().unwrap_or_default()));
@@ -72,7 +73,7 @@ impl Extremum {
                 *lane = self.of(x);
             }
         }
-        // The last elements may overlap with others, which changes no extremum.
+        // The last chunk may overlap with earlier chunks, which does not change the extremum.
         for x in x.as_chunks::<N>().0.iter().chain(x.last_chunk::<N>()) {
             for (lane, &x) in lanes.iter_mut().zip(x) {
                 *lane = self.best(*lane, self.of(x));
@@ -89,7 +90,7 @@ impl Extremum {
         lanes.first().copied().unwrap_or_default()
     }
 
-    /// Returns the position of the extremum among at least `N` elements.
+    /// Returns the index of the extremum `best` among at least `N` elements.
     #[inline(always)]
     fn find<T: Ordered, const N: usize>(self, x: &[T], best: T::Compared) -> usize {
         let (is_nan_best, from_end) = (is_nan(best), self.last);
@@ -100,7 +101,7 @@ impl Extremum {
         let mut start = 0;
         let end = x.len().saturating_sub(N);
         while start < x.len() {
-            // Elements that are left at the end of the search are searched together with elements before them.
+            // The last chunk is shifted to be full, so it overlaps with elements that were searched before.
             let at = if from_end { end.saturating_sub(start) } else { start.min(end) };
             if let Some(chunk) = x.get(at..).and_then(|x| x.first_chunk::<N>())
                 && let Some(found) = place(chunk, from_end, &same)
@@ -112,7 +113,7 @@ impl Extremum {
         0
     }
 
-    /// Returns the extremum of a row of at least `N` elements, and its position.
+    /// Returns the index of the extremum of a row of at least `N` elements.
     #[inline(always)]
     fn within<T: Ordered, const N: usize>(self, x: &[T]) -> usize {
         if x.len() <= BLOCK {
@@ -134,10 +135,10 @@ impl Extremum {
     }
 }
 
-/// Returns the position of the first or the last matching element.
+/// Returns the index of the first or the last matching element.
 #[inline(always)]
 fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> bool) -> Option<usize> {
-    // Without `any`, which ends early, this is done on vectors.
+    // `fold` is vectorised, unlike `any`, which ends early.
     if !x.iter().fold(false, |any, &x| any | same(x)) {
         return None;
     }
@@ -150,7 +151,7 @@ fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> b
     Some(if last { end } else { first } as usize)
 }
 
-/// The positions of the extrema of rows, one after another.
+/// A loop that finds the index of the extremum of each row.
 struct ExtremumRows<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
@@ -175,16 +176,16 @@ impl<T: Ordered> VectorLoop for ExtremumRows<'_, T> {
     }
 }
 
-/// Writes the position of the extremum of each row.
+/// Writes the index of the extremum of each row.
 ///
 /// # Safety
 ///
-/// `x` holds `rows * len` elements, and `out` has room for `rows` positions; `len` is not zero.
+/// `x` points to `rows * len` elements, and `out` to room for `rows` indices; `len` is not zero.
 pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], x: *const T, out: *mut i64) {
     let shared = Shared((out, x));
     walk::split(rows, len, GRAIN, |from, to| {
         let (out, x) = shared.get();
-        // SAFETY: the rows are the operand's, and no other call writes their positions.
+        // SAFETY: the rows are in the operand, and no other call writes their indices.
         let (out, x) = unsafe {
             (
                 std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<i64>>().add(from), to - from),
@@ -195,11 +196,11 @@ pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], 
     });
 }
 
-/// The positions of the extrema of at most `COLUMNS` columns.
+/// A loop that finds the indices of the extrema of at most `COLUMNS` columns.
 struct ExtremumColumns<'a, T> {
     which: Extremum,
     out: &'a mut [MaybeUninit<i64>],
-    /// The first element of the columns' first line. Each line has `out.len()` elements.
+    /// The first element of the first line of these columns. Each line has `out.len()` elements.
     x: *const T,
     lines: u32,
     stride: usize,
@@ -216,9 +217,9 @@ impl<T: Ordered> VectorLoop for ExtremumColumns<'_, T> {
         let mut pace = Pace::new();
         for line in 0..lines {
             pace.step(out.len());
-            // SAFETY: the maker of this value promises the lines.
+            // SAFETY: the creator of this value promises the lines.
             let x = unsafe { std::slice::from_raw_parts(x.add(line as usize * stride), out.len()) };
-            // A loop of known length uses only vectors.
+            // With a constant length, the loop needs no scalar remainder.
             match <&[T; COLUMNS]>::try_from(x) {
                 Ok(x) => which.compare(line, x, &mut best, &mut places),
                 Err(_) => which.compare(line, x, &mut best, &mut places),
@@ -231,7 +232,7 @@ impl<T: Ordered> VectorLoop for ExtremumColumns<'_, T> {
 }
 
 impl Extremum {
-    /// Compares the elements of a line with the extrema of the lines before.
+    /// Updates the extrema of the previous lines with the elements of a line.
     #[inline(always)]
     fn compare<T: Ordered>(
         self,
@@ -249,11 +250,11 @@ impl Extremum {
     }
 }
 
-/// Writes the positions of the extrema along the middle one of three dimensions, of `len` elements.
+/// Writes the indices of the extrema along the middle of three dimensions, whose extent is `len`.
 ///
 /// # Safety
 ///
-/// `x` holds `outer * len * inner` elements, and `out` has room for `outer * inner` positions; `len` is not zero.
+/// `x` points to `outer * len * inner` elements, and `out` to room for `outer * inner` indices; `len` is not zero.
 pub(crate) unsafe fn columns<T: Ordered>(
     which: Extremum,
     [outer, inner]: [usize; 2],
@@ -268,7 +269,7 @@ pub(crate) unsafe fn columns<T: Ordered>(
         for at in from..to {
             let (o, first) = (at / blocks, at % blocks * COLUMNS);
             let width = COLUMNS.min(inner - first);
-            // SAFETY: the columns are below `inner`, and no other call writes their positions.
+            // SAFETY: the columns are below `inner`, and no other call writes their indices.
             let (out, x) = unsafe {
                 let out = out.cast::<MaybeUninit<i64>>().add(o * inner + first);
                 (std::slice::from_raw_parts_mut(out, width), x.add(o * lines * inner + first))
@@ -287,7 +288,7 @@ mod tests {
     use crate::threads::as_if;
     use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
-    /// Finds the position by looking at all pairs.
+    /// Finds the index by comparing all pairs.
     fn defined<T: Copy + PartialOrd>(which: Extremum, x: &[T]) -> usize {
         let nan = |x: T| x.partial_cmp(&x).is_none();
         let beats = |a: T, b: T| (nan(a) && !nan(b)) || if which.least { a < b } else { a > b };
@@ -296,7 +297,7 @@ mod tests {
         if which.last { all.next_back() } else { all.next() }.unwrap()
     }
 
-    /// Compares the positions with the definition. `element` converts numbers to elements.
+    /// Compares the indices with the definition. `element` converts numbers to elements.
     fn positions_of<T: Ordered + PartialOrd>(name: &str, element: impl Fn(f64) -> T) {
         let rows_of = [1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 200, 1023, 1024, 1025, 1087, 1089, 2500];
         let extents = rows_of.map(|len| [3, len, 1]).into_iter().chain([
@@ -351,7 +352,7 @@ mod tests {
         positions_of("u64", |x| (x as i64).cast_unsigned());
     }
 
-    /// A long row with one extremum, at each place around the bounds of blocks.
+    /// Tests a long row with one extremum at each index near the boundaries of blocks.
     #[test]
     fn a_single_extremum_is_found_anywhere() {
         for len in [16, 63, 64, 100, 1024, 1030, 2100] {
@@ -360,7 +361,7 @@ mod tests {
                 x[place] = 2.0;
                 for (level, last) in levels().into_iter().flat_map(|level| [(level, false), (level, true)]) {
                     let mut out = [-1];
-                    // SAFETY: there is one row, and room for one position.
+                    // SAFETY: there is one row, and room for one index.
                     at(level, || unsafe {
                         rows(Extremum { least: false, last }, [1, len], x.as_ptr(), out.as_mut_ptr());
                     });
@@ -375,7 +376,7 @@ mod tests {
         let x = [3i64, 7, 7, -1, -1, 7];
         for (least, last, want) in [(false, false, 1), (false, true, 5), (true, false, 3), (true, true, 4)] {
             let mut out = [-1];
-            // SAFETY: there is one row, and room for one position.
+            // SAFETY: there is one row, and room for one index.
             unsafe { rows(Extremum { least, last }, [1, 6], x.as_ptr(), out.as_mut_ptr()) };
             assert_eq!(out, [want]);
         }

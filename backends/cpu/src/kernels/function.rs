@@ -1,17 +1,18 @@
-//! Functions of one element, applied to many in vectors.
+//! Functions of one element, which are applied to many elements in vectors.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::slices;
 
-/// A function that is compiled with and without fused multiply-add.
+/// A function that is compiled with and without fused multiply-add. An argument is near if it is within
+/// [`bounds`](Self::bounds).
 pub(super) trait Function<T>: Copy {
-    /// Whether [`far`](Self::far) computes the values of arguments that are not near.
+    /// Whether [`far`](Self::far) computes the values at arguments that are not near.
     const APART: bool = false;
 
-    /// Returns the bounds of near arguments, if computing only near arguments is faster.
+    /// Returns the bounds of near arguments, or `None` if a special computation for near arguments is not faster.
     fn bounds(self) -> Option<[T; 2]>;
 
-    /// Returns the value at `x`. `NEAR` says that `x` is near, which is faster and does not change the value.
+    /// Returns the value at `x`. If `NEAR`, `x` is near; this is faster and does not change the value.
     fn at<const FMA: bool, const NEAR: bool>(self, x: T) -> T;
 
     /// Returns the value at an argument that is not near, without vectors.
@@ -20,12 +21,12 @@ pub(super) trait Function<T>: Copy {
     }
 }
 
-/// The number of elements that are computed at once. A shorter end is padded to this length.
+/// The number of elements of a block. A shorter block at the end is padded.
 const BLOCK: usize = 64;
-/// The number of elements that one check for near arguments covers at first. With shorter loops, the processor would begin to
-/// compute later.
+/// The number of elements that are checked for near arguments together. With shorter loops, the processor would start
+/// the computation later.
 const BLOCKS: usize = 4 * BLOCK;
-/// The same number for a few elements.
+/// The padded length of the last block if it has only a few elements.
 const SHORT: usize = 16;
 
 struct Apply<'a, T, F> {
@@ -55,16 +56,16 @@ impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
     }
 }
 
-/// Returns whether all arguments are near.
+/// Returns whether all arguments are near, that is, within the bounds.
 #[inline(always)]
 fn near<T: Copy + PartialOrd>([low, high]: [T; 2], x: &[T]) -> bool {
-    // Without `all`, which ends early, this is done on vectors. Blocks are unrolled, so that vectors stay as wide as they are.
+    // `fold` is vectorised, unlike `all`, which ends early. Blocks are unrolled, so that vectors keep their full width.
     let both = |near: bool, &x: &T| near & (x >= low) & (x <= high);
     let (blocks, rest) = x.as_chunks::<BLOCK>();
     blocks.iter().fold(rest.iter().fold(true, both), |near, block| near & block.iter().fold(true, both))
 }
 
-/// Writes the values at `x`, near or not.
+/// Writes the values at `x`, which may be near or not.
 #[inline(always)]
 fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
     function: F,
@@ -87,7 +88,7 @@ fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
     }
 }
 
-/// Writes the values at `x`, one after another.
+/// Writes the values at `x`, all near or computed without `NEAR`.
 #[inline(always)]
 fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(function: F, out: &mut [T], x: &[T]) {
     for (out, &x) in out.iter_mut().zip(x) {
@@ -95,9 +96,9 @@ fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(function: F,
     }
 }
 
-/// Writes the values of a function at each element.
+/// Writes the values of a function at each element of `x`.
 pub(super) fn apply<T: Copy + Default + PartialOrd, F: Function<T>>(function: F, out: &mut [T], x: &[T]) {
-    // A short block costs less than four elements one by one.
+    // Up to three elements at the end are computed one by one. For more elements, a padded block costs less.
     let whole = if x.len() % BLOCK < 4 { x.len() } else { x.len() / BLOCK * BLOCK };
     let ((out, out_end), (x, x_end)) = (out.split_at_mut(whole), x.split_at(whole));
     dispatch(Apply { out, x, function });
@@ -108,7 +109,7 @@ pub(super) fn apply<T: Copy + Default + PartialOrd, F: Function<T>>(function: F,
     }
 }
 
-/// Writes the values for at most `N` elements, which are computed as a block of `N`.
+/// Writes the values for at most `N` elements, which are padded to a block of `N`.
 fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(
     function: F,
     out: &mut [T],
@@ -120,7 +121,7 @@ fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(
     out.copy_from_slice(to.split_at(x.len()).0);
 }
 
-/// Writes the values of a function.
+/// Writes the values of a function at each element of the operand.
 ///
 /// # Safety
 ///
@@ -143,7 +144,7 @@ macro_rules! functions {
 
         impl $crate::kernels::function::Function<$t> for $name {
             $(
-                // Naming the function here makes the repetition depend on it.
+                // The macro repetition must name `$far`, so this constant does.
                 const APART: bool = { let _: fn($t) -> $t = $far; true };
 
                 #[inline(always)]

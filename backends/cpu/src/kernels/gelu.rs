@@ -1,13 +1,14 @@
-//! GELU, with the error function and with its approximation by `tanh`.
+//! GELU, exact with the error function, or approximated with `tanh`.
 //!
-//! For negative numbers, the result is a product with an exponential, whose exponent needs more digits than the type has.
+//! For negative numbers, the result is a product with an exponential, whose exponent needs more digits than the type
+//! has.
 
 use super::function::{Function, apply};
 use super::math::{double, polynomial, single};
 
-/// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. It computes
-/// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: in `|x|` below 2.5, and in
-/// `1 / (1 + |x|)` from there to 16. Beyond 16, `Φ(-|x|)` is 0. Near arguments are those up to 12.
+/// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes
+/// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: a polynomial in `|x|` if `|x|` is
+/// below 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0. Arguments up to 12 are near.
 #[inline(always)]
 pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
     const BELOW: [f32; 12] = [
@@ -36,7 +37,7 @@ pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
     ];
     let a = x.abs();
     let a = if !NEAR && a > 16.0 { 16.0 } else { a };
-    // The exponent needs all digits of the square, because its error is a relative error of the exponential.
+    // The exponent needs all digits of the square, because its absolute error is a relative error of the exponential.
     let square = a * a;
     let rest = if FMA {
         a.mul_add(a, -square)
@@ -55,12 +56,12 @@ pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
     if !NEAR && x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 
-/// Computes `x erfc(-x / sqrt 2) / 2`, which has no cancellation. The error of the rounded argument is corrected by the
+/// Computes `x erfc(-x / sqrt 2) / 2`, which has no cancellation. Corrects the rounding error of the argument with the
 /// derivative.
 #[inline(always)]
 pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
-    /// The remainder of `FRAC_1_SQRT_2`.
+    /// The difference between `1 / sqrt 2` and `FRAC_1_SQRT_2`.
     const REST: f64 = -4.833646656726457e-17;
     let t = -x * FRAC_1_SQRT_2;
     let rest = -x.mul_add(FRAC_1_SQRT_2, t) - x * REST;
@@ -70,13 +71,13 @@ pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
     half.mul_add(libm::erfc(t), correction)
 }
 
-/// Defines GELU with `tanh`: `x sigmoid(2 sqrt(2 / π) (x + 0.044715 x³))`. The argument has twice the digits of the type, because
-/// its error is a relative error of the exponential.
+/// Defines GELU with `tanh`: `x sigmoid(2 sqrt(2 / π) (x + 0.044715 x³))`. The argument of the sigmoid has twice the
+/// digits of the type, because its absolute error is a relative error of the exponential.
 macro_rules! with_tanh {
     ($name:ident, $t:ident, $module:ident, $product:ident, far $a:literal $argument:literal, line $line:expr, cube $cube:expr) => {
         #[inline(always)]
         pub(super) fn $name<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-            /// `2 sqrt(2 / π)`, and 0.044715 times it, each as the nearest number and the remainder.
+            /// `2 sqrt(2 / π)`, and 0.044715 times this number. Each is stored as the nearest float and the remainder.
             const LINE: [$t; 2] = $line;
             const CUBE: [$t; 2] = $cube;
             let fma = $module::fma::<FMA>;
@@ -86,7 +87,7 @@ macro_rules! with_tanh {
             let (cubed, cubed_rest) = $product::<FMA>(square, CUBE[0]);
             let cubed_rest = fma(square_rest, CUBE[0], fma(square, CUBE[1], cubed_rest));
             let slope = LINE[0] + cubed;
-            // The greater of the two summands comes first.
+            // The computation of the rounding error needs the larger summand first.
             let (greater, lesser) = if cubed > LINE[0] { (cubed, LINE[0]) } else { (LINE[0], cubed) };
             let slope_rest = ((greater - slope) + lesser) + (LINE[1] + cubed_rest);
             let (argument, argument_rest) = $product::<FMA>(a, slope);
@@ -98,7 +99,7 @@ macro_rules! with_tanh {
             if NEAR {
                 return y;
             }
-            // The definition multiplies minus infinity by 0.
+            // The definition multiplies minus infinity by 0, which is NaN.
             let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
             if x == $t::INFINITY { x } else { y }
         }
@@ -121,7 +122,7 @@ impl Function<f32> for Swish {
 
     #[inline(always)]
     fn bounds(self) -> Option<[f32; 2]> {
-        // Products of greater numbers could overflow before they are multiplied by the power of two.
+        // Products of larger numbers could overflow before they are multiplied by the power of two.
         let most = (single::NORMAL / self.alpha.abs()).min(1e38);
         Some([-most, most])
     }
@@ -135,7 +136,7 @@ impl Function<f32> for Swish {
 
     fn far(self, x: f32) -> f32 {
         let t = f64::from(x) * f64::from(self.alpha);
-        // The definition multiplies an infinity by 0.
+        // The definition multiplies an infinity by 0, which is NaN.
         (f64::from(x) * (1.0 / (1.0 + libm::exp(-t)))) as f32
     }
 }
@@ -190,7 +191,7 @@ mod tests {
                 for (&x, &y) in x.iter().zip(&y) {
                     let (wide, t) = (f64::from(x), f64::from(x) * f64::from(alpha));
                     let exact = wide / (1.0 + (-t).exp());
-                    // The definition multiplies an infinity by 0.
+                    // The definition multiplies an infinity by 0, which is NaN.
                     let exact = if (-t).exp().is_infinite() { wide * 0.0 } else { exact };
                     let rounded = exact as f32;
                     let unit = f64::from(rounded.abs().next_up()) - f64::from(rounded.abs());

@@ -18,7 +18,7 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    /// Returns the conversions of a type, if it is one of 16-bit floats.
+    /// Returns the conversions of a type, if it is a 16-bit float type.
     pub(crate) fn of(dtype: DataType) -> Option<&'static Half> {
         match dtype {
             DataType::F16 => Some(&Half { widen: widen_f16, narrow: narrow_f16 }),
@@ -50,7 +50,7 @@ unsafe fn narrow<T: Number>(out: *mut u8, x: [*const u8; 1], n: usize) {
 ///
 /// As for [`Run`], of `f16` and `f32`.
 unsafe fn widen_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
-    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    // SAFETY: this function has the same contract; `level` returns only a level of this processor.
     unsafe {
         match level() {
             #[cfg(target_arch = "x86_64")]
@@ -66,7 +66,7 @@ unsafe fn widen_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
 ///
 /// As for [`Run`], of `f32` and `f16`.
 unsafe fn narrow_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
-    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    // SAFETY: this function has the same contract; `level` returns only a level of this processor.
     unsafe {
         match level() {
             #[cfg(target_arch = "x86_64")]
@@ -78,7 +78,7 @@ unsafe fn narrow_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
     }
 }
 
-/// Conversions of `f16` with vectors. The compiler does not vectorise scalar conversions.
+/// Vectorised conversions of `f16`. The compiler does not vectorise the scalar conversions.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
@@ -114,7 +114,7 @@ mod x86 {
         }
     }
 
-    /// Returns the mask of the first `n` lanes, or of all.
+    /// Returns the mask of the first `n` lanes, or of all 16 lanes if `n` is larger.
     fn mask(n: usize) -> __mmask16 {
         u16::MAX >> (16 - n.min(16))
     }
@@ -125,7 +125,7 @@ mod x86 {
     #[target_feature(enable = "avx,f16c")]
     pub(super) unsafe fn widen_256(out: *mut f32, x: *const u16, n: usize) {
         for i in (0..n).step_by(8) {
-            // SAFETY: this function has the same contract. The last vectors overlap.
+            // SAFETY: this function has the same contract. The last two vectors may overlap.
             unsafe {
                 let at = i.min(n - 8);
                 _mm256_storeu_ps(out.add(at), _mm256_cvtph_ps(_mm_loadu_si128(x.add(at).cast())));
@@ -139,7 +139,7 @@ mod x86 {
     #[target_feature(enable = "avx,f16c")]
     pub(super) unsafe fn narrow_256(out: *mut u16, x: *const f32, n: usize) {
         for i in (0..n).step_by(8) {
-            // SAFETY: this function has the same contract. The last vectors overlap.
+            // SAFETY: this function has the same contract. The last two vectors may overlap.
             unsafe {
                 let at = i.min(n - 8);
                 let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(x.add(at)));

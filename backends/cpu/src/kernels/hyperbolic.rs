@@ -14,7 +14,7 @@ fn halves<const FMA: bool>(a: f32) -> [f32; 3] {
     let e = exponential::<FMA, true>(a, NONE);
     let (one_more, power) = (1.0 + e.less_one, 0.5 * e.first);
     let lost = (1.0 - one_more) + e.less_one;
-    // The power of two is between 1 and the greatest of normal numbers.
+    // The power of two is between 1 and the largest normal number.
     [power * one_more, power * lost, 0.25 / (power * one_more)]
 }
 
@@ -34,14 +34,14 @@ fn cosh<const FMA: bool>(x: f32) -> f32 {
     half + (lost + inverse)
 }
 
-/// Returns the logarithm of a number that is not a subnormal one, with the digits of an `f32` at least.
+/// Returns the logarithm of a number that is not subnormal, with at least the precision of an `f32`.
 #[inline(always)]
 fn log<const FMA: bool>(x: f64) -> f64 {
     const SQRT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
     /// After adding this number, the low bits hold an integer.
     const MAGIC: f64 = 6_755_399_441_055_744.0;
     const BIAS: u64 = 1023;
-    // The exponent for a mantissa between the roots of 0.5 and 2.
+    // The exponent for a mantissa between `sqrt 0.5` and `sqrt 2`.
     let shifted = x.to_bits().wrapping_sub(SQRT_HALF).wrapping_add(BIAS << 52);
     let exponent = f64::from_bits((shifted >> 52).wrapping_add(MAGIC.to_bits())) - MAGIC - BIAS as f64;
     let f = f64::from_bits((shifted & ((1 << 52) - 1)).wrapping_add(SQRT_HALF)) - 1.0;
@@ -57,7 +57,7 @@ fn log<const FMA: bool>(x: f64) -> f64 {
     if x == f64::INFINITY { x } else { y }
 }
 
-/// Absolute values below this have inverses that are sums of two terms.
+/// For absolute values below this bound, `asinh` and `atanh` are computed as sums of two terms.
 const SMALL: f64 = 0.01;
 
 #[inline(always)]
@@ -73,7 +73,7 @@ fn asinh<const FMA: bool>(x: f32) -> f32 {
 fn acosh<const FMA: bool>(x: f32) -> f32 {
     let wide = f64::from(x);
     let y = log::<FMA>(wide + double::fma::<FMA>(wide, wide, -1.0).sqrt()) as f32;
-    // The root does not depend on the sign of the argument.
+    // The square root does not depend on the sign of `x`, so negative arguments are checked here.
     if x >= 1.0 { y } else { f32::NAN }
 }
 

@@ -1,20 +1,21 @@
-//! Transposes matrices of a few rows or a few columns, for example the channels of images, by interleaving the elements of
-//! rows.
+//! Transposes matrices with few rows or few columns, for example the channels of images, by interleaving the elements
+//! of rows.
 
 use super::dispatch::{VectorLoop, dispatch};
 use crate::pace::{Pace, STRETCH};
 
-/// Moves elements between separate rows and memory where their elements are interleaved. The arguments are the number of
-/// elements of a row, the rows, the distance between them, and the memory. Distances are in elements, which need no alignment.
+/// A function that moves elements between separate rows and memory that interleaves their elements. The arguments are
+/// the length of a row, the rows, the distance between rows, and the interleaved memory. Lengths and distances are in
+/// elements, which may be unaligned.
 ///
 /// # Safety of calls
 ///
 /// The rows and the memory have these elements, and do not overlap.
 pub(super) type Kernel = unsafe fn(usize, *mut u8, usize, *mut u8);
 
-/// Selects the kernel that writes `joined[j * rows + i] = apart[i * row + j]` if `JOIN`, and otherwise the one that writes
-/// `apart[i * row + j] = joined[j * rows + i]`, for elements of `size` bytes. There is none for other numbers of rows than two
-/// to four.
+/// Returns the kernel that writes `joined[j * rows + i] = apart[i * row + j]` if `JOIN`, and otherwise the kernel that
+/// writes `apart[i * row + j] = joined[j * rows + i]`, for elements of `size` bytes. Returns `None` unless there are
+/// two to four rows and `size` is 1, 2, 4 or 8.
 pub(super) fn kernel<const JOIN: bool>(size: usize, rows: usize) -> Option<Kernel> {
     macro_rules! each {
         ($($size:literal $t:ty),*) => {
@@ -51,7 +52,7 @@ unsafe fn turns<T: Copy, const N: usize, const JOIN: bool>(
     }
 }
 
-/// Some columns of `N` rows.
+/// A loop over some columns of `N` rows.
 struct Turns<T, const N: usize, const JOIN: bool> {
     cols: usize,
     apart: *mut T,
@@ -66,7 +67,7 @@ impl<T: Copy, const N: usize, const JOIN: bool> VectorLoop for Turns<T, N, JOIN>
     fn run<const FMA: bool>(self) {
         for j in 0..self.cols {
             for i in 0..N {
-                // SAFETY: the maker of this value promises the elements of these columns.
+                // SAFETY: the creator of this value promises the elements of these columns.
                 unsafe {
                     let (apart, joined) = (self.apart.add(i * self.row + j), self.joined.add(j * N + i));
                     if JOIN {

@@ -16,7 +16,7 @@ pub(crate) trait Lanes: Copy {
 
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
-    /// Reads the first `n` lanes, `n <= LANES`; the others are zero.
+    /// Reads the first `n` lanes, `n <= LANES`; the other lanes are zero.
     unsafe fn load_some(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, `n <= LANES`.
     unsafe fn store_some(self, to: *mut f32, n: usize);
@@ -24,21 +24,21 @@ pub(crate) trait Lanes: Copy {
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
-    /// The larger, or NaN if either is NaN; of equal ones, `self`.
+    /// Returns the maximum, or NaN if either is NaN. If both are equal, returns `self`.
     unsafe fn max(self, other: Self) -> Self;
-    /// The smaller, or NaN if either is NaN; of equal ones, `self`.
+    /// Returns the minimum, or NaN if either is NaN. If both are equal, returns `self`.
     unsafe fn min(self, other: Self) -> Self;
-    /// [`max`](Self::max), if no lane of `other` is NaN.
+    /// Returns [`max`](Self::max) if no lane of `other` is NaN.
     unsafe fn max_number(self, other: Self) -> Self;
-    /// [`min`](Self::min), if no lane of `other` is NaN.
+    /// Returns [`min`](Self::min) if no lane of `other` is NaN.
     unsafe fn min_number(self, other: Self) -> Self;
     unsafe fn neg(self) -> Self;
     unsafe fn abs(self) -> Self;
     unsafe fn sqrt(self) -> Self;
     unsafe fn zero() -> Self;
-    /// Every lane has this number.
+    /// Returns a vector with `x` in every lane.
     unsafe fn splat(x: f32) -> Self;
-    /// Returns the elements of two vectors at even positions, and those at odd ones.
+    /// Returns the elements of two vectors at even indices, and their elements at odd indices.
     unsafe fn unzip(self, other: Self) -> (Self, Self);
     /// Interleaves the elements of `self` and `other` into two vectors.
     unsafe fn zip(self, other: Self) -> (Self, Self);
@@ -46,7 +46,7 @@ pub(crate) trait Lanes: Copy {
     unsafe fn round_bf16(self) -> Self;
 }
 
-/// The vectors that every processor of the target has, or that a WebAssembly module is built for.
+/// The vectors that every processor of the target has, or that the WebAssembly module is built for.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(crate) use portable::Portable as Baseline;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -76,17 +76,17 @@ pub(crate) mod x86 {
         };
     }
 
-    /// The mask of the first `n` of 16 lanes.
+    /// Returns the mask of the first `n` of 16 lanes.
     #[inline(always)]
     const fn first(n: usize) -> __mmask16 {
         ((1u32 << n) - 1) as __mmask16
     }
 
-    /// Ones, and then zeros. The mask of `n` lanes starts at entry `8 - n`.
+    /// Eight lanes of ones, then eight lanes of zeros. The mask of the first `n` lanes starts at index `8 - n`.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// Writes the first `count` lanes. Stores with masks are slow on some processors, so that 4, 2 and 1 lanes are
-    /// written by stores of their widths.
+    /// Writes the first `count` lanes. Masked stores are slow on some processors, so 4, 2 and 1 lanes are written by
+    /// stores of these widths.
     ///
     /// # Safety
     ///
@@ -113,14 +113,14 @@ pub(crate) mod x86 {
         }
     }
 
-    /// The mask of the first `n` of 8 lanes.
+    /// Returns the mask of the first `n` of 8 lanes.
     ///
     /// # Safety
     ///
     /// `n <= 8`, and the processor has AVX.
     #[inline(always)]
     pub(crate) unsafe fn window(n: usize) -> __m256i {
-        // SAFETY: eight entries follow.
+        // SAFETY: eight entries follow index `8 - n`.
         unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
     }
 
@@ -147,7 +147,7 @@ pub(crate) mod x86 {
             // SAFETY: this function has the same contract; lanes that are masked out are not written.
             unsafe { _mm512_mask_storeu_ps(to, first(n), self.0) }
         }
-        // The instruction returns its second operand if either is NaN, or if they are equal.
+        // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max_number(self, other: Self) -> Self {
             // SAFETY: the caller promises the instruction set.
@@ -198,7 +198,7 @@ pub(crate) mod x86 {
             // SAFETY: the caller promises the instruction set.
             Self(unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), self.0) })
         }
-        // The instruction returns its second operand if either is NaN, or if they are equal.
+        // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
             // SAFETY: the caller promises the instruction set.
@@ -228,7 +228,7 @@ pub(crate) mod x86 {
                 let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
                 let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
                 let rounded = _mm512_add_epi32(bits, half);
-                // NaN stays NaN, and becomes a quiet one.
+                // NaN stays NaN, and becomes a quiet NaN.
                 let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
                 let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
                 let bits = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
@@ -268,7 +268,7 @@ pub(crate) mod x86 {
             // SAFETY: this function has the same contract.
             unsafe { store_first(to, n, self.0) }
         }
-        // The instruction returns its second operand if either is NaN, or if they are equal.
+        // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max_number(self, other: Self) -> Self {
             // SAFETY: the caller promises the instruction set.
@@ -293,7 +293,7 @@ pub(crate) mod x86 {
         unsafe fn unzip(self, other: Self) -> (Self, Self) {
             // SAFETY: the caller promises the instruction set.
             unsafe {
-                // The halves of the vectors are shuffled apart, and then put in order.
+                // Shuffles the halves of the vectors separately, and then puts the quarters in order.
                 let even = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, other.0));
                 let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(self.0, other.0));
                 let ordered = |x| Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(x)));
@@ -351,7 +351,7 @@ pub(crate) mod x86 {
                 let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
                 let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
                 let rounded = _mm256_castsi256_ps(_mm256_add_epi32(bits, half));
-                // NaN stays NaN, and becomes a quiet one.
+                // NaN stays NaN, and becomes a quiet NaN.
                 let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000));
                 let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
                 let bits = _mm256_blendv_ps(rounded, _mm256_castsi256_ps(quiet), is_nan);

@@ -24,8 +24,8 @@ macro_rules! elementary {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
-            /// Evaluates a polynomial, the constant first. It is evaluated as a polynomial in the square of `x`, whose
-            /// coefficients are sums of two terms. This halves the chain of dependent sums.
+            /// Evaluates a polynomial whose constant term comes first. Evaluates it as a polynomial in the square of
+            /// `x`, whose coefficients are sums of two terms. This halves the chain of dependent additions.
             #[inline(always)]
             pub(in crate::kernels) fn in_pairs<const FMA: bool>(coefficients: &[$t], x: $t) -> $t {
                 let square = x * x;
@@ -39,22 +39,24 @@ macro_rules! elementary {
                 before.iter().rev().fold(greatest, |sum, next| fma::<FMA>(sum, square, pair(next)))
             }
 
-            /// Returns 2 to the power `n`, given `n + MAGIC`. `n` is an integer in the exponent range of normal numbers.
+            /// Returns 2 to the power `n`, where `shifted` is `n + MAGIC`. `n` is in the exponent range of normal
+            /// numbers.
             #[inline(always)]
             fn power_of_two(shifted: $t) -> $t {
                 // The shift drops all bits of `MAGIC`.
                 $t::from_bits((shifted.to_bits() << $bits).wrapping_add($bias << $bits))
             }
 
-            /// Returns `x` times 2 to the power `n`, given `n + MAGIC`. `x` and the product are normal numbers.
+            /// Returns `x` times 2 to the power `n`, where `shifted` is `n + MAGIC`. `x` and the product are normal
+            /// numbers.
             #[inline(always)]
             fn scaled(x: $t, shifted: $t) -> $t {
                 // The shift drops all bits of `MAGIC`, and the rest is added to the exponent.
                 $t::from_bits(x.to_bits().wrapping_add(shifted.to_bits() << $bits))
             }
 
-            /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument. The
-            /// coefficients approximate `(exp(r) - 1 - r) / r^2`.
+            /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r` and `low` is a small part of the
+            /// argument. The coefficients approximate `(exp(r) - 1 - r) / r^2`.
             #[inline(always)]
             fn reduced<const FMA: bool>(x: $t, low: $t) -> ($t, $t) {
                 let shifted = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC);
@@ -64,14 +66,16 @@ macro_rules! elementary {
                 (shifted, fma::<FMA>(r * r, q, r))
             }
 
-            /// The `low` of an argument that has no small part. The compiler may remove the addition of -0.0, but not of 0.0.
+            /// The value of `low` for an argument without a small part. The compiler may remove the addition of -0.0,
+            /// but not of 0.0.
             pub(in crate::kernels) const NONE: $t = -0.0;
 
-            /// Arguments whose exponentials are normal numbers, as are the powers of two next to them.
+            /// The maximum argument whose exponential is a normal number, like the powers of two next to it.
             pub(in crate::kernels) const NORMAL: $t = $normal;
 
-            /// An exponential as `(1 + less_one) * first * second`. Neither power of two is as small as the product can
-            /// be, so that a factor of the exponential can be multiplied in before digits are lost.
+            /// An exponential in the form `(1 + less_one) * first * second`, where `first` and `second` are powers of
+            /// two. Neither power is as small as the product can be, so that a factor can be multiplied in before
+            /// digits are lost.
             #[derive(Clone, Copy)]
             pub(in crate::kernels) struct Exponential {
                 pub(in crate::kernels) less_one: $t,
@@ -86,8 +90,8 @@ macro_rules! elementary {
                 }
             }
 
-            /// Returns `exp(x + low)`. The two powers of two can represent it for `x` from twice the argument of the least
-            /// number on. If `NEAR`, the first power suffices, for `x` of at most `NORMAL`.
+            /// Returns `exp(x + low)`. With two powers of two, `x` may be as low as twice the argument whose
+            /// exponential is the smallest number. If `NEAR`, one power suffices, and `x` is at most `NORMAL`.
             #[inline(always)]
             pub(in crate::kernels) fn exponential<const FMA: bool, const NEAR: bool>(x: $t, low: $t) -> Exponential {
                 let (shifted, less_one) = reduced::<FMA>(x, low);
@@ -106,13 +110,13 @@ macro_rules! elementary {
                     let (shifted, less_one) = reduced::<FMA>(x, NONE);
                     return scaled(1.0 + less_one, shifted);
                 }
-                // Comparisons with NaN are false, so NaN stays.
+                // Comparisons with NaN are false, so NaN stays NaN.
                 let x = if x < $low { $low } else { x };
                 let x = if x > $high { $high } else { x };
                 exponential::<FMA, false>(x, NONE).value()
             }
 
-            /// Returns `exp(x) - 1` for arguments of moderate size.
+            /// Returns `exp(x) - 1` for arguments up to 40 in absolute value.
             #[inline(always)]
             pub(super) fn exp_m1<const FMA: bool>(x: $t) -> $t {
                 let (shifted, p) = reduced::<FMA>(x, NONE);
@@ -152,9 +156,9 @@ macro_rules! elementary {
             pub(in crate::kernels) fn expm1<const FMA: bool>(x: $t) -> $t {
                 let near = if x < -40.0 { -40.0 } else { x };
                 let near = exp_m1::<FMA>(if near > 40.0 { 40.0 } else { near });
-                // Subtracting 1 from a number this great has no effect after rounding.
+                // For these arguments, subtracting 1 has no effect after rounding.
                 let y = if x > 40.0 { exp::<FMA, false>(x) } else { near };
-                // The sum would lose the sign of a zero.
+                // The sum would lose the sign of a zero, so zeros are returned unchanged.
                 if x == 0.0 { x } else { y }
             }
 
@@ -185,15 +189,16 @@ macro_rules! elementary {
                 let near = if !NEAR && near > NORMAL { NORMAL } else { near };
                 let (shifted, less_one) = reduced::<FMA>(-near, NONE);
                 let scale = power_of_two(shifted);
-                // `1 + exp(-x)` as `scale * (1 + less_one + 1 / scale)`, which rounds less than adding 1 does.
+                // Computes `1 + exp(-x)` as `scale * (1 + less_one + 1 / scale)`, which has a smaller rounding error
+                // than adding 1.
                 let inverse = power_of_two(MAGIC - (shifted - MAGIC));
                 let y = 1.0 / fma::<FMA>(scale, less_one + inverse, scale);
-                // Adding 1 to an exponential this great has no effect.
+                // For these arguments, adding 1 to the exponential has no effect, so the result is `exp(x)`.
                 if !NEAR && x < -NORMAL { exp::<FMA, false>(x) } else { y }
             }
 
-            /// Returns `x * sigmoid(t)`, where `t` has the absolute value `a + low`, and is negative if `negative`. Arguments of
-            /// either exponential are as for [`exponential`].
+            /// Returns `x * sigmoid(t)`, where the absolute value of `t` is `a + low`, and `t` is negative if
+            /// `negative`. The range of `a` is the one of [`exponential`].
             #[inline(always)]
             pub(in crate::kernels) fn times_sigmoid<const FMA: bool, const NEAR: bool>(
                 x: $t,
@@ -207,11 +212,11 @@ macro_rules! elementary {
                 let (above, first, second) =
                     if negative { (fma::<FMA>(x, e.less_one, x), e.first, e.second) } else { (x, 1.0, 1.0) };
                 let y = above / d;
-                // The rounding error of the dividend, and the remainder of the division, where one instruction computes them
-                // exactly.
+                // With fused multiply-add, the rounding error of the dividend and the remainder of the division are
+                // computed exactly.
                 let lost = if FMA && negative { fma::<FMA>(x, e.less_one, x - above) } else { 0.0 };
                 let left = if FMA { fma::<FMA>(-y, d, above) + lost } else { 0.0 };
-                // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
+                // Near 0 and 1, `1 - small / 2` equals `1 / d`; between them it is accurate enough for the correction.
                 let y = fma::<FMA>(fma::<FMA>(-y, rest, left), fma::<FMA>(-0.5, small, 1.0), y);
                 // The result has the sign of `x`, which the sum with a positive zero loses.
                 (y * first * second).copysign(x)
@@ -228,7 +233,7 @@ macro_rules! elementary {
                 if NEAR {
                     return y;
                 }
-                // The definition multiplies minus infinity by 0.
+                // The definition multiplies minus infinity by 0, which is NaN.
                 let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
                 if x == $t::INFINITY { x } else { y }
             }
@@ -251,7 +256,7 @@ macro_rules! elementary {
                 GeluTanh<FMA, NEAR> $near_tanh, |x| crate::kernels::gelu::$gelu_tanh::<FMA, NEAR>(x);
             }
 
-            /// Returns the loop of an operation that is a function; `None` for other operations.
+            /// Returns the loop of an operation that is one of these functions, or `None` for other operations.
             pub(in crate::kernels) fn function(op: Unary) -> Option<Run<1>> {
                 Some(match op {
                     Unary::Sqrt => map::<$t, Sqrt>,
@@ -281,16 +286,16 @@ elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_74
     ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, tanh tanh_f64, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
     reduced [1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0, 1.0 / 479001600.0, 1.0 / 6227020800.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
-/// Evaluates a polynomial, the leading coefficient first.
+/// Evaluates a polynomial whose leading coefficient comes first.
 #[inline(always)]
 pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
     let Some((&first, rest)) = coefficients.split_first() else { return 0.0 };
     rest.iter().fold(first, |sum, &c| single::fma::<FMA>(sum, x, c))
 }
 
-/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place. That is enough for a term of
-/// a sum with a greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to
-/// half of `ln 2 / scale`.
+/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place. This is accurate
+/// enough for a term that is added to a larger number. The result for NaN may be a number. The coefficients of
+/// `exp(scale * r)` are for `r` up to half of `ln 2 / scale`.
 #[inline(always)]
 fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32 {
     use std::f32::consts::{LN_2, LOG2_E};
@@ -304,8 +309,8 @@ fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32
 /// A polynomial that was fitted to the exponential, with a relative error of `2^-23` from `-ln 2 / 2` to `ln 2 / 2`.
 const ROUGH_EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_33, 0.166_676_55, 0.041_900_236, 0.008_289_888];
 
-/// Computes the hyperbolic tangent: below 0.625 by a polynomial that was fitted to `(tanh(x) / x - 1) / x^2` in `x * x`, and beyond as
-/// `1 - 2 / (1 + exp(2 x))`.
+/// Computes the hyperbolic tangent. Below 0.625, evaluates a polynomial in `x * x` that was fitted to
+/// `(tanh(x) / x - 1) / x^2`. From 0.625, computes `1 - 2 / (1 + exp(2 x))`.
 #[inline(always)]
 fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
     const SMALL: [f32; 5] = [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_588, -0.005_717_045];
@@ -328,7 +333,7 @@ fn tanh_f64<const FMA: bool>(x: f64) -> f64 {
     let a = if a > 20.0 { 20.0 } else { a };
     let e = double::exp_m1::<FMA>(2.0 * a);
     let d = e + 2.0;
-    // The rounding error of the sum; it matters only where the result is not almost 1.
+    // The rounding error of the sum matters only if the result is not almost 1.
     let rest = (2.0 - d) + e;
     let y = e / d;
     // `1 / (e + 2)` is `(1 - y) / 2`.
@@ -336,8 +341,8 @@ fn tanh_f64<const FMA: bool>(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// Computes the error function: below 1 by a polynomial that was fitted to `erf(x) / x - 1` in `x * x`, and beyond as
-/// `1 - exp(p(x))`, where `p` was fitted to the logarithm of `1 - erf(x)` up to 4.
+/// Computes the error function. Below 1, evaluates a polynomial in `x * x` that was fitted to `erf(x) / x - 1`. From 1,
+/// computes `1 - exp(p(x))`, where `p` was fitted to the logarithm of `1 - erf(x)` up to 4.
 #[inline(always)]
 fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     const SMALL: [f32; 7] = [
@@ -362,7 +367,7 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 4.0 { 4.0 } else { a };
     let small = single::fma::<FMA>(a, single::in_pairs::<FMA>(&SMALL, a * a), a);
-    // An evaluation in pairs would round more than the result may.
+    // Evaluating this polynomial with `in_pairs` would have too large a rounding error.
     let large = 1.0 - rough_exp::<FMA>(polynomial::<FMA>(&LARGE, a), 1.0, ROUGH_EXP);
     (if a >= 1.0 { large } else { small }).copysign(x)
 }
@@ -402,7 +407,7 @@ impl VectorLoop for Powers<'_> {
     }
 }
 
-/// Writes powers.
+/// Writes `x` to the power `y` for each pair of elements.
 ///
 /// # Safety
 ///

@@ -26,7 +26,7 @@ fn units(y: f32, exact: f64) -> f64 {
     (f64::from(y) - exact).abs() / unit
 }
 
-/// Returns floats with evenly spaced bit patterns: all signs and exponents, infinities, NaN, subnormals.
+/// Returns floats with evenly spaced bit patterns: all signs and exponents, infinities, NaN and subnormal numbers.
 fn patterns() -> Vec<f32> {
     (0..=u32::MAX)
         .step_by(6101)
@@ -107,7 +107,7 @@ fn zeros_keep_their_signs() {
 
 #[test]
 fn angles_are_accurate_where_differences_cancel() {
-    // Next to the multiples of a quarter of the period, up to angles that are not computed in vectors.
+    // Tests angles next to the multiples of `π / 2`, up to angles that are not computed in vectors.
     let next = |n: u32| {
         let x = (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32;
         [x.next_down(), x, x.next_up(), -x]
@@ -126,7 +126,8 @@ fn angles_are_accurate_where_differences_cancel() {
     }
 }
 
-/// Computes a function twice, with every tenth argument as it is and with another in its place; the others' values stay.
+/// Computes a function twice, the second time with every tenth argument replaced by `other`. Asserts that the values at
+/// all other arguments stay the same.
 fn others_stay<T: Element + Default>(op: Unary, x: &[T], other: T) {
     let beside: Vec<T> = x.iter().enumerate().map(|(i, &x)| if i % 10 == 0 { other } else { x }).collect();
     for level in levels() {
@@ -138,7 +139,8 @@ fn others_stay<T: Element + Default>(op: Unary, x: &[T], other: T) {
 
 #[test]
 fn values_do_not_depend_on_what_is_beside_them() {
-    // A block is computed otherwise if all its arguments are between bounds, which these reach and the others exceed.
+    // A block is computed differently if all its arguments are within bounds. These arguments reach the bounds, and the
+    // replaced arguments exceed them.
     for scale in [12.0, 87.0] {
         let x: Vec<f32> = (-9_999..9_999).map(|i| i as f32 * 1e-4 * scale).collect();
         use Unary::{Cosh, Exp, Gelu, GeluTanh, Sigmoid, Silu, Sin, Sinh, Softplus, Tan};

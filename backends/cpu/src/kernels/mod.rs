@@ -47,7 +47,7 @@ pub(crate) mod transpose;
 mod trigonometry;
 pub(crate) mod walk;
 
-/// The least number of elements for kernels whose setup pays off only for a few dozen elements or more.
+/// The minimum number of elements for kernels whose setup pays off only for a few dozen elements or more.
 pub(crate) const FEW: usize = 32;
 
 /// A pointer that threads may share, because each of them accesses only its own part.

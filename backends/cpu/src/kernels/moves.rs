@@ -1,5 +1,5 @@
-//! Copies elements between memory with any strides. Only the size of the elements matters, not their type, and they
-//! need no alignment.
+//! Copies elements between memory with any strides. The copies depend on the size of the elements, not on their type,
+//! and need no alignment.
 
 use super::element_loop::GRAIN;
 use super::{Shared, transpose, walk};
@@ -55,7 +55,7 @@ pub(crate) unsafe fn line(
     }
 }
 
-/// Copies each element from its position by the second strides of `dims` to its position by the first strides.
+/// Copies each element from its offset by the second strides of `dims` to its offset by the first strides.
 ///
 /// # Safety
 ///
@@ -80,16 +80,17 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
     });
 }
 
-/// The least number of repetitions of an element that justifies the setup of a loop over them.
+/// The minimum number of repetitions of an element that justifies the setup of a loop over them.
 const FEW_REPEATS: usize = 8;
 
-/// Copies like [`copy`], on this thread.
+/// Copies as [`copy`] does, on this thread.
 ///
 /// # Safety
 ///
 /// Same as for [`copy`].
 unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const u8) {
-    // The dimension that is contiguous in the source should be next to the one that is contiguous in the result.
+    // Moves the dimension that is contiguous in the source next to the dimension that is contiguous in the result, so
+    // that both form a matrix to transpose.
     let last = dims.len().saturating_sub(1);
     if let Some(at) = dims.iter().position(|d| d.strides[1] == 1)
         && at < last
@@ -97,14 +98,14 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     {
         middle.rotate_left(1);
     }
-    // Elements that repeat a few times are copied by rows of different elements.
+    // If elements repeat only a few times, an inner loop over different elements is faster.
     if let [.., rows, repeats] = dims
         && repeats.strides[1] == 0
         && repeats.extent < FEW_REPEATS.min(rows.extent)
     {
         std::mem::swap(rows, repeats);
     }
-    // A short run is moved as one element.
+    // A short contiguous run is moved as one larger element.
     if let [outer @ .., Dim { extent, strides: [1, 1] }] = dims
         && let run = extent.cast_signed()
         && matches!(*extent * size, 2 | 4 | 8 | 16)
@@ -132,7 +133,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             });
         }
         [outer @ .., Dim { extent, strides: [d, s] }] => {
-            // Rows may be short, so this function loops over them.
+            // Rows may be short, so this function loops over them instead of `for_each_index`.
             let (outer, rows) = innermost(outer);
             for_each_index(outer, |index| {
                 for i in 0..rows.extent.cast_signed() {
@@ -155,12 +156,12 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     }
 }
 
-/// Copies the run of `run` elements at each position to `out`, one after another. Neighbouring positions are `step`
+/// Copies the run of `run` elements at each index in `at` to `out`, one after another. Neighbouring indices are `step`
 /// elements apart.
 ///
 /// # Safety
 ///
-/// There is a run of elements of `size` bytes at each position after `base`, and `out` has room for all of them.
+/// There is a run of elements of `size` bytes at each index after `base`, and `out` has room for all runs.
 pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8, step: isize, out: *mut u8) {
     /// # Safety
     ///
@@ -168,7 +169,7 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
     unsafe fn each<T: Copy>(at: &[usize], base: *const u8, step: isize, out: *mut u8) {
         let out = out.cast::<T>();
         for (i, &at) in at.iter().enumerate() {
-            // SAFETY: the caller promises a run at each position, and no access here needs an alignment.
+            // SAFETY: the caller promises a run at each index, and no access here needs an alignment.
             unsafe {
                 let run = base.offset(at.cast_signed() * step).cast::<T>();
                 out.add(i).write_unaligned(run.read_unaligned());
@@ -194,15 +195,16 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
     }
 }
 
-/// The least number of columns that makes a loop over them long enough.
+/// The minimum number of columns that makes a loop over columns efficient.
 pub(crate) const COLUMNS: usize = 64;
 
-/// Copies the element at each position of each row to `out`, one after another. Neighbouring rows are `row` elements
-/// apart, neighbouring positions `step` elements. For [`COLUMNS`] positions and more, [`pick`] for each row is as fast.
+/// Copies the element at each index in `at` of each row to `out`, one after another. Neighbouring rows are `row`
+/// elements apart, and neighbouring indices are `step` elements apart. For [`COLUMNS`] indices or more, calling
+/// [`pick`] for each row is equally fast.
 ///
 /// # Safety
 ///
-/// There is an element of `size` bytes at each position of each row, and `out` has room for all of them.
+/// There is an element of `size` bytes at each index of each row, and `out` has room for all elements.
 pub(crate) unsafe fn pick_columns(
     at: &[usize],
     [rows, size]: [usize; 2],
@@ -220,7 +222,8 @@ pub(crate) unsafe fn pick_columns(
         [row, step]: [isize; 2],
         out: *mut u8,
     ) {
-        /// The number of elements that are written before the elements of the next rows. The cache holds them for all columns.
+        /// The number of elements of the rows that are copied together. They stay in the cache until all columns are
+        /// written.
         const NEAR: usize = 1 << 12;
         let (base, out, columns) = (base.cast::<T>(), out.cast::<T>(), at.len());
         let mut pace = Pace::new();
@@ -228,7 +231,7 @@ pub(crate) unsafe fn pick_columns(
         for first in (0..rows).step_by(together) {
             let last = rows.min(first + together);
             pace.step((last - first) * columns);
-            // One column after another, because the loop over many rows is the longer one.
+            // The loop over rows is the inner one, because there are more rows than columns.
             for (column, &at) in at.iter().enumerate() {
                 let base = base.wrapping_offset(at.cast_signed() * step);
                 let out = out.wrapping_add(column);

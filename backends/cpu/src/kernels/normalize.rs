@@ -1,7 +1,7 @@
 //! Normalisations of whole rows of `f32`, and shared code of row functions.
 //!
-//! A sum is computed in short blocks, each with several partial sums, and the blocks are added in `f64`. Its error therefore
-//! does not grow with the length of a row.
+//! Sums are computed in short blocks, each with several partial sums, and the sums of blocks are added in `f64`.
+//! Therefore the error does not grow with the length of a row.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::{Shared, walk};
@@ -9,11 +9,11 @@ use crate::pace::Pace;
 
 /// The number of elements below which a second thread costs more than it saves.
 pub(super) const GRAIN: usize = 1 << 15;
-/// The number of elements whose sum is kept in `f32`.
+/// The number of elements of a block, whose sum is computed in `f32`.
 const BLOCK: usize = 1024;
-/// The number of independent partial sums.
+/// The number of independent partial sums of a block.
 pub(super) const LANES: usize = 64;
-/// The number of partial sums that are widened at the end of a block.
+/// The number of partial sums that are converted to `f64` at the end of a block.
 const FEW_LANES: usize = 16;
 
 /// A function from one row to another of the same length.
@@ -65,7 +65,7 @@ pub(super) unsafe fn each_row(
     });
 }
 
-/// Combines two arrays, element by element.
+/// Combines two arrays element by element.
 #[inline(always)]
 pub(super) fn lanewise<const N: usize>(
     mut lanes: [f32; N],
@@ -78,8 +78,8 @@ pub(super) fn lanewise<const N: usize>(
     lanes
 }
 
-/// Combines each lane of the first half with the same lane of the second half, until one lane is left. Combining one lane after
-/// another would be a chain of dependent operations.
+/// Combines each lane of the first half with the same lane of the second half, repeatedly until one lane is left.
+/// Combining one lane after another would be a longer chain of dependent operations.
 #[inline(always)]
 pub(super) fn folded<T: Copy + Default, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
     const { assert!(N.is_power_of_two()) };
@@ -109,7 +109,7 @@ pub(super) fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
         for (lane, &x) in lanes.iter_mut().zip(rest) {
             *lane += f(x);
         }
-        // For short rows, the conversion of many lanes would dominate.
+        // Reduces the lanes in `f32` first: for short rows, converting all lanes to `f64` would take most of the time.
         let mut few = [0.0; FEW_LANES];
         for lanes in lanes.as_chunks::<FEW_LANES>().0 {
             for (few, &lane) in few.iter_mut().zip(lanes) {
@@ -132,8 +132,8 @@ struct LayerNorm {
     epsilon: f64,
 }
 
-/// Two numbers that are subtracted from the elements of a row, one after the other, and the factor that normalises the
-/// difference.
+/// The normalisation of a row: two numbers that are subtracted from each element, one after the other, and the factor
+/// for the difference.
 #[derive(Debug, Clone, Copy)]
 struct Moments {
     near: f32,
@@ -163,7 +163,7 @@ impl RowFunction for LayerNorm {
     #[inline(always)]
     fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
         let moments = Moments::of(x, self.epsilon);
-        // SAFETY: the maker of this value promises a row each, unless the bias is null.
+        // SAFETY: the creator of this value promises a row each, unless the bias is null.
         let row = |from: Shared<*const f32>| unsafe { std::slice::from_raw_parts(from.get(), x.len()) };
         let operands = out.iter_mut().zip(x).zip(row(self.scale));
         if self.bias.get().is_null() {
@@ -195,7 +195,7 @@ pub(crate) unsafe fn layer_norm(
     unsafe { each_row(extents, out, x, function) }
 }
 
-/// Normalises each row, and scales it by a number of its own.
+/// A normalisation with one scale and one bias for each row.
 #[derive(Debug, Clone, Copy)]
 struct InstanceNorm {
     scale: Shared<*const f32>,
@@ -207,7 +207,7 @@ impl RowFunction for InstanceNorm {
     #[inline(always)]
     fn row<const FMA: bool>(self, i: usize, out: &mut [f32], x: &[f32]) {
         let moments = Moments::of(x, self.epsilon);
-        // SAFETY: the maker of this value promises an element for each row, unless the bias is null.
+        // SAFETY: the creator of this value promises an element for each row, unless the bias is null.
         let scale = unsafe { *self.scale.get().add(i) };
         if self.bias.get().is_null() {
             out.iter_mut().zip(x).for_each(|(out, &x)| *out = moments.normal(x) * scale);
@@ -219,7 +219,7 @@ impl RowFunction for InstanceNorm {
     }
 }
 
-/// Normalises like [`layer_norm`], with a scale and a bias for each row.
+/// Normalises as [`layer_norm`] does, but with one scale and one bias for each row.
 ///
 /// # Safety
 ///
@@ -248,7 +248,7 @@ impl RowFunction for RmsNorm {
     fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
         let mean = sum(x, |x| x * x) / x.len() as f64;
         let inverse = (1.0 / (mean + self.epsilon).sqrt()) as f32;
-        // SAFETY: the maker of this value promises a row.
+        // SAFETY: the creator of this value promises a row.
         let scale = unsafe { std::slice::from_raw_parts(self.scale.get(), x.len()) };
         for ((out, &x), &scale) in out.iter_mut().zip(x).zip(scale) {
             *out = x * inverse * scale;

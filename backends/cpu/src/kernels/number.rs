@@ -1,4 +1,4 @@
-//! The arithmetic of elements as the op table defines it. All kernels compute with this one trait.
+//! The arithmetic of elements, as the op table defines it. All kernels use this trait.
 
 use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use half::{bf16, f16};
@@ -9,9 +9,9 @@ pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync +
     type Sum: Number<Sum = Self::Sum>;
     /// The number 1.
     const ONE: Self;
-    /// The least value of the type.
+    /// The minimum value of the type.
     const LEAST: Self;
-    /// The greatest value of the type.
+    /// The maximum value of the type.
     const GREATEST: Self;
     /// The neutral element of addition. For floats it is -0.0, because adding 0.0 would change -0.0.
     const NO_SUM: Self::Sum;
@@ -22,16 +22,16 @@ pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync +
     fn sub(self, other: Self) -> Self;
     /// Returns `self * other`; integers wrap.
     fn mul(self, other: Self) -> Self;
-    /// Returns `self / other`. Integers divide towards zero and wrap. Callers refuse integer divisors of 0; for them,
-    /// this function returns 0.
+    /// Returns `self / other`. Integers divide towards zero and wrap. Callers reject integer divisors of 0; this
+    /// function returns 0 for them.
     fn div(self, other: Self) -> Self;
     /// Returns `-self`; integers wrap.
     fn neg(self) -> Self;
     /// Returns the absolute value; integers wrap.
     fn abs(self) -> Self;
-    /// Returns the larger number, or NaN if either is NaN.
+    /// Returns the maximum, or NaN if either is NaN.
     fn max(self, other: Self) -> Self;
-    /// Returns the smaller number, or NaN if either is NaN.
+    /// Returns the minimum, or NaN if either is NaN.
     fn min(self, other: Self) -> Self;
     /// Converts to the type of sums, which can represent every value of this type.
     fn widen(self) -> Self::Sum;
@@ -45,9 +45,9 @@ pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync +
 pub(crate) trait Float: Number {
     /// Returns the square root, correctly rounded.
     fn sqrt(self) -> Self;
-    /// Converts; `f64` can represent every value of this type.
+    /// Converts to `f64`, which can represent every value of this type.
     fn to_f64(self) -> f64;
-    /// Converts, rounding to nearest only once.
+    /// Converts from `f64`, with a single rounding to nearest.
     fn from_f64(x: f64) -> Self;
 }
 
@@ -82,7 +82,7 @@ macro_rules! integers {
             fn narrow(sum: $sum) -> Self { sum }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> Self {
-                // Both fit in 128 bits, and the quotient is between 0 and the sum, so the casts lose nothing.
+                // All operands fit in 128 bits, and the quotient is between 0 and the sum, so the casts lose nothing.
                 (sum as i128).checked_div(count as i128).unwrap_or(0) as $t
             }
         }
@@ -123,7 +123,8 @@ macro_rules! floats {
             fn abs(self) -> Self { $t::from_bits(self.to_bits() & !$bits) }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                // One instruction, which returns `self` if either is NaN, and a selection in case `other` is NaN.
+                // The comparison is one instruction, which returns `self` if either is NaN. The selection handles a NaN
+                // in `other`.
                 let greater = if other > self { other } else { self };
                 if other.is_nan() { other } else { greater }
             }
@@ -162,9 +163,10 @@ floats! {
     f64, f64, |x| x, |s| s, |d| d, 0x8000_0000_0000_0000;
 }
 
-/// Raises an integer to an integer power, wrapping. A negative power gives the quotient, rounded towards zero.
+/// Raises an integer to an integer power, wrapping on overflow. A negative power gives the reciprocal, rounded towards
+/// zero.
 ///
-/// Callers refuse 0 to a negative power; this function returns 0 for it.
+/// Callers reject 0 to a negative power; this function returns 0 for it.
 pub(crate) fn power<T: Number>(base: T, negative: bool, mut left: u64) -> T {
     if negative {
         let odd = left & 1 == 1;

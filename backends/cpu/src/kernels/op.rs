@@ -23,7 +23,7 @@ pub(crate) enum Unary {
     Erf,
     /// `x * (1 + erf(x / sqrt 2)) / 2`.
     Gelu,
-    /// GELU by its approximation with `tanh`.
+    /// The approximation of GELU with `tanh`.
     GeluTanh,
     /// `x * sigmoid(x)`.
     Silu,
@@ -66,7 +66,7 @@ pub(crate) enum Binary {
     Sub,
     /// `a * b`; integers wrap.
     Mul,
-    /// `a / b`; integers divide towards zero and wrap, and a zero divisor gives 0.
+    /// `a / b`; integers divide towards zero and wrap, and an integer divisor of 0 gives 0.
     Div,
     /// `a` to the power `b`, for floats.
     Pow,
@@ -76,11 +76,11 @@ pub(crate) enum Binary {
     ShiftLeft,
     /// `a` shifted to the right by `b`, for integers.
     ShiftRight,
-    /// The larger number, or NaN if either is NaN.
+    /// The maximum, or NaN if either is NaN.
     Max,
-    /// The smaller number, or NaN if either is NaN.
+    /// The minimum, or NaN if either is NaN.
     Min,
-    /// `a == b`, a bool; NaN is equal to nothing.
+    /// `a == b`, a bool; NaN equals no number.
     Equal,
     /// `a > b`, a bool.
     Greater,
@@ -107,7 +107,7 @@ pub(crate) enum Test {
     IsNan,
     /// Whether a float is an infinity.
     IsInfinite,
-    /// Whether a float is infinity.
+    /// Whether a float is positive infinity.
     IsInfinity,
     /// Whether a float is minus infinity.
     IsMinusInfinity,
@@ -121,9 +121,9 @@ pub(crate) enum Reduction {
     /// The sum divided by the number of elements; integers divide towards zero. The mean of no elements is NaN, or 0
     /// for integers.
     Mean,
-    /// The largest element, or NaN if any is NaN. Of no elements, it is the least value of the type.
+    /// The maximum, or NaN if any element is NaN. For no elements, it is the minimum value of the type.
     Max,
-    /// The smallest element, or NaN if any is NaN. Of no elements, it is the greatest value of the type.
+    /// The minimum, or NaN if any element is NaN. For no elements, it is the maximum value of the type.
     Min,
 }
 

@@ -1,26 +1,28 @@
-//! Integers in the order of elements, and the type that extrema are found in.
+//! Integer sort keys of elements, and the type that minima and maxima are compared in.
 
 use super::number::Number;
 use half::{bf16, f16};
 
-/// An element that is ordered by size. NaN is greater than all numbers, zeros of either sign are equal, and so are all NaN.
+/// An element type with a total order. NaN is greater than all numbers, zeros of either sign are equal, and all NaN are
+/// equal.
 pub(crate) trait Ordered: Copy + Default + Send + Sync + 'static {
-    /// An integer of the size of an element.
+    /// The type of sort keys, an integer of the size of an element.
     type Key: Key;
-    /// The type that extrema are found in: elements that processors compare, or keys.
+    /// The type that minima and maxima are compared in: the element type if the processor compares it, otherwise a sort
+    /// key.
     type Compared: Number;
 
-    /// Returns the integer that has the element's place in the order.
+    /// Returns the sort key of the element.
     fn key(self) -> Self::Key;
-    /// Returns the value to compare. If it is no float, NaN is the least or the greatest.
+    /// Returns the value to compare. If it is a sort key, NaN becomes the minimum if `nan_is_least`, else the maximum.
     fn compared(self, nan_is_least: bool) -> Self::Compared;
 }
 
-/// An integer that represents an element.
+/// An integer sort key of an element.
 pub(crate) trait Key: Number + Ord {
-    /// Returns the integer itself, or if `reverse`, the one that has its place in the reverse order.
+    /// Returns the key itself or, if `reverse`, its complement, which reverses the order.
     fn turned(self, reverse: bool) -> Self;
-    /// Returns an integer from `self` to `greater`, not `greater` itself unless they are equal, about half way.
+    /// Returns an integer about half way from `self` to `greater`. It is below `greater` unless both are equal.
     fn halfway(self, greater: Self) -> Self;
 }
 
@@ -47,7 +49,7 @@ macro_rules! keys {
 
 keys! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
-/// A float's key is its bits without the sign, negative if the float is.
+/// Implements the traits for floats. The key of a float is its bits without the sign, negated if the float is negative.
 macro_rules! floats {
     ($($t:ident, $key:ident, $compared:ident, |$x:ident, $nan_is_least:ident| $value:expr;)*) => {$(
         impl Ordered for $t {
@@ -75,12 +77,12 @@ macro_rules! floats {
 floats! {
     f32, i32, f32, |x, _nan| x;
     f64, i64, f64, |x, _nan| x;
-    // Processors compare no 16-bit floats.
+    // Processors do not compare 16-bit floats, so their keys are compared.
     f16, i16, i16, |x, nan_is_least| half_key(x.key(), nan_is_least);
     bf16, i16, i16, |x, nan_is_least| half_key(x.key(), nan_is_least);
 }
 
-/// Returns the key of a 16-bit float; of NaN the least integer if `nan_is_least`.
+/// Returns the sort key of a 16-bit float. The key of NaN is the minimum integer if `nan_is_least`.
 #[inline(always)]
 fn half_key(key: i16, nan_is_least: bool) -> i16 {
     if nan_is_least & (key == i16::MAX) { i16::MIN } else { key }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
     use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
-    /// Asserts that the keys of numbers have their order.
+    /// Asserts that the keys have the same order as the elements.
     fn in_order<T: Ordered + std::fmt::Debug>(ascending: &[T]) {
         for pair in ascending.windows(2) {
             let [less, greater] = pair else { unreachable!() };

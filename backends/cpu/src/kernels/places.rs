@@ -1,13 +1,14 @@
-//! Positions that indices give: of elements along one dimension, or by tuples along several.
+//! Offsets of the elements that indices select: along one dimension, or by tuples along several dimensions.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use crate::layout::{Dim, for_each_index, innermost};
 use crate::pace::{Pace, STRETCH};
 
-/// The number of positions that are computed before one is used. They stay in the first-level cache.
+/// The maximum number of positions that are computed before the first of them is used. They stay in the first-level
+/// cache.
 const TOGETHER: usize = 512;
 
-/// Indices. A negative one counts from the end.
+/// Indices of elements along a dimension. A negative index counts from the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Indices<'a> {
     Narrow(&'a [i32]),
@@ -18,7 +19,7 @@ pub(crate) enum Indices<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuples<'a> {
     pub(crate) indices: Indices<'a>,
-    /// The dimensions that a tuple indexes, at least one.
+    /// The dimensions that the indices of a tuple refer to, at least one.
     pub(crate) named: &'a [Dim<1>],
 }
 
@@ -38,11 +39,12 @@ impl Tuples<'_> {
     }
 }
 
-/// Calls `each` with the positions that the tuples give, in order and several at a time, and with the number of elements from
-/// each position on. There is one tuple for each index of `dims`. Its position is the offset of that index plus the offset of
-/// the tuple's indices in the dimensions that it names. Each tuple selects `run` elements; long runs come in parts.
+/// Calls `each` with positions that the tuples select, in order and several per call, and with the number of elements
+/// from each position on. There is one tuple for each index of `dims`. Its position is the offset of that index plus
+/// the offset of the tuple's indices in the dimensions `named`. Each tuple selects `run` elements; long runs are passed
+/// in parts.
 ///
-/// Returns whether all indices are in range. `each` gets no position from an index that is out of range.
+/// Returns whether all indices are in range. No position is passed for an index that is out of range.
 pub(crate) fn places(
     dims: &[Dim<1>],
     tuples: Tuples<'_>,
@@ -93,7 +95,8 @@ pub(crate) fn places(
     inside
 }
 
-/// Computes the positions of neighbouring tuples. Returns whether `indices` has all of them and they are in range.
+/// Computes the positions of neighbouring tuples. Returns whether `indices` has all of these tuples and they are in
+/// range.
 #[inline]
 fn row<I: Copy + Into<i64>>(
     at: &mut [usize],
@@ -127,7 +130,7 @@ fn row<I: Copy + Into<i64>>(
     }
 }
 
-/// Returns the tuples of indices.
+/// Returns the indices as tuples of `N`.
 fn chunks<I, const N: usize>(indices: &[I]) -> &[[I; N]] {
     indices.as_chunks().0
 }
@@ -146,7 +149,7 @@ fn position<I: Copy + Into<i64>>(at: &mut usize, tuple: &[I], named: &[Dim<1>], 
     inside
 }
 
-/// The positions of neighbouring tuples, whose number of indices is known.
+/// A loop that computes the positions of neighbouring tuples of `N` indices.
 struct TupleRow<'a, I, const N: usize> {
     at: &'a mut [usize],
     tuples: &'a [[I; N]],
@@ -232,7 +235,7 @@ mod tests {
             }
             assert_eq!(tuples.refused(), Some((wrong, named[place % 2].extent)));
         }
-        // Of a dimension without elements each index is out of range.
+        // Each index of a dimension without elements is out of range.
         let tuples = Tuples { indices: Indices::Narrow(&[0]), named: &[dim(0, 1)] };
         assert_eq!((collected(&[], tuples), tuples.refused()), (None, Some((0, 0))));
     }

@@ -1,6 +1,7 @@
-//! Loops between numbers and the 8-bit integers that represent them.
+//! Loops that quantise numbers to 8-bit integers, and dequantise them.
 //!
-//! Each computes in one pass, with the same roundings, the same results as the bodies of the operations do step by step.
+//! Each loop computes in one pass the steps of the operations' bodies, with the same roundings and
+//! results.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -12,7 +13,7 @@ use super::dispatch::{VectorLoop, dispatch};
 #[cfg(target_arch = "x86_64")]
 use crate::level::{Level, extras, level};
 
-/// A quantisation to eight bits: the zero point, and the least and the greatest value.
+/// A quantisation to eight bits: the zero point, and the minimum and the maximum value of the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     zero: f32,
@@ -21,29 +22,29 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Describes bytes that are signed or not, with a zero point.
+    /// Returns the target for signed or unsigned bytes with a zero point.
     pub(crate) const fn new(signed: bool, zero: i32) -> Target {
         let [least, most] = if signed { [-128.0, 127.0] } else { [0.0, 255.0] };
         Target { zero: zero as f32, least, most }
     }
 
-    /// Rounds a quotient, adds the zero point, and returns the byte; 0 for NaN.
+    /// Rounds a quotient, adds the zero point, and returns the byte, which is 0 for NaN.
     #[inline(always)]
     fn byte(self, quotient: f32) -> u8 {
         let v = quotient.round_ties_even() + self.zero;
         let v = if v < self.least { self.least } else { v };
         let v = if v > self.most { self.most } else { v };
         let v = if v.is_nan() { 0.0 } else { v };
-        // SAFETY: the number is within the bounds, which are those of a byte.
+        // SAFETY: the number is within the bounds of a byte.
         let whole: i32 = unsafe { v.to_int_unchecked() };
         whole as u8
     }
 }
 
-/// Bytes that represent numbers.
+/// The quantisation of bytes that are dequantised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
-    /// The mask that makes a byte unsigned.
+    /// The exclusive-or mask that makes a byte unsigned.
     mask: u8,
     /// The zero point of the unsigned bytes.
     zero: i32,
@@ -51,7 +52,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Describes bytes that are signed or not, with a zero point and a scale.
+    /// Returns the source for signed or unsigned bytes with a zero point and a scale.
     pub(crate) const fn new(signed: bool, zero: i32, scale: f32) -> Source {
         let (mask, moved) = if signed { (0x80, 128) } else { (0, 0) };
         Source { mask, zero: zero.wrapping_add(moved), scale }
@@ -82,7 +83,7 @@ impl<T: Copy, U, F: Fn(T) -> U> VectorLoop for Each<'_, T, U, F> {
     }
 }
 
-/// A number that is an element of a quantised tensor before it is quantised.
+/// An element type that is quantised.
 pub(crate) trait Unquantized: Copy {
     /// Returns the nearest `f32`.
     fn float(self) -> f32;
@@ -112,7 +113,7 @@ pub(crate) fn requantize<T: Unquantized>(out: &mut [u8], x: &[T], scale: f32, y_
     dispatch(Each { out, x, f: |v: T| target.byte(v.float() * scale / y_scale) });
 }
 
-/// Rows of sums that are quantised together, because a call for each takes as long as its few sums.
+/// Rows of sums that are quantised in one call, because one call for each row would take as long as its few sums.
 pub(crate) struct Rows<'a, S, P> {
     pub(crate) sums: &'a [i32],
     /// The distance between rows, and the number of sums of each row that are quantised, at most `N`.
@@ -122,7 +123,7 @@ pub(crate) struct Rows<'a, S, P> {
     pub(crate) scale: S,
     pub(crate) y_scale: f32,
     pub(crate) target: Target,
-    /// Receives the bytes of each row. Bytes after the last sum have no meaning.
+    /// The function that receives the bytes of each row. Bytes after the last sum have no meaning.
     pub(crate) put: P,
 }
 
@@ -140,13 +141,14 @@ impl<S: Fn(usize) -> f32, P: Fn(usize, &[u8; N]), const N: usize> VectorLoop for
             let first = group * GROUP;
             for ((i, bytes), sums) in (first..).zip(&mut bytes).zip(sums.chunks(stride.max(1))) {
                 let scale = scale(i);
-                // The compiler would compute parts of a length that it knows element by element.
+                // The loop has a variable length, because the compiler would compute parts of a constant length element
+                // by element.
                 for (to, &x) in bytes.iter_mut().zip(sums.get(..width).unwrap_or_default()) {
                     *to = target.byte(x.float() * scale / y_scale);
                 }
             }
-            // A load that overlaps several recent stores stalls until these have reached the cache, so rows are handed over
-            // only when the whole group is written.
+            // A load that overlaps several recent stores stalls until they have reached the cache, so `put` is called
+            // only after the whole group is written.
             for ((i, bytes), _) in (first..).zip(&bytes).zip(sums.chunks(stride.max(1))) {
                 put(i, bytes);
             }
@@ -154,7 +156,7 @@ impl<S: Fn(usize) -> f32, P: Fn(usize, &[u8; N]), const N: usize> VectorLoop for
     }
 }
 
-/// The number of rows that are quantised before the first of them is handed over.
+/// The number of rows that are quantised before they are passed to `put`.
 const GROUP: usize = 8;
 
 /// Quantises rows of at most `N` sums.
@@ -162,7 +164,7 @@ pub(crate) fn rows<const N: usize>(rows: Rows<'_, impl Fn(usize) -> f32, impl Fn
     dispatch(EachRow(rows));
 }
 
-/// Writes whole numbers as integers, `plus` greater; the sums wrap.
+/// Converts floats without a fraction to integers, and adds `plus`; the sums wrap.
 ///
 /// # Safety
 ///
@@ -172,12 +174,12 @@ pub(crate) unsafe fn whole(out: &mut [i32], x: &[f32], plus: i32) {
     dispatch(Each { out, x, f: |v: f32| unsafe { v.to_int_unchecked::<i32>() }.wrapping_add(plus) });
 }
 
-/// Writes the numbers that bytes represent.
+/// Dequantises bytes.
 pub(crate) fn dequantize(out: &mut [f32], x: &[u8], source: Source) {
     dispatch(Each { out, x, f: |v: u8| source.number(v) });
 }
 
-/// A loop whose other operand has an element for each result.
+/// A loop over two operands that have an element for each result.
 struct Along<'a, T, P, U, F> {
     out: &'a mut [U],
     x: &'a [T],
@@ -207,7 +209,8 @@ pub(crate) fn requantize_along<T: Unquantized>(
     dispatch(Along { out, x, by: scales, f: |v: T, scale: f32| target.byte(v.float() * scale / y_scale) });
 }
 
-/// Scales sums by a number for each column, and adds a bias; empty lists repeat `scale`, and add nothing.
+/// A loop that multiplies sums by `scale` and by a number for each column, and adds a bias for each column. If `scales`
+/// or `bias` is empty, this step is left out.
 pub(crate) struct Scaled<'a> {
     pub(crate) out: &'a mut [f32],
     pub(crate) x: &'a [i32],
@@ -222,7 +225,7 @@ impl VectorLoop for Scaled<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Scaled { out, x, scale, scales, bias } = self;
-        // Rows of tiles are short, so that loops over lists of any length would take longer than the computation.
+        // Rows of tiles are short, so loops over lists of variable length would take longer than the computation.
         let ((out, out_end), (x, x_end)) = (out.as_chunks_mut::<AT_ONCE>(), x.as_chunks::<AT_ONCE>());
         let whole = x.len() * AT_ONCE;
         let (mut by, mut plus) =
@@ -247,15 +250,15 @@ impl VectorLoop for Scaled<'_> {
     }
 }
 
-/// The number of sums that are scaled at once.
+/// The number of sums that are scaled together.
 const AT_ONCE: usize = 16;
 
-/// Scales sums.
+/// Scales sums and adds a bias.
 pub(crate) fn scaled(sums: Scaled<'_>) {
     dispatch(sums);
 }
 
-/// Adds or multiplies the numbers that bytes represent, and quantises the results.
+/// Adds or multiplies dequantised bytes, and quantises the results.
 pub(crate) fn pairs(
     out: &mut [u8],
     [a, b]: [&[u8]; 2],
@@ -280,7 +283,8 @@ pub(crate) fn pairs(
     }
 }
 
-/// The least and the greatest element.
+/// A loop that finds the minimum and the maximum element. Returns `None` if there is no element, or if an element is
+/// NaN.
 struct Range<'a>(&'a [f32]);
 
 /// The number of independent minima and maxima.
@@ -312,8 +316,8 @@ impl VectorLoop for Range<'_> {
     }
 }
 
-/// Returns the scale and the zero point of elements, by their range with 0. `None` if there is no element, or if one is not
-/// finite.
+/// Returns the scale and the zero point for a range that covers all elements and 0. Returns `None` if there is no
+/// element, or if an element is not finite.
 pub(crate) fn range(x: &[f32]) -> Option<(f32, u8)> {
     let [least, most] = dispatch(Range(x))?;
     let (least, most) = (least.min(0.0), most.max(0.0));
@@ -325,12 +329,12 @@ pub(crate) fn range(x: &[f32]) -> Option<(f32, u8)> {
     Some((scale, point as u8))
 }
 
-/// Returns the divisor of elements: 1 for a scale of 0.
+/// Returns the divisor for a scale, which is 1 if the scale is 0.
 pub(crate) fn divisor(scale: f32) -> f32 {
     if scale == 0.0 { 1.0 } else { scale }
 }
 
-/// Replaces bytes by entries of a table. The indices are the bytes XOR `mask`.
+/// Replaces bytes by entries of a table. The index of an entry is the byte XOR `mask`.
 pub(crate) fn lookup(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 && extras() && is_x86_feature_detected!("avx512vbmi") {

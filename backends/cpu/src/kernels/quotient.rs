@@ -1,13 +1,13 @@
 //! Quotients of integers.
 //!
-//! Processors divide integers one by one, but floats in vectors. The quotient of two floats that hold integers is rounded to
-//! another whole number only if it has more digits than a float.
+//! Processors divide integers one by one, but floats in vectors. If integers are divided as floats, rounding changes
+//! the integer part of the quotient only if the quotient has more digits than the float.
 
 use super::element_loop::{Run, plain, with_type, zip};
 use super::number::Number;
 use bb::DataType;
 
-/// Returns the loop of quotients, truncated, if the type is one of integers. Divisors of 0 give any number.
+/// Returns the loop of truncated quotients, if the type is an integer type. A divisor of 0 gives any number.
 pub(super) fn kernel(dtype: DataType) -> Option<Run<2>> {
     // SAFETY of each loop: `zip` and `plain` have the contract of `Run`, for elements of the type `T`.
     let run: Option<Run<2>> = unsafe {
@@ -26,7 +26,7 @@ pub(super) fn kernel(dtype: DataType) -> Option<Run<2>> {
     run
 }
 
-/// Returns a number whose low bits are the quotient of 32-bit integers.
+/// Returns an integer whose low bits are the quotient of 32-bit integers.
 #[inline(always)]
 fn wide(a: impl Into<f64>, b: impl Into<f64>) -> u64 {
     /// After adding this number, the low bits hold an integer.
@@ -34,7 +34,7 @@ fn wide(a: impl Into<f64>, b: impl Into<f64>) -> u64 {
     ((a.into() / b.into()).trunc() + MAGIC).to_bits()
 }
 
-/// Returns a number whose low bits are the quotient of integers of at most 16 bits.
+/// Returns an integer whose low bits are the quotient of integers of at most 16 bits.
 #[inline(always)]
 fn narrow(a: impl Into<f32>, b: impl Into<f32>) -> u32 {
     /// After adding this number, the low bits hold an integer.
@@ -47,12 +47,12 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
 
-    /// Divides numbers of every size, and compares with the definition.
+    /// Divides numbers of every magnitude, and compares with the definition.
     fn check<T: Number + std::fmt::Debug>(dtype: DataType, of: impl Fn(u64) -> T) {
         let run = kernel(dtype).expect("integers");
         let drawn = |i: u64, seed: u64| {
             let bits = (i * 2 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            // Shifts bring numbers of every size.
+            // The shifts yield numbers of every magnitude.
             of(if bits & 256 == 0 { bits >> (bits & 63) } else { !(bits >> (bits & 63)) })
         };
         for n in [1, 9, 64, 5_000] {

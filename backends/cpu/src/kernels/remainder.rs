@@ -1,13 +1,13 @@
 //! Remainders of floats, which are exact.
 //!
-//! The difference of the dividend and a product of the divisor and a whole number is exact if it is smaller than the divisor, so
-//! that one fused multiply-add computes it. The rounded quotient may be the whole number above the exact one; then the remainder
-//! has the wrong sign, and lacks the divisor.
+//! The remainder is the dividend minus the product of the divisor and an integer. This difference is exact if it is
+//! smaller than the divisor, so one fused multiply-add computes it. The rounded quotient may be one above the exact
+//! integer part; then the difference has the wrong sign, and the divisor is added.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::slices;
 
-/// The number of elements that are computed at once.
+/// The number of elements of a block. If one of its quotients is too large, the block is computed again.
 const BLOCK: usize = 64;
 
 struct Remainders<'a, T> {
@@ -16,7 +16,7 @@ struct Remainders<'a, T> {
     b: &'a [T],
 }
 
-/// Writes the loop of a type. `most` is a bound of quotients whose products with divisors are exact.
+/// Declares the loop for a type. `$most` is a bound of quotients whose products with divisors are exact.
 macro_rules! remainders {
     ($name:ident, $t:ident, $most:literal, |$a:ident, $b:ident, $whole:ident| $portable:expr) => {
         impl VectorLoop for Remainders<'_, $t> {
@@ -35,7 +35,7 @@ macro_rules! remainders {
                         let rest = if low { rest + $b.copysign($a) } else { rest };
                         // A remainder of 0 has the sign of the dividend, too.
                         *out = rest.copysign($a);
-                        // An infinite divisor has the quotient 0 and no product with it.
+                        // An infinite divisor gives the quotient 0, and their product is NaN.
                         simple &= (quotient.abs() < $most) & ($b.abs() < $t::INFINITY);
                     }
                     if !simple {
@@ -47,7 +47,7 @@ macro_rules! remainders {
             }
         }
 
-        /// Writes the remainders of the first operand.
+        /// Writes the remainders of the first operand divided by the second operand.
         ///
         /// # Safety
         ///
@@ -61,7 +61,7 @@ macro_rules! remainders {
 }
 
 remainders!(singles, f32, 4_194_304.0, |a, b, whole| {
-    // The product has few enough digits.
+    // The product is exact in `f64`.
     (f64::from(a) - f64::from(whole) * f64::from(b)) as f32
 });
 remainders!(doubles, f64, 2_251_799_813_685_248.0, |a, b, _whole| a % b);
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
 
-    /// Numbers of every size, those that are treated apart, and neighbours of multiples.
+    /// Returns numbers of every magnitude, special numbers, and neighbours of multiples.
     fn numbers(n: usize, seed: usize) -> Vec<f64> {
         let special = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-310, 1e-45, 3.0, -1.0, 0.1];
         let of = |i: usize| {

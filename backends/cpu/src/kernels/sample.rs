@@ -1,19 +1,20 @@
-//! Samples planes of `f32` between their elements.
+//! Samples planes of `f32` at positions between their elements.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::{Shared, walk};
 
-/// The most dimensions of a plane.
+/// The maximum number of dimensions of a plane.
 pub(crate) const MOST: usize = 3;
 /// The number of positions that are sampled together. Their intermediate values stay in the first-level cache.
 const TOGETHER: usize = 128;
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 12;
 
-/// The greatest distance of a position from the first element, as in `bb::ext::image::grid_sample`.
+/// The maximum distance of a position from the first element, as in `bb::ext::image::grid_sample`.
 const FARTHEST: f32 = 1e30;
 
-/// The values outside a plane. The borders are the outermost centres if `centres`, otherwise the outermost edges.
+/// The values outside a plane. If `centres`, the borders are the centres of the outermost elements, otherwise their
+/// outer edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
     Zeros,
@@ -21,13 +22,13 @@ pub(crate) enum Beyond {
     Mirror { centres: bool },
 }
 
-/// How values are sampled at positions from -1 to 1.
+/// The options of sampling at positions from -1 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampling {
-    /// Whether a value is the nearest element instead of an interpolated one.
+    /// Whether a value is the nearest element instead of an interpolation.
     pub(crate) nearest: bool,
     pub(crate) beyond: Beyond,
-    /// Whether -1 and 1 are the outermost centres, and not the outermost edges.
+    /// Whether -1 and 1 are the centres of the outermost elements instead of their outer edges.
     pub(crate) centres: bool,
 }
 
@@ -66,7 +67,7 @@ impl Along {
     fn mirrored(&self, x: f32) -> f32 {
         let range = self.high - self.low;
         if range <= 0.0 {
-            // Between equal centres, the product of an infinity and 0 would be no position.
+            // If the borders coincide, the product of infinity and 0 would be NaN.
             return if x.is_nan() { f32::NAN } else { self.low };
         }
         if !self.outside(x) {
@@ -83,7 +84,8 @@ impl Along {
         if x > self.last { self.last } else { x }
     }
 
-    /// Returns the place of the element at or before a position from -1 to 1, and the distance from it.
+    /// Returns the index of the element at or before a position from -1 to 1, and the distance from this element to the
+    /// position.
     #[inline(always)]
     fn located(&self, at: f32) -> (f32, f32) {
         let (steps, shift) =
@@ -100,32 +102,32 @@ impl Along {
         (base, at - base)
     }
 
-    /// Returns the position in a plane of the element at a place, and whether there is one.
+    /// Returns the offset in a plane of the element at an index, and whether this element exists.
     #[inline(always)]
     fn element(&self, place: f32) -> (u32, bool) {
         let exists = self.sampling.beyond != Beyond::Zeros || !(place < 0.0 || place > self.last);
         let place =
             if let Beyond::Mirror { .. } = self.sampling.beyond { self.mirrored(place) } else { place };
-        // NaN becomes 0.
+        // The cast converts NaN to 0.
         ((self.clamped(place) as u32).min(self.extent as u32 - 1) * self.stride, exists)
     }
 }
 
-/// A number for each of some positions.
+/// One number for each of `TOGETHER` positions.
 type Each<T> = [T; TOGETHER];
 
-/// The elements around some positions, for each combination of neighbours along the dimensions.
+/// The elements around some positions, one for each combination of neighbours along the dimensions.
 struct Taps {
     /// The indices of the elements in a plane.
     index: [Each<u32>; 1 << MOST],
-    /// All bits set, or no bits if the element does not exist; its value is then zero.
+    /// A mask with all bits set, or with no bits if the element does not exist, so that its value is zero.
     kept: [Each<u32>; 1 << MOST],
     weight: [Each<f32>; 1 << MOST],
 }
 
 impl Taps {
-    /// Adds the contributions of the neighbours along dimension `i`. Neighbours along the dimensions behind it are next to each
-    /// other.
+    /// Adds the offsets and weights of the neighbours along dimension `i`. Neighbours along the dimensions after `i`
+    /// have adjacent taps.
     #[inline(always)]
     fn add(&mut self, along: &Along, i: usize, rank: usize, grid: &[f32]) {
         let each = if along.sampling.nearest { 1 } else { 2usize };
@@ -147,7 +149,7 @@ impl Taps {
     }
 }
 
-/// Planes of one entry of a batch, the positions at which they are sampled, and the values there.
+/// The planes of one entry of a batch, the positions at which they are sampled, and room for the values.
 #[derive(Debug, Clone, Copy)]
 struct BatchEntry {
     x: *const f32,
@@ -160,7 +162,7 @@ struct BatchEntry {
     count: usize,
 }
 
-/// Some positions of an entry.
+/// A loop over some positions of an entry.
 struct SampleRange<'a> {
     entry: BatchEntry,
     dims: &'a [Along],
@@ -176,7 +178,7 @@ impl VectorLoop for SampleRange<'_> {
         let SampleRange { entry, dims, .. } = self;
         for first in (self.from..self.to).step_by(TOGETHER) {
             let n = (self.to - first).min(TOGETHER);
-            // SAFETY: the maker of this value promises `dims.len()` numbers for each position.
+            // SAFETY: the creator of this value promises `dims.len()` numbers for each position.
             let grid =
                 unsafe { std::slice::from_raw_parts(entry.grid.add(first * dims.len()), n * dims.len()) };
             let mut taps = Taps {
@@ -188,7 +190,7 @@ impl VectorLoop for SampleRange<'_> {
                 taps.add(along, i, dims.len(), grid);
             }
             let nearest = dims.iter().all(|along| along.sampling.nearest);
-            // SAFETY: the maker of this value promises the planes and the room.
+            // SAFETY: the creator of this value promises the planes and the room.
             unsafe {
                 match (nearest, dims.len()) {
                     (true, _) => entry.sample::<1>(&taps, first, n),
@@ -202,7 +204,7 @@ impl VectorLoop for SampleRange<'_> {
 }
 
 impl BatchEntry {
-    /// Writes the values at `n` positions from `first` on, of all channels.
+    /// Writes the values of all channels at `n` positions from `first` on.
     ///
     /// # Safety
     ///
@@ -229,13 +231,14 @@ impl BatchEntry {
     }
 }
 
-/// Samples contiguous planes with these extents, `channels` planes for each of `batch` entries, at `count` positions for each
-/// entry.
+/// Samples contiguous planes with the extents `dims`. There are `channels` planes for each of `batch` entries, and
+/// `count` positions for each entry.
 ///
 /// # Safety
 ///
-/// There are one to [`MOST`] dimensions without an extent of 0, and a plane has fewer than 2³¹ elements. `x` has the planes, `grid`
-/// a number for each position and dimension, and `out` has room for `batch * channels * count` values.
+/// There are one to [`MOST`] dimensions without an extent of 0, and a plane has fewer than 2³¹ elements. `x` points to
+/// the planes, `grid` points to a number for each position and dimension, and `out` has room for
+/// `batch * channels * count` values.
 pub(crate) unsafe fn sample(
     sampling: Sampling,
     [batch, channels, count]: [usize; 3],

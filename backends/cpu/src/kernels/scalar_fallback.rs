@@ -1,9 +1,9 @@
-//! Functions of `f64` that are computed one by one, because no loop over them is vectorised.
+//! Functions of `f64` that are computed one by one, because loops over them cannot be vectorised.
 
 use super::element_loop::{Run, plain};
 use super::op::Unary;
 
-/// Returns the loop of a function that is computed one by one; `None` for other operations.
+/// Returns the loop of a function that is computed one by one, or `None` for other operations.
 pub(super) fn scalar_fallback(op: Unary) -> Option<Run<1>> {
     macro_rules! function {
         ($f:path) => {
@@ -29,7 +29,7 @@ pub(super) fn scalar_fallback(op: Unary) -> Option<Run<1>> {
     }
 }
 
-/// Returns the inverse hyperbolic cosine. The library's function ignores the sign.
+/// Returns the inverse hyperbolic cosine. The library's function ignores the sign of its argument.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }

@@ -2,10 +2,10 @@
 
 use super::dispatch::{VectorLoop, dispatch};
 
-/// The number of elements that are converted at once.
+/// The number of elements that are converted together.
 const LANES: usize = 16;
 
-/// A loop that writes the products of rows with their scales.
+/// A loop that multiplies rows by their scales.
 struct Widen {
     extents: [usize; 2],
     to: *mut f32,
@@ -20,7 +20,7 @@ impl VectorLoop for Widen {
     fn run<const FMA: bool>(self) {
         let Widen { extents: [count, size], to, from: (from, stride), scales: (scales, apart) } = self;
         for i in 0..count {
-            // SAFETY: the function that makes this value promises the rows, the scales and the room.
+            // SAFETY: the function that creates this value promises the rows, the scales and the room.
             let (scale, x, to) = unsafe {
                 (
                     *scales.add(i * apart),
@@ -30,7 +30,7 @@ impl VectorLoop for Widen {
             };
             let (xs, rest) = x.as_chunks::<LANES>();
             let (all, last) = to.as_chunks_mut::<LANES>();
-            // The compiler makes vectors of arrays, but computes the rest of a long loop one by one.
+            // The compiler maps arrays to vectors, but would compute the rest of a long loop one by one.
             for (to, x) in all.iter_mut().zip(xs) {
                 for (to, &x) in to.iter_mut().zip(x) {
                     *to = f32::from(x) * scale;
@@ -43,12 +43,12 @@ impl VectorLoop for Widen {
     }
 }
 
-/// Writes `count` rows of `size` elements, one behind another: integers times the scale of their row. The distances of rows and
-/// scales are in elements.
+/// Writes `count` rows of `size` elements one after another, each the integers of a row times the scale of the row. The
+/// distances between rows and between scales are in elements.
 ///
 /// # Safety
 ///
-/// The rows and the scales exist. There is room for the products, which overlap neither.
+/// The rows and the scales exist. There is room for the products, which overlap neither of them.
 pub(crate) unsafe fn widen(
     extents: [usize; 2],
     to: *mut f32,

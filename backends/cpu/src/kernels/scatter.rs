@@ -1,4 +1,4 @@
-//! Writes updates to positions, and combines them with the elements there.
+//! Combines updates with the elements at positions, or replaces these elements.
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::number::Number;
@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::{ptr, slice};
 
-/// How an update is combined with the element that it meets.
+/// The way to combine an update with the element at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meeting {
     /// The update replaces the element.
@@ -32,15 +32,16 @@ impl Meeting {
     }
 }
 
-/// Combines updates, which follow each other, with the elements at positions: the positions, the number of updates for each,
-/// the updates, and the element at position 0.
+/// A function that combines contiguous updates with the elements at positions. The arguments are the positions, the
+/// number of updates for each position, the updates, and the element at position 0.
 ///
 /// # Safety of calls
 ///
-/// There is this number of updates for each position, and this number of elements from each position on; they do not overlap.
+/// There are updates for each position, and the same number of elements from each position on; updates and elements do
+/// not overlap.
 pub(crate) type Update = unsafe fn(&[usize], usize, *const u8, *mut u8);
 
-/// Selects the kernel for elements of a type, which have `size` bytes.
+/// Returns the kernel for elements of a type, which have `size` bytes.
 pub(crate) fn kernel(meeting: Meeting, dtype: DataType, size: usize) -> Option<Update> {
     Some(match (meeting, dtype) {
         (Meeting::Replace, _) => match size {
@@ -51,7 +52,7 @@ pub(crate) fn kernel(meeting: Meeting, dtype: DataType, size: usize) -> Option<U
             16 => replace::<u128>,
             _ => return None,
         },
-        // For bools, a sum is a disjunction and a product a conjunction.
+        // For bools, a sum is a logical or, and a product is a logical and.
         (Meeting::Add | Meeting::Max, DataType::Bool) => combine::<u8, Any>,
         (Meeting::Mul | Meeting::Min, DataType::Bool) => combine::<u8, All>,
         (Meeting::Add, _) => combining::<Sum>(dtype)?,
@@ -81,7 +82,7 @@ numbers! {
     U64 = u64
 }
 
-/// How an element `a` and its update `b` are combined.
+/// A way to combine an element `a` with its update `b`.
 trait Join<T>: Copy {
     fn join(a: T, b: T) -> T;
 }
@@ -103,7 +104,7 @@ macro_rules! joins {
 joins! {
     Sum: Number, |a, b| a.add(b);
     Product: Number, |a, b| a.mul(b);
-    // Of equal elements the update stays; only NaN is not equal to itself.
+    // If both are equal, the result is the update. Only NaN cannot be compared with itself.
     Greatest: Number, |a, b| if a > b || a.partial_cmp(&a).is_none() { a } else { b };
     Least: Number, |a, b| if a < b || a.partial_cmp(&a).is_none() { a } else { b };
     Any: Bits, |a, b| a.or(b);
@@ -134,7 +135,8 @@ impl Bits for u8 {
 unsafe fn replace<T: Copy>(at: &[usize], run: usize, from: *const u8, to: *mut u8) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for (i, &at) in at.iter().enumerate() {
-        // SAFETY: the caller promises the updates and the elements. A copy whose length is known only at run time is a call.
+        // SAFETY: the caller promises the updates and the elements. Single elements are moved directly, because a copy
+        // of variable length is a call.
         unsafe {
             if run == 1 {
                 to.add(at).write_unaligned(from.add(i).read_unaligned());
@@ -149,7 +151,7 @@ unsafe fn replace<T: Copy>(at: &[usize], run: usize, from: *const u8, to: *mut u
     }
 }
 
-/// Neighbouring elements and their updates.
+/// A loop that combines neighbouring elements with their updates.
 struct Run<'a, T, J> {
     to: &'a mut [T],
     from: &'a [T],

@@ -4,9 +4,9 @@ use super::element_loop::{Run, zip};
 use super::op::Binary;
 use bb::DataType;
 
-/// Returns the loop of a shift, if the type is one of integers; `None` for other operations. A shift by the width or more
-/// clears all bits; a signed number that is shifted to the right gets its sign in every bit. Negative counts are treated as
-/// great ones.
+/// Returns the loop of a shift, if the type is an integer type, or `None` for other operations. A shift by the bit
+/// width or more clears all bits, except that a right shift of a signed number fills all bits with its sign. Negative
+/// counts are treated as large counts.
 pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
     macro_rules! shifts {
         ($t:ident $unsigned:ident) => {{
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
 
-    /// Shifts numbers by counts of every kind, and compares with the definition, in 128 bits.
+    /// Shifts numbers by counts of every kind, and compares with the definition, which is computed in 128 bits.
     fn check<T: Copy + Default + PartialEq + std::fmt::Debug>(
         dtype: DataType,
         width: u32,

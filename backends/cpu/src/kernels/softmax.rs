@@ -7,7 +7,7 @@ use super::number::Number;
 use super::{Shared, walk};
 use crate::pace::{Pace, STRETCH};
 
-/// Returns the greatest element that is a number; minus infinity if there is none.
+/// Returns the maximum of the elements that are not NaN, or minus infinity if there are none.
 #[inline(always)]
 fn greatest(x: &[f32]) -> f32 {
     let greater = |most: f32, x: f32| if x > most { x } else { most };
@@ -23,20 +23,20 @@ fn greatest(x: &[f32]) -> f32 {
     folded(lanes, greater)
 }
 
-/// The number of elements that share one decision about how they are computed.
+/// The number of elements that are checked together for the faster exponential.
 const NEIGHBOURS: usize = 256;
-/// The number of elements whose powers are added in `f32`.
+/// The number of elements whose exponentials are added in `f32`.
 const BLOCK: usize = 512;
 /// The number of independent partial sums.
 const LANES: usize = 32;
 
-/// Writes `exp(x - most)` for each element; `most` is the greatest that is a number.
+/// Writes `exp(x - most)` for each element, where `most` is the maximum of the elements that are not NaN.
 #[inline(always)]
 fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
-    // The differences of elements above the bound and `most` are near, also where a difference is rounded. If `most` is
-    // infinite, only differences that are NaN pass as near ones, and NaN stays NaN.
+    // For elements of at least `least`, `x - most` is near, even after rounding. If `most` is infinite, only
+    // differences that are NaN pass the check, and NaN stays NaN.
     let least = if most.abs() < ROUNDED { most - NORMAL } else { most };
-    // Without `all`, which ends early, this is done on vectors.
+    // `fold` is vectorised, unlike `all`, which ends early.
     if x.iter().fold(true, |near, &x| near & (x >= least)) {
         out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, true>(x - most));
     } else {
@@ -44,11 +44,11 @@ fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
     }
 }
 
-/// The least magnitude at which neighbouring numbers are so far apart that a rounded difference may not be near.
+/// The minimum magnitude at which neighbouring floats are so far apart that a rounded difference may not be near.
 const ROUNDED: f32 = 1e6;
 
-/// Writes `exp(x - most)` for each element, and returns the sum. Neighbours are added as soon as they are computed: the
-/// processor adds them while it computes the next ones.
+/// Writes `exp(x - most)` for each element, and returns the sum. Neighbours are added as soon as they are computed, so
+/// that the processor adds them while it computes the next ones.
 #[inline(always)]
 fn summed_exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) -> f64 {
     let mut total = 0.0;
@@ -76,10 +76,10 @@ struct Softmax<const LOG: bool>;
 impl<const LOG: bool> RowFunction for Softmax<LOG> {
     #[inline(always)]
     fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
-        // If an element is NaN, so is its power, the sum, and with it each result.
+        // If an element is NaN, its exponential is NaN, and so are the sum and all results.
         let most = greatest(x);
         let mut pace = Pace::new();
-        // The sum is at least 1, as one of the powers is.
+        // The sum is at least 1, because the exponential of the maximum is 1.
         let mut total = 0.0;
         for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
             pace.step(x.len());
@@ -91,7 +91,7 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
                 *out = (x - most) - log;
             }
         } else {
-            // A division takes as long as several products.
+            // One reciprocal replaces the divisions, because a division takes as long as several multiplications.
             let factor = (1.0 / total) as f32;
             for out in out {
                 *out *= factor;
@@ -100,12 +100,12 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
     }
 }
 
-/// The greatest length of short rows. Vectors compute the exponentials of several short rows together.
+/// The maximum length of short rows. Vectors compute the exponentials of several short rows together.
 const SHORT: usize = 32;
-/// The number of elements of short rows that are computed together; a few of them fill the first cache.
+/// The number of elements of short rows that are computed together. They fit in the first-level cache.
 const TOGETHER: usize = 1024;
 
-/// Short rows, one after another.
+/// A loop over short rows, which are stored one after another.
 struct ShortSoftmax<'a, const LOG: bool> {
     out: &'a mut [f32],
     x: &'a [f32],
@@ -141,7 +141,7 @@ impl<const LOG: bool> VectorLoop for ShortSoftmax<'_, LOG> {
     }
 }
 
-/// Writes `exp(x - max) / sum(exp(x - max))` for each row of a contiguous matrix; if `LOG`, the logarithm of it.
+/// Writes `exp(x - max) / sum(exp(x - max))` for each row of a contiguous matrix, or its logarithm if `LOG`.
 ///
 /// # Safety
 ///
@@ -169,14 +169,14 @@ pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mu
     });
 }
 
-/// Returns where a row may begin so that the results of elements from `first` on are the same: elements of minus infinity before them
-/// change nothing if there are whole blocks of them.
+/// Returns the index at which a row may begin without changing the results of the elements from `first` on. The
+/// elements before `first` are minus infinity, and leaving out whole blocks of them changes nothing.
 pub(crate) fn start(first: usize) -> usize {
     first - first % BLOCK
 }
 
-/// Writes softmax like [`softmax`]. To the last bit, results do not depend on elements of minus infinity behind the others, nor
-/// on their number.
+/// Writes the softmax as [`softmax`] does, but the bits of the results do not depend on how many elements of minus
+/// infinity follow the other elements of a row.
 ///
 /// # Safety
 ///
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
 
-    /// Rows that are computed together have the sums of their own.
+    /// Tests rows that are computed together: each row has its own sum.
     #[test]
     fn softmax_of_rows_of_any_length() {
         for [rows, cols] in [[1, 1], [7, 3], [5, 31], [400, 3], [33, 32], [3, 33], [2, 1030]] {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Elements far below the greatest one have powers that are subnormal, or 0; great elements have few neighbours.
+    /// Elements far below the maximum have exponentials that are subnormal, or 0. Large floats have few neighbours.
     #[test]
     fn softmax_of_elements_that_are_far_apart() {
         for (step, offset) in [(1.0, 0.0), (1.0, 999_900.0), (8.0, 1e8), (8.0, -1e8)] {
@@ -239,7 +239,7 @@ mod tests {
                 let total: f64 = powers.iter().sum();
                 for ((&got, power), x) in out.iter().zip(powers).zip(x) {
                     let want = power / total;
-                    // A subnormal number has fewer digits, and so has a product with it.
+                    // A subnormal number has fewer digits, and so does a product with it.
                     let least = 2.0 * f64::from(f32::from_bits(1));
                     assert!(
                         (f64::from(got) - want).abs() <= 4e-7 * want + least,
@@ -265,7 +265,7 @@ mod tests {
                 assert!(out[at].is_nan() && out[100..].iter().all(|x| (x - 0.01).abs() < 1e-8));
             }
         }
-        // Of elements that are all minus infinity none is the greatest.
+        // If all elements are minus infinity, their differences from the maximum are NaN.
         let (x, mut out) = ([f32::NEG_INFINITY; 40], [0f32; 40]);
         // SAFETY: both have a row of 40 elements.
         unsafe { softmax::<false>([1, 40], out.as_mut_ptr(), x.as_ptr()) };

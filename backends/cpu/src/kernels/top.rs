@@ -1,8 +1,9 @@
-//! The greatest or the least elements of rows.
+//! The largest or the smallest elements of rows.
 //!
-//! Elements are compared by their [keys](super::ordered), which are turned so that the least go first. Most elements of a row
-//! are only compared with a limit. Elements within the limit are collected. From time to time, all of them except the first
-//! ones are dropped, which lowers the limit.
+//! Elements are compared by their [keys](super::ordered), which are reversed if the largest elements are requested, so
+//! that the smallest key always goes first. Most elements of a row are only compared with a limit. Elements within the
+//! limit are collected. From time to time, all collected elements except the first `k` are dropped, which lowers the
+//! limit.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::GRAIN;
@@ -12,28 +13,30 @@ use super::{Shared, walk};
 use crate::pace::Pace;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most elements of a row that are collected on the stack.
+/// If `k` is at most this number, the collected elements are stored on the stack.
 const FEW: usize = 64;
 /// The number of elements that are compared with the limit together.
 const BLOCK: usize = 64;
-/// The number of elements of a row that determine its first limit.
+/// The number of elements at the beginning of a row that determine its first limit.
 const HEAD: usize = 4096;
-/// The least number of elements that are collected before most of them are dropped.
+/// The minimum number of elements that can be collected before most of them are dropped.
 const ROOM: usize = 512;
-/// The number of steps of the search for the first limit. A limit that is not the lowest only lets more elements pass.
+/// The maximum number of steps of the search for the first limit. A limit above the lowest one only lets more elements
+/// pass.
 const STEPS: usize = 16;
 
-/// The number of elements that are sorted without a check whether the run must end. It takes a few milliseconds for them.
+/// The number of elements that are sorted without a check whether the run must end. Sorting them takes a few
+/// milliseconds.
 const UNWATCHED: usize = 1 << 17;
 /// The cost of a comparison, in elements of a cheap operation.
 const COMPARISON: usize = 4;
 
-/// An element by its key, and its position. Of equal keys the lower position goes first.
+/// The key of an element, and its index in the row. For equal keys, the lower index goes first.
 type Place<T> = (<T as Ordered>::Key, u32);
 
-/// Returns a limit that at least `k` elements meet, and only few more if the elements are in random order.
+/// Returns a limit that at least `k` elements are within, and only few more if the elements are in random order.
 ///
-/// The elements are distributed over `BLOCK` lanes. The first elements of `k` lanes meet the limit.
+/// The elements are distributed over `BLOCK` lanes. The smallest keys of `k` lanes are within the limit.
 #[inline(always)]
 fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
     let (blocks, _) = x.as_chunks::<BLOCK>();
@@ -50,7 +53,7 @@ fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
     for &lane in &lanes {
         (low, high) = (Number::min(low, lane), Number::max(high, lane));
     }
-    // At least `k` lanes are within `high`, and fewer below `low`.
+    // At least `k` lanes are within `high`, and fewer than `k` lanes are below `low`.
     for _ in 0..STEPS {
         if low >= high {
             break;
@@ -70,7 +73,7 @@ fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
     high
 }
 
-/// Returns a bit for each element: whether it is within the limit.
+/// Returns the set of elements that are within the limit, one bit for each element.
 #[inline(always)]
 fn within<T: Ordered>(x: &[T; BLOCK], largest: bool, limit: T::Key) -> u64 {
     let mut bits = 0;
@@ -86,12 +89,12 @@ struct Collected<'a, T: Ordered> {
     count: usize,
     k: usize,
     largest: bool,
-    /// The limit of elements to come; `None` if none of them can be among the first.
+    /// The limit for further elements, or `None` if no further element can be among the first `k`.
     limit: Option<T::Key>,
 }
 
 impl<T: Ordered> Collected<'_, T> {
-    /// Adds the elements of a block that are within the limit. Blocks come in the order of their positions.
+    /// Adds the elements of a block that are within the limit. Blocks are added in the order of their indices.
     #[inline(always)]
     fn add(&mut self, x: &[T; BLOCK], mut bits: u64, start: u32, pace: &mut Pace) {
         if self.count + BLOCK > self.places.len() {
@@ -110,7 +113,7 @@ impl<T: Ordered> Collected<'_, T> {
         }
     }
 
-    /// Drops all elements except the first `k`, in any order.
+    /// Drops all collected elements except the first `k`, which stay in any order.
     #[cold]
     fn drop_rest(&mut self, pace: &mut Pace) {
         let collected = self.places.get_mut(..self.count).unwrap_or_default();
@@ -122,7 +125,7 @@ impl<T: Ordered> Collected<'_, T> {
             _ => collected.select_nth_unstable_by(self.k - 1, watched(pace)),
         };
         self.count = self.k;
-        // Elements to come that equal the last of these go after it.
+        // A further element that equals the last of these goes after it, so the limit excludes it.
         self.limit = (last > T::Key::LEAST).then(|| last.sub(T::Key::ONE));
     }
 
@@ -150,7 +153,7 @@ impl<T: Ordered> Collected<'_, T> {
         }
     }
 
-    /// Returns the first `k` elements in order.
+    /// Returns the first `k` collected elements in order.
     fn sorted(&mut self, pace: &mut Pace) -> &[Place<T>] {
         if self.count > 2 * self.k {
             self.drop_rest(pace);
@@ -164,7 +167,7 @@ impl<T: Ordered> Collected<'_, T> {
     }
 }
 
-/// Compares, and checks from time to time whether the run must end.
+/// Returns a comparison that also checks from time to time whether the run must end.
 fn watched<P: Ord>(pace: &mut Pace) -> impl FnMut(&P, &P) -> std::cmp::Ordering {
     |a, b| {
         pace.step(COMPARISON);
@@ -172,7 +175,7 @@ fn watched<P: Ord>(pace: &mut Pace) -> impl FnMut(&P, &P) -> std::cmp::Ordering 
     }
 }
 
-/// Rows with the places of their results.
+/// A loop that writes the first elements of each row and their indices.
 struct RankedRows<'a, T: Ordered> {
     x: &'a [T],
     len: usize,
@@ -192,7 +195,7 @@ impl<T: Ordered> VectorLoop for RankedRows<'_, T> {
             self.collected.row(x, &mut pace);
             for &(_, position) in self.collected.sorted(&mut pace) {
                 let value = x.get(position as usize).copied().unwrap_or_default();
-                // SAFETY: the maker of this value promises room for the first `k` elements of each row.
+                // SAFETY: the creator of this value promises room for the first `k` elements of each row.
                 unsafe {
                     self.values.add(written).write(value);
                     self.positions.add(written).write(i64::from(position));
@@ -203,13 +206,13 @@ impl<T: Ordered> VectorLoop for RankedRows<'_, T> {
     }
 }
 
-/// Writes the first `k` elements of each row of `len` elements in order, and their positions. It returns false if there is no
-/// memory for the elements that it collects; the results are then not written.
+/// Writes the first `k` elements of each row of `len` elements in order, and their indices. Returns `false` if there is
+/// no memory for the elements that it collects; the results are then incomplete.
 ///
 /// # Safety
 ///
-/// `x` holds `rows * len` elements, and `values` and `positions` have room for `rows * k`; `k` is not zero, and at most
-/// `len`.
+/// `x` points to `rows * len` elements, and `values` and `positions` to room for `rows * k`; `k` is not zero, and at
+/// most `len`.
 pub(crate) unsafe fn run<T: Ordered>(
     largest: bool,
     [rows, k]: [usize; 2],
@@ -235,7 +238,7 @@ pub(crate) unsafe fn run<T: Ordered>(
             many.as_mut_slice()
         };
         let collected = Collected { places, count: 0, k, largest, limit: None };
-        // SAFETY: the rows are the operand's, and their results have their own places.
+        // SAFETY: the rows are in the operand, and no other call writes their results.
         unsafe {
             let x = std::slice::from_raw_parts(x.add(from * len), (to - from) * len);
             let (values, positions) = (values.add(from * k), positions.add(from * k));
@@ -278,7 +281,7 @@ mod tests {
                 let mut want = Vec::new();
                 for x in x.chunks(len) {
                     let mut places: Vec<usize> = (0..len).collect();
-                    // The sort is stable, also if the greater go first.
+                    // The sort is stable, even if the largest elements go first.
                     places.sort_by(|&a, &b| if largest { order(&x[b], &x[a]) } else { order(&x[a], &x[b]) });
                     want.extend(places[..k].iter().map(|&place| place as i64));
                 }
@@ -295,7 +298,7 @@ mod tests {
                     assert_eq!(positions, want, "{name} {kind} {level:?} {rows} {len} {k} {largest}");
                     for (i, (value, position)) in values.iter().zip(positions).enumerate() {
                         let source = &x[i / k * len + position as usize];
-                        // This tells zeros apart.
+                        // The text distinguishes zeros of different signs.
                         assert_eq!(format!("{value:?}"), format!("{source:?}"));
                     }
                 }

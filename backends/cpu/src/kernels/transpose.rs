@@ -1,4 +1,4 @@
-//! Transposes matrices, by blocks that fit in the first-level cache.
+//! Transposes matrices in blocks that fit in the first-level cache.
 
 use super::element_loop::GRAIN;
 use super::moves::line;
@@ -63,8 +63,8 @@ pub(crate) unsafe fn transpose(
     });
 }
 
-/// Transposes like [`transpose`], on this thread. It walks along the rows of the source if `SOURCE`, otherwise along the rows
-/// of the destination. It is fastest along the rows that are far apart.
+/// Transposes as [`transpose`] does, on this thread. Iterates along the rows of the source if `SOURCE`, otherwise along
+/// the rows of the destination. It is fastest along the rows that are farther apart.
 ///
 /// # Safety
 ///
@@ -78,23 +78,23 @@ pub(crate) unsafe fn block<const SOURCE: bool>(
     src: *const u8,
     src_row: usize,
 ) {
-    // SAFETY: this function has the same contract, and the forms are those for this processor's level.
+    // SAFETY: this function has the same contract, and the kernels are for this processor's level.
     unsafe { squares::<SOURCE>(size, forms(size, level()), rows, cols, dst, dst_row, src, src_row) }
 }
 
 /// A function that transposes a square in registers.
 struct SquareKernel {
     side: usize,
-    /// Its arguments are `dst`, `dst_row`, `src`, `src_row`; distances are in elements.
+    /// The arguments are `dst`, `dst_row`, `src` and `src_row`; distances are in elements.
     run: unsafe fn(*mut u8, usize, *const u8, usize),
 }
 
-/// Returns the forms for elements of `size` bytes of any type, the largest squares first.
+/// Returns the kernels for elements of `size` bytes of any type, the largest squares first.
 fn forms(size: usize, level: Level) -> &'static [SquareKernel] {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY of each: the level tells that the processor has the instructions. Callers of a form promise a whole
-        // square in both matrices, with elements of the size that the form moves.
+        // SAFETY of each: processors of this level have the instructions. Callers of a kernel promise a whole square in
+        // both matrices, with elements of the size that the kernel moves.
         const SIXTEEN: SquareKernel = SquareKernel {
             side: 16,
             run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
@@ -126,11 +126,12 @@ fn forms(size: usize, level: Level) -> &'static [SquareKernel] {
     &[]
 }
 
-/// Transposes squares with the first form, the rest with the other forms, and the remaining elements line by line.
+/// Transposes squares with the first kernel of `forms`, the rest with the other kernels, and the remaining elements
+/// line by line.
 ///
 /// # Safety
 ///
-/// Same as for [`transpose`]; the processor has the instructions that the forms need.
+/// Same as for [`transpose`]; the processor has the instructions that the kernels need.
 #[expect(clippy::too_many_arguments, reason = "two matrices and how to move them")]
 unsafe fn squares<const SOURCE: bool>(
     size: usize,
@@ -232,7 +233,7 @@ mod x86 {
     pub(super) unsafe fn eight(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
         // SAFETY: this function has the same contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_ps(src.add(i * src_row + j)) };
-        // Rows i and i + 4 share a register, so that elements move only within 16 bytes.
+        // Rows `i` and `i + 4` share a register, so that elements move only within 16 bytes.
         let pair = |i: usize, j: usize| _mm256_set_m128(half(i + 4, j), half(i, j));
         for j in [0, 4] {
             let (r0, r1, r2, r3) = (pair(0, j), pair(1, j), pair(2, j), pair(3, j));
@@ -261,8 +262,8 @@ mod x86 {
             // SAFETY: this function has the same contract.
             *row = unsafe { _mm_loadu_si128(src.add(i * src_row).cast()) };
         }
-        // Each step takes the first bit of the row to the end of the column, and the first one of the column to the end of the
-        // row.
+        // Each step moves the top bit of the row index to the end of the column index, and the top bit of the column
+        // index to the end of the row index.
         for _ in 0..4 {
             let (top, bottom) = rows.split_at(8);
             let mut next = [_mm_setzero_si128(); 16];
@@ -287,7 +288,7 @@ mod x86 {
             // SAFETY: this function has the same contract.
             *row = unsafe { _mm_loadu_si128(src.add(i * src_row).cast()) };
         }
-        // As in `bytes`.
+        // Works as in `bytes`, with indices of three bits.
         for _ in 0..3 {
             let (top, bottom) = rows.split_at(4);
             let mut next = [_mm_setzero_si128(); 8];

@@ -1,6 +1,6 @@
 //! Trigonometric functions of `f32` and their inverses, without branches, so that loops over them are vectorised.
 //!
-//! The polynomials were fitted for the least relative error of the function.
+//! The polynomials were fitted for the minimum relative error of the function.
 
 use super::element_loop::Run;
 use super::function::{functions, map};
@@ -8,14 +8,14 @@ use super::math::{polynomial, single::fma};
 use super::op::Unary;
 use std::f32::consts::{FRAC_2_PI, FRAC_PI_2, PI};
 
-/// The greatest angle that is reduced in vectors. Beyond it, the multiple of a quarter of the period has too many digits for
-/// exact products with the parts of the quarter.
+/// The maximum angle that is reduced in vectors. Beyond it, the multiple of `π / 2` has too many digits for exact
+/// products with the parts of `π / 2`.
 const NEAR: f32 = 131_072.0;
 
-/// The second and the third term of a quarter of the period, whose first term is [`FRAC_PI_2`].
+/// The second and the third term of `π / 2`, whose first term is [`FRAC_PI_2`].
 const REST: [f32; 2] = [-4.371_139e-8, -1.715_124_5e-15];
 
-/// An angle as a multiple of a quarter of the period, and the rest as a number and its remainder.
+/// An angle as a multiple of `π / 2` and the rest, which is a float and its remainder.
 #[derive(Clone, Copy)]
 struct Angle {
     quarters: u32,
@@ -31,7 +31,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
     let shifted = fma::<FMA>(x, FRAC_2_PI, MAGIC);
     let (n, quarters) = (shifted - MAGIC, shifted.to_bits());
     if FMA {
-        // The first difference is exact. The second one comes with its rounding error, and so does its product.
+        // The first difference is exact. The second difference and the product are computed with their rounding errors.
         let first = n.mul_add(-FRAC_PI_2, x);
         let product = n * -REST[0];
         let rest = first + product;
@@ -40,7 +40,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
         let low = n.mul_add(-REST[1], n.mul_add(-REST[0], -product) + lost);
         return Angle { quarters, rest, low };
     }
-    /// The first 33 bits of a quarter of the period, whose product with the multiple is exact, and the remainder.
+    /// The first 33 bits of `π / 2`, whose product with the multiple is exact, and the remainder.
     const QUARTER: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192e-11];
     let n = f64::from(n);
     let wide = (f64::from(x) - n * QUARTER[0]) - n * QUARTER[1];
@@ -49,7 +49,7 @@ fn reduced<const FMA: bool>(x: f32) -> Angle {
 }
 
 impl Angle {
-    /// Returns the sine of the rest, as a number and its remainder.
+    /// Returns the sine of the rest, as a float and its remainder.
     #[inline(always)]
     fn sin<const FMA: bool>(self) -> [f32; 2] {
         const SIN: [f32; 3] = [-1.950_306_8e-4, 8.332_071e-3, -0.166_666_54];
@@ -60,7 +60,7 @@ impl Angle {
         [y, (r - y) + more]
     }
 
-    /// Returns the cosine of the rest, as a number and its remainder.
+    /// Returns the cosine of the rest, as a float and its remainder.
     #[inline(always)]
     fn cos<const FMA: bool>(self) -> [f32; 2] {
         const COS: [f32; 3] = [2.441_919_4e-5, -1.388_719_4e-3, 4.166_664e-2];
@@ -76,7 +76,7 @@ impl Angle {
         [y, (high - y) + more]
     }
 
-    /// Returns the sine of the whole angle plus some quarters of the period.
+    /// Returns the sine of the whole angle plus `quarters` times `π / 2`.
     #[inline(always)]
     fn wave<const FMA: bool>(self, quarters: u32) -> f32 {
         let quarters = self.quarters.wrapping_add(quarters);
@@ -127,8 +127,8 @@ fn atan<const FMA: bool>(x: f32) -> f32 {
     (if inverse { FRAC_PI_2 + (REST[0] + y) } else { y }).copysign(x)
 }
 
-/// Returns the inverse sine of the absolute value `a` if that is at most one half, else the inverse sine of
-/// `sqrt((1 - a) / 2)`, which is half of `acos(a)`. The result is a number and a term to add to it.
+/// Returns the inverse sine of `a` if `a` is at most one half, otherwise the inverse sine of `sqrt((1 - a) / 2)`, which
+/// is half of `acos(a)`. The result is a float and a term to add to it. `a` is not negative.
 #[inline(always)]
 fn half_asin<const FMA: bool>(a: f32) -> [f32; 2] {
     const ASIN: [f32; 5] = [4.216_628_5e-2, 2.417_952_6e-2, 4.547_037_6e-2, 7.495_297_5e-2, 0.166_667_52];
@@ -155,8 +155,8 @@ fn acos<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let [s, more] = half_asin::<FMA>(a);
     let (s, more) = (s.copysign(x), more.copysign(x));
-    // Above one half, the result is twice the sum, or half of the period less twice the sum; else a quarter of the period less
-    // the sum.
+    // If `a` is above one half, the result is twice the sum, or `π` minus twice the sum if `x` is negative. Otherwise
+    // it is `π / 2` minus the sum, with the sign of `x`.
     let far = a > 0.5;
     let (s, more) = if far { (2.0 * s, 2.0 * more) } else { (-s, -more) };
     let (base, rest) =
@@ -170,7 +170,7 @@ const ANGLES: Option<[f32; 2]> = Some([-NEAR, NEAR]);
 functions! { f32;
     Sin<FMA, NEAR> ANGLES, far |x| libm::sin(f64::from(x)) as f32, |x| {
         let y = reduced::<FMA>(x).wave::<FMA>(0);
-        // The differences lose the sign of a zero.
+        // The reduction loses the sign of a zero, so zeros are returned unchanged.
         if x == 0.0 { x } else { y }
     };
     Cos<FMA, NEAR> ANGLES, far |x| libm::cos(f64::from(x)) as f32, |x| reduced::<FMA>(x).wave::<FMA>(1);

@@ -1,9 +1,9 @@
-//! Walks operands of any layout and hands contiguous runs of them to a loop.
+//! Walks operands of any layout and passes contiguous runs of them to a loop.
 //!
-//! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for contiguous
-//! memory. The copies stay in the first cache. A buffer holds many short rows, because a call of the loop for each of them
-//! would cost more than their elements. Only the size of elements matters here, so that all of this is compiled once for each
-//! number of operands.
+//! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for
+//! contiguous memory. The copies stay in the first-level cache. A buffer holds many short rows, because a call of the
+//! loop for each row would cost more than its elements. Only the size of elements matters here, so that this code is
+//! compiled once for each number of operands.
 
 use super::element_loop::Kernel;
 use super::moves::line;
@@ -13,26 +13,26 @@ use crate::pace::{self, Pace};
 use crate::threads::{self, Units};
 use std::mem::MaybeUninit;
 
-/// Parts for each thread: a thread that starts late takes fewer of them.
+/// The number of parts for each thread. There are several, so that a thread that starts late takes fewer.
 pub(crate) const PARTS: usize = 4;
 
-/// How much less work is worth sharing with threads that are awake.
+/// The divisor of the grain while threads are awake, because sharing work then costs less.
 const AWAKE: usize = 4;
-/// How much more work is worth waking threads for.
+/// The multiplier of the grain while threads sleep, because waking them costs more.
 const ASLEEP: usize = 4;
 
-/// The grains of work between checks whether the run must end. They take a few milliseconds.
+/// The number of grains of work between checks whether the run must end. They take a few milliseconds.
 const LOOK: usize = 64;
 
-/// Shares `n` units among threads if the whole costs at least `grain` times two.
+/// Divides `n` units among threads if they cost at least `2 * grain` in total.
 ///
-/// `weight` is the cost of one unit in the same measure as `grain`. Less is enough while threads are awake, and more is
-/// needed while they sleep. `f` gets half-open ranges, each once.
+/// `weight` is the cost of one unit, in the same measure as `grain`. Less work is enough while threads are awake, and
+/// more is needed while they sleep. `f` is called once for each half-open range of units.
 pub(crate) fn split(n: usize, weight: usize, grain: usize, f: impl Fn(usize, usize) + Sync) {
     split_into(PARTS, n, weight, grain, &f);
 }
 
-/// Shares units like [`split`], with `each` parts for each thread.
+/// Divides units as [`split`] does, into `each` parts for each thread.
 pub(crate) fn split_into(
     each: usize,
     n: usize,
@@ -44,7 +44,8 @@ pub(crate) fn split_into(
         return in_parts(n, threads * each, f);
     }
     let total = n.saturating_mul(weight);
-    // Long work is divided further than threads need, because a thread checks between the parts whether the run must end.
+    // Long work is divided into more parts than threads need, because a thread checks before each part whether the run
+    // must end.
     let stretch = grain.saturating_mul(LOOK).max(1);
     let looks = if total > stretch { total / stretch } else { 0 };
     let least = (grain / AWAKE).max(1);
@@ -72,7 +73,7 @@ pub(crate) fn split_into(
     threads::worked();
 }
 
-/// Returns the first unit of a part of `n` units.
+/// Returns the first unit of a part, if `n` units are divided into `parts` parts.
 fn boundary(n: usize, parts: usize, part: usize) -> usize {
     match threads::edge(n, parts, part) {
         // Boundaries on multiples of 64 keep threads out of each other's cache lines.
@@ -81,7 +82,7 @@ fn boundary(n: usize, parts: usize, part: usize) -> usize {
     }
 }
 
-/// Calls `f` for `n` units on this thread, in up to `looks` parts. Before each part it checks whether the run must end.
+/// Calls `f` for `n` units on this thread, in up to `looks` parts. Checks before each part whether the run must end.
 fn in_parts(n: usize, looks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
     if looks == 0 {
         return f(0, n);
@@ -99,12 +100,12 @@ struct PlaneOperand {
     ptr: *const u8,
     row: isize,
     col: isize,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     size: usize,
 }
 
 impl PlaneOperand {
-    /// Points at element `(i, j)`.
+    /// Returns a pointer to element `(i, j)`.
     fn at(&self, i: usize, j: usize) -> *const u8 {
         self.ptr.wrapping_offset(i.cast_signed() * self.row).wrapping_offset(j.cast_signed() * self.col)
     }
@@ -114,17 +115,17 @@ impl PlaneOperand {
         PlaneOperand { ptr: self.at(i, j), ..*self }
     }
 
-    /// Returns whether the elements of a row follow each other.
+    /// Returns whether the elements of a row are contiguous.
     fn contiguous(&self) -> bool {
         self.col == self.size.cast_signed()
     }
 
-    /// Returns whether the elements of a block, whose rows have `cols` elements, follow each other.
+    /// Returns whether the elements of a block, whose rows have `cols` elements, are contiguous.
     fn dense(&self, [rows, cols]: [usize; 2]) -> bool {
         self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
     }
 
-    /// Returns whether all elements are reached like one row.
+    /// Returns whether a block can be read as a single row.
     fn flat(&self, block: [usize; 2]) -> bool {
         let one = self.col == 0 && (block[0] == 1 || self.row == 0);
         one || self.dense(block)
@@ -138,10 +139,10 @@ impl PlaneOperand {
     unsafe fn gather(&self, [rows, cols]: [usize; 2], dst: *mut u8) {
         let &PlaneOperand { ptr, row, col, size } = self;
         let width = size.cast_signed();
-        // SAFETY: the caller promises the elements and the room; each copy takes some of them to their own places.
+        // SAFETY: the caller promises the elements and the room; each copy has its own part of both.
         unsafe {
             if rows > 1 && cols > 1 && row == width && col > 0 {
-                // The columns have no gaps.
+                // The columns are contiguous, so this is a transposition.
                 transpose::transpose(size, cols, rows, dst, cols, ptr, col.unsigned_abs() / size);
             } else if cols < rows {
                 let step = cols.cast_signed() * width;
@@ -155,7 +156,7 @@ impl PlaneOperand {
     }
 }
 
-/// Writes the results of a kernel, one after another, for each index of `dims`.
+/// Writes the results of a kernel for each index of `dims`, one after another.
 ///
 /// # Safety
 ///
@@ -196,7 +197,7 @@ pub(crate) unsafe fn walk<const N: usize>(
         for (i, operand) in operands.iter_mut().enumerate() {
             operand.ptr = operand.ptr.wrapping_offset(bytes(i, at));
         }
-        // SAFETY: this plane's elements are part of those that the caller promises; results lie one after another.
+        // SAFETY: the caller promises the elements of this plane, and the results are written one after another.
         unsafe { walk_plane(kernel, extents, out, operands) };
         out = out.wrapping_add(rows.extent * cols.extent * kernel.result);
     });
@@ -254,10 +255,10 @@ unsafe fn walk_rows<const N: usize>(
     unsafe { walk_buffered(kernel, [rows, cols], out, operands) }
 }
 
-/// Bytes of a buffer on the stack.
+/// The size of a buffer on the stack, in bytes.
 const BUFFER: usize = 4096;
 
-/// Room for some elements, aligned for vectors.
+/// Memory for some elements, aligned for vectors.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Buffer(MaybeUninit<[u8; BUFFER]>);
@@ -287,7 +288,7 @@ unsafe fn walk_buffered<const N: usize>(
     let (mut gathered, mut results) = (Buffer::new(), Buffer::new());
     let widest = operands.iter().map(|x| x.size).max().unwrap_or(1);
     let most = BUFFER / if kernel.half.is_some() { size_of::<f32>() } else { widest };
-    // A block is a part of one row, or all whole rows that fit in a buffer. Long rows without gaps are not copied.
+    // A block is a part of one row, or all whole rows that fit in a buffer. Long contiguous rows are not copied.
     let whole = kernel.half.is_none() && cols > most / 2 && operands.iter().all(PlaneOperand::contiguous);
     let [height, width] = if whole { [1, cols] } else { [(most / cols).clamp(1, rows), cols.min(most)] };
     for i in (0..rows).step_by(height) {
@@ -297,7 +298,8 @@ unsafe fn walk_buffered<const N: usize>(
             let mut runs = [std::ptr::null(); N];
             for ((run, x), buffer) in runs.iter_mut().zip(&operands).zip(&mut buffers) {
                 let x = x.from(i, j);
-                // Whether the buffer has the elements already: the block before was not smaller, and the operand repeats it.
+                // Whether the buffer already has the elements: the previous block was not smaller, and the operand
+                // repeats it.
                 let same = match j {
                     0 => i > 0 && x.row == 0 && (x.col == 0 || width == cols),
                     _ => x.col == 0,
@@ -310,7 +312,8 @@ unsafe fn walk_buffered<const N: usize>(
                 if same {
                     continue;
                 }
-                // SAFETY: the elements of a copied block, widened ones too, fit a buffer, and the operand has them.
+                // SAFETY: the elements of a copied block fit in a buffer, even if they are widened, and the operand has
+                // them.
                 unsafe {
                     match kernel.half {
                         None => x.gather(block, buffer.ptr()),

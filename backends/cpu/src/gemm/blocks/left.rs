@@ -1,8 +1,8 @@
-//! Rows that are rounded to 8 bits by blocks.
+//! Rows that are rounded to 8 bits in blocks.
 //!
-//! A block's scale is its greatest absolute value over 127, and an integer is the quotient by it, halves to even. Where the scale would
-//! be less than the least normal number, the block counts as zeros. Where a number is infinite or NaN, the scale is NaN, so that every
-//! result of the row is NaN.
+//! The scale of a block is its maximum absolute value divided by 127. Each number is divided by the scale and rounded
+//! to the nearest integer, ties to even. If the scale would be below the smallest normal number, the block counts as
+//! zeros. If a number is infinite or NaN, the scale is NaN, so that every result of the row is NaN.
 
 use super::tile::Kernels;
 use super::{Format, GRAIN};
@@ -11,25 +11,25 @@ use crate::kernels::walk;
 use crate::pool::{Block, Pool};
 use std::sync::Arc;
 
-/// The per-block numbers of a row, stored apart from its integers.
+/// The per-block numbers of a row, which are stored separately from its integers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Step {
     /// The scale.
     pub(super) scale: f32,
-    /// The initial value of sums of products: the sum of the integers times the offset that was subtracted from
-    /// all numbers of the columns.
+    /// The initial value of the sums of products: the sum of the integers times the offset that was subtracted from all
+    /// numbers of the columns.
     pub(super) start: i32,
-    /// The sum of the integers, negated, because zero points are multiplied by it; or times the scale.
+    /// The negated sum of the integers, or the sum times the scale, depending on [`Sums`].
     pub(super) sum: f32,
 }
 
 /// The meaning of [`Step::sum`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sums {
-    /// The sum of the integers, negated.
+    /// The negated sum of the integers, which is multiplied by zero points.
     Integers,
-    /// The sum times the scale.
+    /// The sum of the integers times the scale, which is multiplied by offsets.
     Scaled,
 }
 
@@ -37,18 +37,18 @@ pub(super) enum Sums {
 #[derive(Debug)]
 pub(super) struct Row<'a> {
     numbers: &'a [f32],
-    /// The number of numbers of a block, and of bytes that it is filled up to.
+    /// The length of a block in numbers, and its padded length in bytes.
     block: usize,
     padded: usize,
-    /// The factor that turns the sum into [`Step::start`].
+    /// The factor that is multiplied by the sum of the integers to give [`Step::start`].
     lack: i32,
     sums: Sums,
-    /// Room for the integers and the steps of all blocks.
+    /// Memory for the integers and the steps of all blocks.
     to: *mut u8,
     steps: *mut Step,
 }
 
-/// Rounds a row.
+/// A function that rounds a row.
 ///
 /// # Safety
 ///
@@ -65,7 +65,8 @@ pub(super) type Round = unsafe fn(Row<'_>);
 pub(super) unsafe fn round(row: Row<'_>) {
     let Row { numbers, block, padded, lack, sums, to, steps } = row;
     for (i, numbers) in numbers.chunks(block).enumerate() {
-        // Without their sign, the bits of floats have the order of their numbers; infinity and NaN are the greatest.
+        // The bits of floats without the sign are ordered like the absolute values; infinity and NaN have the largest
+        // bits.
         let mut most = 0;
         for x in numbers {
             most = most.max(x.to_bits().cast_signed() & i32::MAX);
@@ -89,14 +90,14 @@ pub(super) unsafe fn round(row: Row<'_>) {
     }
 }
 
-/// Writes the rounded quotients of numbers and then zeros, and returns the sum.
+/// Writes the rounded quotients of the numbers and the scale, followed by zeros. Returns the sum of the quotients.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "quotients are within 127")]
 fn integers(numbers: &[f32], scale: f32, out: &mut [u8]) -> i32 {
     let mut sum = 0;
     let (own, rest) = out.split_at_mut(numbers.len().min(out.len()));
     for (out, x) in own.iter_mut().zip(numbers) {
-        // SAFETY: the numbers are finite, and at most 127 times the scale but for its rounding.
+        // SAFETY: the numbers are finite, and at most 127 times the scale except for rounding.
         let whole: i32 = unsafe { (x / scale).round_ties_even().to_int_unchecked() };
         sum += whole;
         *out = (whole as i8).cast_unsigned();
@@ -110,7 +111,7 @@ fn integers(numbers: &[f32], scale: f32, out: &mut [u8]) -> i32 {
 pub(crate) struct Left {
     memory: Block,
     rows: usize,
-    /// The bytes of a row.
+    /// The size of a row in bytes.
     stride: usize,
     /// The number of blocks of a row.
     blocks: usize,
@@ -136,7 +137,8 @@ impl Left {
             for row in from..until {
                 let numbers = numbers.get(row * inner..(row + 1) * inner).unwrap_or_default();
                 let (to, steps) = (left.numbers(row).cast_mut(), left.steps(row).cast_mut());
-                // SAFETY: the memory has room for each row, and no other call writes this one. The kernels are those of this processor.
+                // SAFETY: the memory has room for each row, no other call writes this row, and the kernels are for this
+                // processor.
                 unsafe { (kernels.round)(Row { numbers, block, padded, lack, sums, to, steps }) };
             }
         });

@@ -1,12 +1,15 @@
-//! Products of rows that are rounded to 8 bits with columns of integers of few bits, both quantised by blocks.
+//! Products of rows that are rounded to 8 bits with columns of integers of 2, 4 or 8 bits. Both are quantised in
+//! blocks.
 //!
-//! A row is rounded once ([`Left`]): each block of it becomes integers from -127 to 127 with a scale and the sum of the integers.
-//! A block of a column then costs a sum of products of bytes, which is exact, and one multiplication with an addition; its zero
-//! point meets only the sum. Sums of blocks are added in `f32`, in the order of the blocks, so that a result depends on neither the
-//! number of threads nor the other rows.
+//! Each row is rounded once ([`Left`]): each of its blocks becomes integers from -127 to 127, with a scale and the sum
+//! of the integers. The product with a block of a column is then an exact sum of products of bytes, followed by one
+//! multiplication and one addition. The zero point is multiplied only by the sum of the integers. The results of blocks
+//! are added in `f32`, in the order of the blocks, so that a result depends on neither the number of threads nor the
+//! other rows.
 //!
-//! Columns are packed once ([`Weights`]): in panels with one column per sum of a vector, block after block, so that a product reads one
-//! stream of memory and each load feeds all columns of the panel. A panel is the same for one row and for many.
+//! Columns are packed once ([`Weights`]), in panels with one column per lane, block after block, so that a product
+//! reads one stream of memory and each load feeds all columns of the panel. The layout of a panel does not depend on
+//! the number of rows.
 
 mod left;
 #[cfg(target_arch = "aarch64")]
@@ -35,31 +38,31 @@ use std::sync::Arc;
 pub(crate) use self::left::Left;
 use self::tile::{Args, Kernels, Points};
 
-/// Blocks are padded to a multiple of this: the number of 2-bit numbers that a vector holds for each column.
+/// Blocks are padded to a multiple of this length: the count of 2-bit numbers that a vector holds for each column.
 const UNIT: usize = 16;
-/// The greatest number of numbers in a block. A sum of products of two bytes stays within 32 bits.
+/// The maximum length of a block. It keeps sums of products of two bytes within 32 bits.
 const LONGEST: usize = 1 << 15;
-/// The number of products below which a second thread costs more than it saves, if there is one row.
+/// The number of multiplications below which a second thread costs more than it saves, if there is one row.
 const GRAIN: usize = 1 << 16;
-/// The number of bytes of rounded rows that stay in the cache together with a panel.
+/// The maximum size in bytes of rounded rows that stay in the cache together with a panel.
 const CACHE: usize = 1 << 18;
 
-/// How the columns of a matrix are quantised.
+/// The quantisation of a matrix's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
     /// The bits of a number: 2, 4 or 8.
     pub(crate) bits: usize,
-    /// The number of numbers in a block.
+    /// The length of a block, in numbers.
     pub(crate) block: usize,
     /// The number of blocks of a column.
     pub(crate) count: usize,
-    /// The number of numbers that a column has; the last block is filled up.
+    /// The length of a column, in numbers. The last block is padded.
     pub(crate) inner: usize,
     pub(crate) columns: usize,
 }
 
 impl Format {
-    /// Returns whether there are kernels for it.
+    /// Returns whether there are kernels for the format.
     pub(crate) fn is_served(self) -> bool {
         matches!(self.bits, 2 | 4 | 8)
             && (1..=LONGEST).contains(&self.block)
@@ -73,7 +76,7 @@ impl Format {
         self.block * self.bits / 8
     }
 
-    /// Returns the number of numbers of a block that is filled up.
+    /// Returns the length of a padded block, in numbers.
     fn padded(self) -> usize {
         self.block.next_multiple_of(UNIT)
     }
@@ -84,10 +87,10 @@ impl Format {
     }
 }
 
-/// The zero points of blocks, by columns.
+/// The zero points of blocks, column by column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Zeros<'a> {
-    /// The same for all.
+    /// One zero point for all blocks.
     One(u8),
     Bytes(&'a [u8]),
     Floats(&'a [f32]),
@@ -104,11 +107,12 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Packs columns. `numbers` has the bytes of each block, as `format` says; `scales` has a scale for each block.
+    /// Packs columns. `numbers` has the bytes of each block in the layout of `format`; `scales` has a scale for each
+    /// block.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     pub(crate) fn new(
         pool: &Arc<Pool>,
         format: Format,
@@ -134,7 +138,7 @@ impl Weights {
         Ok(Weights { format, kernels, stored, memory, bytes })
     }
 
-    /// Returns how the columns are quantised.
+    /// Returns the quantisation of the columns.
     pub(crate) fn format(&self) -> Format {
         self.format
     }
@@ -148,10 +152,10 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     pub(crate) fn left(&self, pool: &Arc<Pool>, rows: &[f32]) -> Result<Left> {
         let sums = match self.stored.points {
-            // The sum of a block is within the integers that `f32` has, or rounds like any other number.
+            // `f32` represents the sum of a block exactly, or rounds it like any other number.
             Points::None | Points::Zeros => left::Sums::Integers,
             Points::Offsets => left::Sums::Scaled,
         };
@@ -163,13 +167,13 @@ impl Weights {
     ///
     /// # Safety
     ///
-    /// `out` has room for a row of [`Format::columns`] numbers for each row.
+    /// `out` has room for [`Format::columns`] numbers for each row.
     pub(crate) unsafe fn product(&self, left: &Left, out: *mut f32) {
         let Weights { format, kernels, stored, .. } = self;
         let size = stored.panel(*format, kernels.lanes);
         let panels = format.columns.div_ceil(kernels.lanes);
         let wide = format.count * format.padded();
-        // Rows are cheaper the more of them share a panel.
+        // Estimates the work: a row costs less if more rows share a panel.
         let weight = (kernels.lanes * wide).saturating_mul(left.rows() + 3) / 4;
         let together = (CACHE / wide.max(1)).max(kernels.rows).next_multiple_of(kernels.rows);
         let (from, out) = (Shared(self.memory.ptr()), Shared(out));

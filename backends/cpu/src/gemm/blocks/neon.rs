@@ -1,13 +1,15 @@
-//! Units of 64-bit ARM: one with dot products, which add four products of bytes to 32 bits, and one with the products of plain NEON.
+//! Units of 64-bit ARM: one with dot products, which add four products of bytes to 32 bits, and one with the
+//! multiplications of plain NEON.
 //!
-//! A panel has 16 columns. With eight, the cost of a block besides its products would weigh more if there is one row. Matrix products
-//! would halve the multiplications of many rows, but their operands would have to be rearranged, which takes most of the gain.
+//! A panel has 16 columns. With eight columns, the overhead per block would weigh more if there is one row.
+//! Instructions for matrix products would halve the multiplications of many rows, but rearranging their operands would
+//! cost most of the gain.
 
 use super::tile::{Unit, kernels, tiles};
 use crate::gemm::integer::quads::neon::dot;
 use std::arch::aarch64::*;
 
-/// The number of groups of four columns, each with one register.
+/// The number of groups of four columns. Each group has one register.
 const FOURS: usize = 4;
 
 /// The functions that both units have in common.
@@ -179,20 +181,20 @@ impl Unit for Dots {
     }
 }
 
-/// A unit without dot products. Each product of two bytes has a sum of 16 bits, and each pair of columns has a register of these sums.
+/// A unit without dot products. It sums products of bytes in 16 bits: a register has four sums for each of two columns.
 ///
-/// Products of numbers of up to 4 bits are at most `15 * 127`, and 16 of them stay within 16 bits. Products of 8-bit numbers are at most
-/// `128 * 127`; sums of two are widened.
+/// Products of numbers of up to 4 bits are at most `15 * 127`, and sums of 16 products fit in 16 bits. Products of
+/// 8-bit numbers are at most `128 * 127`, so sums of two products are widened.
 struct Long;
 
-/// Sums of 16 bits, and the sums of 32 bits that the sums of 8-bit numbers are added to.
+/// For each group of columns: sums of 16 bits, and the sums of 32 bits for 8-bit numbers.
 type Sums = [([int16x8_t; 2], [int32x4_t; 2]); FOURS];
 
 impl Unit for Long {
     common!();
     type Left = uint8x16_t;
     type Open = Sums;
-    /// Two integers for each column.
+    /// Two integers for each column, whose sum is the column's sum.
     type Ints = [[int32x4_t; 2]; FOURS];
 
     #[inline(always)]

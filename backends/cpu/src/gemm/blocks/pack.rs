@@ -1,15 +1,16 @@
-//! How panels of columns are stored.
+//! The memory layout of panels of columns.
 //!
-//! For each block, a panel has the scales of its columns, their zero points or offsets if they differ, and the numbers. A vector of
-//! numbers has four bytes for each column. Its lowest bits are four numbers that follow each other in the column, the bits above them
-//! the next four, so that a mask or a shift makes bytes that meet four numbers of the left operand.
+//! For each block, a panel has the scales of its columns, their zero points or offsets if they differ, and the numbers.
+//! A vector of numbers has four bytes for each column. The lowest bits of these bytes are four successive numbers of
+//! the column, and the bits above are the next four. So a mask or a shift extracts four bytes to multiply with four
+//! numbers of the left operand.
 
 use super::tile::{Kernels, Points};
 use super::{Format, Zeros};
 use bb::ir::convert::f16_from_f64;
 use half::f16;
 
-/// The types that a panel stores the per-block numbers in.
+/// The types of the per-block numbers of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
     /// Whether scales have 16 bits.
@@ -17,26 +18,28 @@ pub(super) struct Stored {
     pub(super) points: Points,
     /// Whether zero points are bytes.
     pub(super) bytes: bool,
-    /// The zero point of all blocks, if it is the same.
+    /// The zero point of all blocks, if they have the same one.
     pub(super) zero: u8,
 }
 
-/// Returns a float of 16 bits for one that has not more digits.
+/// Converts a float to 16 bits, if the conversion is exact.
 fn half(x: f32) -> Option<f16> {
     let short = f16::from_f32(x);
     (short.to_f32().to_bits() == x.to_bits()).then_some(short)
 }
 
-/// Returns the number that a zero point adds to a block's scaled sums, if it is a 16-bit float up to the rounding of the zero point.
+/// Returns the offset that a zero point adds to a block's scaled sums, if it equals a 16-bit float within the rounding
+/// error of the zero point.
 ///
-/// Quantisation with a minimum stores that minimum in 16 bits; a model stores it as a zero point, which is its quotient by the scale.
+/// Quantisation with a minimum stores the minimum in 16 bits. A model stores it as a zero point, which is the negated
+/// minimum divided by the scale.
 fn offset(zero: f32, scale: f32) -> Option<f16> {
     let exact = -f64::from(zero) * f64::from(scale);
     let short = f16_from_f64(exact);
     ((f64::from(short) - exact).abs() <= exact.abs() * f64::from(f32::EPSILON)).then_some(short)
 }
 
-/// Returns the byte that a zero point is.
+/// Converts a zero point to a byte, if the conversion is exact.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -48,7 +51,7 @@ fn byte(zero: f32) -> Option<u8> {
 }
 
 impl Stored {
-    /// Chooses the smallest types that change no result.
+    /// Chooses the smallest types that represent all numbers without changing a result.
     pub(super) fn of(scales: &[f32], zeros: Zeros<'_>) -> Stored {
         let halves = scales.iter().all(|&scale| half(scale).is_some());
         let (points, bytes, zero) = match zeros {
@@ -74,7 +77,7 @@ impl Stored {
         Stored { halves, points, bytes, zero }
     }
 
-    /// Returns the bytes of a scale and of a point.
+    /// Returns the sizes in bytes of a scale and of a zero point or offset.
     fn sizes(self) -> [usize; 2] {
         let point = match self.points {
             Points::None => 0,
@@ -85,7 +88,7 @@ impl Stored {
         [if self.halves { 2 } else { 4 }, point]
     }
 
-    /// Returns the bytes of a panel.
+    /// Returns the size in bytes of a panel.
     pub(super) fn panel(self, format: Format, lanes: usize) -> usize {
         let [scale, point] = self.sizes();
         let block = scale + point + 4 * format.vectors();
@@ -93,7 +96,7 @@ impl Stored {
     }
 }
 
-/// Columns as they are given.
+/// Columns in the layout of the caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns<'a> {
     pub(super) format: Format,
@@ -103,7 +106,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Writes the panel whose first column is `first`. Columns that the matrix does not have are zeros.
+    /// Writes the panel whose first column is `first`. Columns beyond the matrix are zeros.
     pub(super) fn pack(&self, stored: Stored, kernels: &Kernels, first: usize, room: &mut [u8]) {
         let Columns { format, numbers, .. } = *self;
         let [scale, point] = stored.sizes();
@@ -174,12 +177,12 @@ impl Columns<'_> {
     }
 }
 
-/// Brings eight numbers of 4 bits to the order of a vector: the first four in the low halves of the bytes.
+/// Rearranges eight numbers of 4 bits for a vector: the first four numbers are in the low halves of the bytes.
 fn halves([a, b, c, d]: [u8; 4]) -> [u8; 4] {
     [a & 15 | c << 4, a >> 4 | c & 0xf0, b & 15 | d << 4, b >> 4 | d & 0xf0]
 }
 
-/// Brings 16 numbers of 2 bits to the order of a vector: each four of them in the same bits of the bytes.
+/// Rearranges 16 numbers of 2 bits for a vector: each four successive numbers have the same bits of the bytes.
 fn quarters(bytes: [u8; 4]) -> [u8; 4] {
     let of =
         |number: usize| bytes.iter().rev().fold(0, |above: u8, byte| above << 2 | byte >> (2 * number) & 3);

@@ -1,9 +1,9 @@
-//! A unit for processors without known instructions.
+//! A unit for processors without known vector instructions.
 
 use super::tile::{Unit, kernels, tiles};
 use half::f16;
 
-/// Arrays, which the compiler makes vectors of.
+/// Arrays that the compiler maps to vectors.
 struct Lanes;
 
 impl Unit for Lanes {
@@ -86,7 +86,7 @@ impl Unit for Lanes {
     }
     #[inline(always)]
     unsafe fn halves(from: *const u8) -> [f32; 8] {
-        // SAFETY: the caller promises the floats, for which any two bytes serve.
+        // SAFETY: the caller promises the floats, and any two bytes are a valid `f16`.
         unsafe { from.cast::<[[u8; 2]; 8]>().read() }.map(|x| f16::from_ne_bytes(x).to_f32())
     }
     #[inline(always)]
@@ -103,7 +103,7 @@ impl Unit for Lanes {
     }
     #[inline(always)]
     unsafe fn mul_add(mut a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] {
-        // One rounding more is cheaper than a function that rounds once where the processor has none.
+        // A second rounding is cheaper than calling a fused function where the processor has no fused instruction.
         for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
             *a = *a * b + c;
         }
@@ -116,5 +116,6 @@ impl Unit for Lanes {
     }
 }
 
-// Only tiles of one row: tiles of several rows made a tenth of the code of this crate, for processors without AVX2.
+// There are only tiles of one row: tiles of several rows, only for processors without AVX2, took a tenth of this
+// crate's code.
 kernels!(PORTABLE, portable, round_portable, Lanes, [], 1, [1]);

@@ -1,6 +1,8 @@
-//! A unit of WebAssembly's SIMD128: its products of pairs of 16 bits are added to 32 bits.
+//! A unit of WebAssembly's SIMD128. Its instruction multiplies pairs of 16-bit integers and adds the two products to 32
+//! bits.
 //!
-//! Bytes are widened by shifts of 16 bits, so that four of a column become the two at even places and the two at odd ones.
+//! Bytes are widened by shifts within 16 bits. Of the four bytes of a column, the two at even indices and the two at
+//! odd indices form one vector each.
 
 use super::tile::{Unit, kernels, tiles};
 use std::arch::wasm32::*;
@@ -8,13 +10,13 @@ use std::arch::wasm32::*;
 /// The number of groups of four columns, each with one register. Processors that run WebAssembly may have only 16 registers.
 const FOURS: usize = 2;
 
-/// Bytes at even places, widened to 16 bits.
+/// Returns the bytes at even indices, widened to 16 bits.
 #[inline(always)]
 fn even(bytes: v128) -> v128 {
     i16x8_shr(i16x8_shl(bytes, 8), 8)
 }
 
-/// Bytes at odd places, widened to 16 bits.
+/// Returns the bytes at odd indices, widened to 16 bits.
 #[inline(always)]
 fn odd(bytes: v128) -> v128 {
     i16x8_shr(bytes, 8)
@@ -36,9 +38,9 @@ impl Unit for Pairs {
     const LANES: usize = 4 * FOURS;
     const SIGNED: bool = true;
     type Bytes = [v128; FOURS];
-    /// Numbers at even and at odd places.
+    /// Numbers at even indices and numbers at odd indices.
     type Numbers = [[v128; 2]; FOURS];
-    /// Numbers at even and at odd places.
+    /// Numbers at even indices and numbers at odd indices.
     type Left = [v128; 2];
     type Open = [v128; FOURS];
     type Ints = [v128; FOURS];
@@ -116,8 +118,9 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn halves(from: *const u8) -> [v128; FOURS] {
-        // Without the sign, the bits are shifted to the bits of a float whose exponent is 112 too small. A product corrects the exponent,
-        // also for subnormal numbers. The greatest exponent encodes infinity and NaN.
+        // The bits without the sign are shifted to their position in a float, whose exponent is then 112 too small. A
+        // multiplication corrects the exponent, also for subnormal numbers. The maximum exponent encodes infinity and
+        // NaN, so it is set separately.
         let power = f32x4_splat(f32::from_bits((127 + 112) << 23));
         numbered(|i| {
             // SAFETY: the caller promises the floats.

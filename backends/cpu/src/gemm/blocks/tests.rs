@@ -19,7 +19,7 @@ fn halved(list: Vec<f32>) -> Vec<f32> {
     list.into_iter().map(|x| f16::from_f32(x).to_f32()).collect()
 }
 
-/// The integers of rows and the scale of each block, by the stated rule, in `f32`.
+/// Rounds a row in `f32` by the documented rule. Returns the scale and the integers of each block.
 fn rounded(row: &[f32], block: usize) -> Vec<(f64, Vec<i64>)> {
     let of_block = |numbers: &[f32]| {
         if numbers.iter().any(|x| !x.is_finite()) {
@@ -34,13 +34,13 @@ fn rounded(row: &[f32], block: usize) -> Vec<(f64, Vec<i64>)> {
     row.chunks(block).map(of_block).collect()
 }
 
-/// A matrix, and its numbers one by one.
+/// A quantised matrix, with its numbers before packing.
 struct Matrix {
     format: Format,
     numbers: Vec<u8>,
     bytes: Vec<u8>,
     scales: Vec<f32>,
-    /// Zero points as floats, and as they are given.
+    /// The zero points as floats, and the type that they are passed as.
     points: Vec<f32>,
     given: ZeroPoints,
 }
@@ -50,7 +50,7 @@ enum ZeroPoints {
     None,
     Bytes,
     Floats,
-    /// Floats that are bytes.
+    /// Floats whose values fit in bytes.
     Whole,
     /// Floats that are computed from a minimum of 16 bits.
     Least,
@@ -99,7 +99,8 @@ impl Matrix {
         Weights::new(pool, self.format, &self.bytes, &self.scales, zeros).unwrap()
     }
 
-    /// Compares with the definition: exact sums of integers, scaled in `f64`, within the rounding of sums of blocks in `f32`.
+    /// Compares results with the definition: exact sums of integers, scaled in `f64`, within the rounding error of sums
+    /// of blocks in `f32`.
     fn check(&self, rows: &[f32], got: &[f32], what: &str) {
         let Format { block, count, inner, columns, .. } = self.format;
         for (row, got) in rows.chunks(inner).zip(got.chunks(columns)) {
@@ -125,7 +126,7 @@ impl Matrix {
 
 fn product(pool: &Arc<Pool>, weights: &Weights, rows: &[f32]) -> Vec<f32> {
     let format = weights.format();
-    // What is not written shows.
+    // The initial value reveals elements that are not written.
     let mut out = vec![12345.0; rows.len() / format.inner * format.columns];
     let left = weights.left(pool, rows).unwrap();
     unsafe { weights.product(&left, out.as_mut_ptr()) };
@@ -168,7 +169,7 @@ fn products_are_the_definition() {
     }
 }
 
-/// The greatest sums that there are: no step between saturates.
+/// Tests the largest possible sums: no intermediate step saturates.
 #[test]
 fn the_greatest_numbers_are_exact() {
     let pool = Pool::new(1 << 20, None);

@@ -1,18 +1,18 @@
-//! Sums of products of blocks, for the rows and columns of a tile.
+//! Tiles of products of quantised blocks: some rows times the columns of a panel.
 
 use super::UNIT;
 use super::left::{Round, Step};
 
-/// A vector that has a sum for each column of a panel, with its operations.
+/// The vector operations of an instruction set. A vector has one sum for each column of a panel.
 ///
 /// # Safety
 ///
-/// Every function needs the instruction set, and must be inlined into code that is compiled for it. Pointers refer to the memory that a
-/// vector reads or writes, of any alignment.
+/// Every function needs the instruction set, and must be inlined into code that is compiled for it. Pointers may have
+/// any alignment, and refer to memory for a whole vector.
 pub(super) trait Unit {
     /// The number of columns.
     const LANES: usize;
-    /// Whether numbers of 8 bits are stored less 128.
+    /// Whether 8-bit numbers are stored minus 128.
     const SIGNED: bool;
     /// Four bytes for each column.
     type Bytes: Copy;
@@ -20,46 +20,46 @@ pub(super) trait Unit {
     type Numbers: Copy;
     /// [`UNIT`] bytes of a row of the left operand, or their address.
     type Left: Copy;
-    /// Sums that are not in [`Ints`](Self::Ints) yet.
+    /// Partial sums that are not yet part of [`Ints`](Self::Ints).
     type Open: Copy;
-    /// Integers of 32 bits for each column, whose sum counts.
+    /// One or several 32-bit integers for each column. Their sum is the column's sum.
     type Ints: Copy;
     /// A float for each column.
     type Floats: Copy;
 
-    /// Reads bytes.
+    /// Reads a vector of bytes.
     unsafe fn load(from: *const u8) -> Self::Bytes;
-    /// Prefetches memory that is read soon, or never.
+    /// Prefetches memory that may be read soon.
     unsafe fn prefetch(_from: *const u8) {}
-    /// Returns the numbers of `BITS` bits at position `above` in their bytes, counted from the low bits.
+    /// Extracts the numbers of `BITS` bits at index `above` of their bytes, counted from the low bits.
     unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Numbers;
     /// Reads [`UNIT`] bytes of a row of the left operand.
     unsafe fn left(from: *const u8) -> Self::Left;
     /// Returns the initial sums for the products of up to [`TOGETHER`] vectors. `close` adds the sums to `total`.
     unsafe fn open<const BITS: usize>(total: Self::Ints) -> Self::Open;
-    /// Adds the products of four bytes of the left operand with the numbers of each column. They are group `AT` since `open`, and so
-    /// group `AT % 4` of `left`.
+    /// Adds the products of four bytes of the left operand and the numbers of each column to `sums`. The four bytes are
+    /// group `AT` since `open`, which is group `AT % 4` of `left`.
     unsafe fn add<const BITS: usize, const AT: usize>(
         sums: Self::Open,
         right: Self::Numbers,
         left: Self::Left,
     ) -> Self::Open;
-    /// Returns `total` with the products that were added to `sums`.
+    /// Returns `total` plus the products that were added to `sums`.
     unsafe fn close<const BITS: usize>(sums: Self::Open, total: Self::Ints) -> Self::Ints;
 
-    /// Returns this integer for each column.
+    /// Returns `x` as the sum of each column.
     unsafe fn ints(x: i32) -> Self::Ints;
-    /// Converts integers.
+    /// Converts integers to floats.
     unsafe fn converted(x: Self::Ints) -> Self::Floats;
-    /// Repeats a float.
+    /// Returns a vector with `x` in each lane.
     unsafe fn floats(x: f32) -> Self::Floats;
     /// Reads floats of 32 bits.
     unsafe fn singles(from: *const u8) -> Self::Floats;
     /// Reads floats of 16 bits.
     unsafe fn halves(from: *const u8) -> Self::Floats;
-    /// Reads integers of 8 bits.
+    /// Reads integers of 8 bits and converts them to floats.
     unsafe fn bytes(from: *const u8) -> Self::Floats;
-    /// Multiplies.
+    /// Returns `a * b`.
     unsafe fn mul(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// Returns `a * b + c`.
     unsafe fn mul_add(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
@@ -67,21 +67,23 @@ pub(super) trait Unit {
     unsafe fn store(x: Self::Floats, to: *mut f32);
 }
 
-/// The number of vectors whose products are added before a unit widens their sums. In 16 bits, four vectors of numbers of 4 bits
-/// make at most `4 * 2 * 2 * 15 * 127 = 30480`.
+/// The number of vectors whose products are added before a unit widens their sums. Four vectors of 4-bit numbers have
+/// sums of at most `4 * 2 * 2 * 15 * 127 = 30480`, which fit in 16 bits.
 const TOGETHER: usize = 4;
 /// The distance in bytes between a tile's loads and its prefetches.
 const AHEAD: usize = 4096;
 
-/// The per-block numbers of a panel besides scales.
+/// The kind of per-block numbers that a panel stores in addition to the scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Points {
-    /// Nothing: their zero points are the same.
+    /// Nothing: the zero points are all the same.
     None = 0,
-    /// The number that is added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
+    /// Zero points. Before scaling, the zero point times the sum of the left operand's integers is subtracted from the
+    /// sum.
     Zeros = 1,
-    /// The number added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
+    /// Offsets: the negated zero points times the scales. After scaling, the offset times the scaled sum of the left
+    /// operand's integers is added.
     Offsets = 2,
 }
 
@@ -107,16 +109,17 @@ pub(super) struct Args {
     pub(super) left: *const u8,
     /// The distance between rows, in bytes.
     pub(super) left_row: usize,
-    /// The steps of the blocks of the first row. Those of the next follow them.
+    /// The steps of the blocks of the first row, followed by the steps of the next rows.
     pub(super) steps: *const Step,
     pub(super) out: *mut f32,
     /// The distance between rows of the result, in elements.
     pub(super) out_row: usize,
-    /// The number of columns that the result has.
+    /// The number of columns to write.
     pub(super) columns: usize,
 }
 
-/// Adds the products of `N` vectors, and returns the pointers behind the numbers and bytes that were read.
+/// Adds the products of `N` vectors to `sums`. Returns the pointers to the next vector and to the next bytes of the
+/// left operand.
 ///
 /// # Safety
 ///
@@ -130,7 +133,7 @@ unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
 ) -> [*const u8; 2] {
     // SAFETY: this function's contract.
     unsafe {
-        // There is no loop, because the number of the four bytes is a part of some instructions.
+        // A macro instead of a loop, because some instructions encode the index of the four bytes.
         let mut lefts = [U::left(left); ROWS];
         let mut bytes = U::load(from);
         macro_rules! four {
@@ -168,7 +171,7 @@ unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
     [from, left]
 }
 
-/// Computes a tile of `ROWS` rows and a panel.
+/// Computes a tile of `ROWS` rows and the columns of a panel.
 ///
 /// # Safety
 ///
@@ -210,7 +213,8 @@ pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const RO
                     *open = U::open::<BITS>(sums);
                 }
                 let together = rest.min(TOGETHER);
-                // Blocks have whole units, which are one vector of numbers of 2 bits, two of 4 and four of 8.
+                // Blocks consist of whole units: one vector of 2-bit numbers, two of 4-bit numbers or four of 8-bit
+                // numbers.
                 [panel, numbers] = match together {
                     1 if BITS == 2 => add::<U, BITS, ROWS, 1>(&mut open, panel, numbers, left_row),
                     2 if BITS < 8 => add::<U, BITS, ROWS, 2>(&mut open, panel, numbers, left_row),
@@ -249,7 +253,7 @@ pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const RO
     }
 }
 
-/// The greatest number of columns of a panel.
+/// The maximum number of columns of a panel.
 pub(super) const WIDEST: usize = 16;
 
 /// A tile of a fixed number of rows.
@@ -264,18 +268,19 @@ pub(super) struct Tile {
 pub(super) struct Kernels {
     /// The number of columns of a panel.
     pub(super) lanes: usize,
-    /// Whether numbers of 8 bits are stored less 128.
+    /// Whether 8-bit numbers are stored minus 128.
     pub(super) signed: bool,
-    /// The greatest number of rows of a tile.
+    /// The maximum number of rows of a tile.
     pub(super) rows: usize,
-    /// For numbers of 2, 4 and 8 bits, and for each kind of points: the tiles, by descending number of rows. The last has one row.
+    /// The tiles for numbers of 2, 4 and 8 bits and for each kind of points, by descending number of rows. The last
+    /// tile has one row.
     pub(super) tiles: [[&'static [Tile]; 3]; 3],
     /// Rounds a row.
     pub(super) round: Round,
 }
 
 impl Kernels {
-    /// Returns the tile with the most rows, at most `rows`.
+    /// Returns the highest tile with at most `rows` rows.
     #[expect(clippy::indexing_slicing, reason = "each list ends with a tile of one row")]
     pub(super) fn tile(&self, bits: usize, points: Points, rows: usize) -> &'static Tile {
         let [two, four, eight] = &self.tiles;

@@ -1,10 +1,11 @@
-//! Units of x86-64: with products of four bytes, in vectors of 64 and of 32 bytes, and with products of two.
+//! The units of x86-64: two with an instruction for products of four bytes, for vectors of 64 and of 32 bytes, and one
+//! with an instruction for products of two bytes.
 
 use super::tile::{Unit, kernels, tiles};
 use std::arch::x86_64::*;
 
-/// Declares a unit with an instruction for products of four bytes, which adds them to 32 bits. The instruction multiplies unsigned bytes
-/// of a column by signed bytes of the left operand.
+/// Declares a unit with an instruction that multiplies four bytes and adds the products to 32 bits. The instruction
+/// multiplies unsigned bytes of a column by signed bytes of the left operand.
 macro_rules! vnni {
     ($name:ident, $lanes:literal, $int:ty, $float:ty, $load:ident, $and:ident, $shift:ident, $byte:ident, $add:ident, $ints:ident,
      $converted:ident, $floats:ident, $singles:ident, $halves:ident, $read_half:ident, $widened:ident, $read_bytes:ident, $mul:ident,
@@ -77,7 +78,7 @@ macro_rules! vnni {
     };
 }
 
-/// Extracts numbers of some bits from their bytes.
+/// Extracts numbers of 2, 4 or 8 bits from their bytes.
 macro_rules! part {
     ($bits:ident, $bytes:ident, $above:ident, $and:ident, $shift:ident, $byte:ident) => {
         match ($bits, $above) {
@@ -92,7 +93,7 @@ macro_rules! part {
     };
 }
 
-/// The functions of a unit for elements of 32 bits.
+/// Declares the functions of a unit for 32-bit elements.
 macro_rules! floats {
     ($int:ty, $float:ty, $ints:ident, $converted:ident, $floats:ident, $singles:ident, $halves:ident, $read_half:ident, $widened:ident,
      $read_bytes:ident, $mul:ident, $mul_add:ident, $store:ident) => {
@@ -189,10 +190,12 @@ vnni!(
     _mm256_storeu_ps
 );
 
-/// A unit without the dot-product instruction. The instruction for products of two bytes has sums of 16 bits, which saturate.
+/// A unit without the dot-product instruction. The instruction for products of two bytes adds them in 16 bits, with
+/// saturation.
 ///
-/// Products of numbers of up to 4 bits stay below, so that some of them are added in 16 bits before they are widened. Numbers of 8 bits are
-/// stored less 128: two products of an absolute value and a signed byte from -127 to 127 are at most `2 * 128 * 127`.
+/// Sums of products of numbers of up to 4 bits stay below the limit, so several products are added in 16 bits before
+/// they are widened. 8-bit numbers are stored minus 128: two products of an absolute value and a signed byte from -127
+/// to 127 are at most `2 * 128 * 127`.
 struct Pairs;
 
 impl Unit for Pairs {

@@ -1,4 +1,4 @@
-//! Products of few rows with a right operand that is read in place, because packing it would take longer than the product.
+//! Products with few rows. They read the right operand in place, because packing it would take longer than the product.
 
 use super::left::{Bytes, Left};
 use super::quads::MOST;
@@ -11,40 +11,42 @@ use crate::kernels::{Shared, walk};
 #[cfg(target_arch = "aarch64")]
 use crate::level::{Level, level};
 
-/// The greatest number of rows of a product.
+/// The maximum number of rows of a product.
 const ROWS: usize = 4;
 
-/// The rows of a tile: the rows of a product, and a row of ones, whose sums are the sums of the columns.
+/// The maximum number of rows of a tile: the rows of a product, and a row of ones, whose sums are the sums of the
+/// columns.
 const WITH_ONES: usize = ROWS + 1;
 
-/// The greatest number of columns of a tile.
+/// The maximum number of columns of a tile.
 const COLUMNS: usize = 64;
 
 const _: () = assert!(WITH_ONES * COLUMNS <= MOST);
 
-/// The operands of a tile; distances are in bytes, except that the distance of `sums` is in elements.
+/// The operands of a tile. Distances are in bytes, except `sums_row`, which is in elements.
 #[derive(Debug)]
 struct InPlaceArgs {
     k: usize,
-    /// The rows of the left operand, as [`Left`] has them.
+    /// The rows of the left operand, in the layout of [`Left`].
     left: [*const u8; WITH_ONES],
     right: *const u8,
     right_row: isize,
-    /// The mask that changes the bytes of the right operand to the other sign by exclusive or.
+    /// The exclusive-or mask that flips the sign of the right operand's bytes, or 0.
     mask: u8,
     sums: *mut i32,
     sums_row: usize,
 }
 
-/// Computes a tile of a fixed number of rows.
+/// A function that computes a tile of a fixed number of rows.
 type Tile = unsafe fn(&InPlaceArgs);
 
-/// The kernels of one instruction set, for left operands of unsigned bytes and of signed ones. Index `i` has the tile of `i + 1`
-/// rows, and its number of columns.
+/// The kernels of one instruction set: first for left operands of unsigned bytes, then for left operands of signed
+/// bytes. Index `i` has the tile of `i + 1` rows, and its number of columns.
 #[derive(Debug)]
 pub(super) struct Kernels([[(Tile, usize); WITH_ONES]; 2]);
 
-/// Returns the kernels for this processor, which read left operands as those for packed operands do.
+/// Returns the kernels for this processor. They read left operands in the same layout as the kernels for packed
+/// operands.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn kernels() -> Option<&'static Kernels> {
     Some(match level() {
@@ -54,7 +56,8 @@ pub(super) fn kernels() -> Option<&'static Kernels> {
     })
 }
 
-/// Returns the kernels for this processor, which read left operands as those for packed operands do; `None` if it has none.
+/// Returns the kernels for this processor, or `None` if there are none. They read left operands in the same layout as
+/// the kernels for packed operands.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn kernels() -> Option<&'static Kernels> {
     match quads::products() {
@@ -65,12 +68,13 @@ pub(super) fn kernels() -> Option<&'static Kernels> {
     }
 }
 
-/// Returns whether a product of these extents is computed in place: its columns fill a tile.
+/// Returns whether a product is computed in place: it has few rows, its right operand has contiguous rows, and its
+/// columns fill a tile.
 pub(super) fn suits(Dims { m, k, n }: Dims, b: Strided<u8>) -> bool {
     m <= ROWS && k > 0 && n >= COLUMNS && b.col == 1
 }
 
-/// Computes a product like [`product`](super::product).
+/// Computes the same product as [`product`](super::product).
 ///
 /// # Safety
 ///
@@ -93,9 +97,9 @@ pub(super) unsafe fn product(
         let (rows, left, b, zeros) = shared.get();
         let mut room = Room([0; MOST]);
         for col in (from * stride..n.min(to * stride)).step_by(stride) {
-            // The last columns fill a whole tile. Its first columns may have been computed before.
+            // The last tile is shifted so that it is full. Its first columns may already have been computed.
             let first = col.min(n - stride);
-            // SAFETY: these columns are in the operand, and the room holds the largest tile.
+            // SAFETY: these columns are in the operand, and `room` has memory for the largest tile.
             unsafe {
                 tile(&InPlaceArgs {
                     k,
@@ -125,8 +129,8 @@ pub(super) unsafe fn product(
 }
 
 impl InPlaceArgs {
-    /// Returns row `p` of the right operand. The last row also serves for the rows after it, because zeros of the left operand multiply
-    /// them.
+    /// Returns row `p` of the right operand, or the last row if `p` is beyond it. The left operand has zeros there, so
+    /// the bytes do not matter.
     #[inline(always)]
     fn row(&self, p: usize) -> *const u8 {
         self.right.wrapping_offset(p.min(self.k - 1).cast_signed() * self.right_row)
@@ -193,8 +197,9 @@ mod x86 {
         ],
     ]);
 
-    /// Declares the tile of an instruction set: a function with this name, whose columns are four vectors, and the intrinsics that it
-    /// uses. `$part` extracts a quarter of a vector of sums, or a half, which has four columns in a row, and `$place` is its position.
+    /// Declares the tile of an instruction set: a function with this name, whose columns are four vectors, and the
+    /// intrinsics that it uses. `$part` extracts four adjacent columns from a vector of sums, and `$place` is the
+    /// offset of their first column.
     macro_rules! tile {
         ($name:ident, $columns:literal, $features:literal, $splat:ident, $zero:ident, $load:ident, $xor:ident,
          [$low8:ident, $high8:ident, $low16:ident, $high16:ident], $left:ident, $products:ident, [$($part:expr => $place:literal),*]) => {
@@ -270,7 +275,7 @@ mod x86 {
         [_mm256_castsi256_si128 => 0, _mm256_extracti128_si256::<1> => 16]
     );
 
-    /// Like [`avx_vnni`] for 16 columns, so that the sums of more rows stay in registers.
+    /// Computes a tile as [`avx_vnni`] does, but with 16 columns, so that the sums of more rows stay in registers.
     ///
     /// # Safety
     ///
@@ -315,9 +320,9 @@ mod x86 {
 
     /// # Safety
     ///
-    /// The processor has the instructions. The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of
-    /// bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in
-    /// each row.
+    /// The processor has the instructions. The left operand has `ROWS` rows, whose bytes are widened to 16 bits and
+    /// whose number of bytes is a multiple of four. The right operand has 16 columns for each of `BLOCKS`. `sums` has
+    /// room for the sums of these columns in each row.
     #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
     unsafe fn avx2<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
         // SAFETY: this function's contract.

@@ -1,4 +1,4 @@
-//! The left operand of integer products, by rows.
+//! The left operand of integer products, stored by rows.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::pace::Pace;
 use crate::pool::{Block, Pool};
 
-/// Numbers in a block of the pool.
+/// A list of integers in a block of the pool.
 #[derive(Debug)]
 pub(crate) struct Ints(pub(super) Option<(Block, usize)>);
 
 impl Ints {
-    /// Creates a list of `n` numbers.
+    /// Creates a list of `n` integers, where `f(i)` returns integer `i`.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     pub(crate) fn new(pool: &Arc<Pool>, n: usize, f: impl FnMut(usize) -> i32) -> Result<Ints> {
         let block = pool.take(n.saturating_mul(4))?;
         let to = block.ptr().cast::<i32>();
@@ -27,7 +27,7 @@ impl Ints {
         Ok(Ints(Some((block, n))))
     }
 
-    /// Replaces the numbers of the list.
+    /// Replaces the integers of the list.
     fn rewrite(&mut self, f: impl FnMut(usize) -> i32) {
         let Some((block, n)) = &self.0 else { return };
         let to = block.ptr().cast::<i32>();
@@ -46,26 +46,26 @@ impl std::ops::Deref for Ints {
 
     fn deref(&self) -> &[i32] {
         match &self.0 {
-            // SAFETY: `new` wrote so many numbers to the block.
+            // SAFETY: `new` wrote `n` numbers to the block.
             Some((block, n)) => unsafe { std::slice::from_raw_parts(block.ptr().cast(), *n) },
             None => &[],
         }
     }
 }
 
-/// The left operand: rows of bytes, padded with zeros to a multiple of the bytes that kernels read at once. If the kernels read widened
-/// bytes, each byte is stored in 16 bits.
+/// The left operand: rows of bytes, padded with zeros to a multiple of the bytes that kernels read in one step. If the
+/// kernels read widened bytes, each byte is stored in 16 bits.
 #[derive(Debug)]
 pub(crate) struct Left {
     ptr: *const u8,
     stride: usize,
-    /// The numbers of rows and columns.
+    /// The number of rows and the number of columns.
     extents: [usize; 2],
     bytes: Bytes,
     /// The sums of the rows, if they were requested.
     sums: Ints,
     ones: Block,
-    /// Room for a row whose bytes are not contiguous.
+    /// Memory for a row whose bytes are not contiguous.
     line: Option<Block>,
     /// The memory of the rows, unless they are read in place.
     rows: Option<Block>,
@@ -74,9 +74,10 @@ pub(crate) struct Left {
 /// The conversion of an operand's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes {
-    /// Whether they are signed.
+    /// Whether the converted bytes are signed.
     pub(crate) signed: bool,
-    /// Whether they are moved by 128, from signed to unsigned or back. `signed` is their sign afterwards.
+    /// Whether 128 is added or subtracted, which converts signed bytes to unsigned ones or back. `signed` applies after
+    /// the conversion.
     pub(crate) flipped: bool,
 }
 
@@ -85,7 +86,7 @@ impl Bytes {
         if self.flipped { 0x80 } else { 0 }
     }
 
-    /// Returns the amount that the move adds to the zero point.
+    /// Returns the number that the conversion adds to the zero point.
     pub(crate) const fn shift(self) -> i32 {
         match (self.flipped, self.signed) {
             (false, _) => 0,
@@ -96,15 +97,16 @@ impl Bytes {
 }
 
 impl Left {
-    /// Prepares a matrix of `m` rows and `k` columns. If `summed`, also computes the sums of rows, which zero points of columns need.
+    /// Prepares a matrix of `m` rows and `k` columns. If `summed`, also computes the sums of the rows, which are needed
+    /// if columns have zero points.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     ///
     /// # Safety
     ///
-    /// `a` has these extents, as long as the result is used.
+    /// `a` has these extents and stays valid as long as the result is used.
     pub(crate) unsafe fn new(
         pool: &Arc<Pool>,
         [m, k]: [usize; 2],
@@ -116,7 +118,7 @@ impl Left {
         let size = depth.saturating_mul(if widened { 2 } else { 1 });
         let in_place = depth == k && a.col == 1 && a.row >= 0 && !bytes.flipped && !widened;
         let rows = if in_place { None } else { Some(pool.take(m.saturating_mul(size))?) };
-        // Bytes of a row that are not contiguous are gathered first.
+        // The bytes of a row that is not contiguous are gathered first.
         let line = if in_place || a.col == 1 { None } else { Some(pool.take(k)?) };
         let ones = pool.take(size)?;
         // SAFETY: the block has room for a row.
@@ -134,11 +136,11 @@ impl Left {
         Ok(left)
     }
 
-    /// Reads another matrix with the same extents, and with strides as the first one's.
+    /// Reads another matrix with the same extents and strides as the first one.
     ///
     /// # Safety
     ///
-    /// `a` has these extents, as long as the result is used.
+    /// `a` has these extents and stays valid as long as `self` is used.
     pub(crate) unsafe fn read(&mut self, a: Strided<u8>) {
         let ([m, k], bytes) = (self.extents, self.bytes);
         let (depth, widened) = (kernels().depth(k), kernels().widened());
@@ -147,7 +149,7 @@ impl Left {
             let mut pace = Pace::new();
             for i in 0..m {
                 pace.step(k);
-                // SAFETY: row `i` is in the operand, `line` has room for its bytes, and the block for each row.
+                // SAFETY: row `i` is in the operand, `line` has room for its bytes, and `block` has room for each row.
                 unsafe {
                     let (from, to) = (a.at_row(i), block.ptr().add(i * size));
                     if let Some(line) = &self.line {
@@ -219,12 +221,12 @@ impl Left {
     }
 }
 
-/// Fills a row with ones for its `k` bytes, followed by zeros.
+/// Fills the first `k` elements of a row with ones, and the rest with zeros.
 fn fill_with_ones<T: Copy + From<bool>>(k: usize, to: &mut [T]) {
     to.iter_mut().enumerate().for_each(|(p, to)| *to = T::from(p < k));
 }
 
-/// Writes the bytes of a row, which a function may flip and widen, and zeros after them.
+/// A loop that writes the bytes of a row, which `f` may flip and widen, and zeros after them.
 struct Copied<'a, T, F> {
     x: &'a [u8],
     to: &'a mut [T],
@@ -243,7 +245,7 @@ impl<T: Default, F: Fn(u8) -> T> VectorLoop for Copied<'_, T, F> {
     }
 }
 
-/// The sum of numbers.
+/// A loop that computes the sum of the numbers.
 struct Sum<'a, T>(&'a [T]);
 
 impl<T: Copy + Into<i32>> VectorLoop for Sum<'_, T> {

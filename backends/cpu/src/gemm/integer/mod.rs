@@ -1,11 +1,12 @@
 //! Products of matrices of bytes, whose sums are `i32` and wrap.
 //!
-//! Four bytes along the inner dimension are multiplied at once, so the right operand is packed: a panel has, for each
-//! four rows, the four bytes of each of its columns. Without an instruction for that, two are, and a panel has the first
-//! two bytes of each column before the other two, or one is, and a panel has one row after another; where an instruction multiplies
-//! matrices, eight are. One operand has unsigned bytes and the other signed ones, except for the dot products of ARM, where both have the
-//! same. A byte of the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
-//! the product. Their part is a sum of rows and columns, which is subtracted from the product.
+//! One instruction multiplies four bytes along the inner dimension, so the right operand is packed: for each four rows,
+//! a panel has the four bytes of each of its columns. Without this instruction, a step multiplies two bytes, and a
+//! panel has the first two bytes of each column before the other two; or it multiplies one byte, and a panel has one
+//! row after another. Instructions that multiply matrices take eight bytes.
+//! One operand has unsigned bytes and the other signed bytes, except for the dot products of ARM, where both have the
+//! same sign. A byte of the other kind is flipped, which shifts its value and its zero point by 128. Zero points are
+//! not subtracted before the product. Instead, the product is corrected by sums of rows and columns.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod in_place;
@@ -26,7 +27,8 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::{Shared, walk};
 use crate::threads;
 
-/// Returns how the right operand, with `signed` bytes or not, is read with a left one that is read as signed bytes or not.
+/// Returns the conversion of the right operand's bytes. `left_signed` is whether the left operand is read as signed
+/// bytes; `signed` is whether the right operand has signed bytes.
 pub(crate) fn right_bytes(left_signed: bool, signed: bool) -> Bytes {
     let wanted = left_signed == kernels().alike;
     Bytes { signed: wanted, flipped: signed != wanted }
@@ -40,7 +42,7 @@ pub(crate) struct Sums<'a> {
     pub(crate) col: usize,
     /// The number of columns.
     pub(crate) cols: usize,
-    /// The distance between rows.
+    /// The distance between rows, in sums.
     pub(crate) stride: usize,
     /// Rows of sums, one after another.
     pub(crate) all: &'a [i32],
@@ -53,16 +55,17 @@ impl Sums<'_> {
         (self.row..).zip(rows)
     }
 
-    /// Returns the number of sums of a row with all of its last vector, which may be more than there are columns.
+    /// Returns the length of a row of sums up to the end of its last vector, which may be more than the number of
+    /// columns.
     pub(crate) fn width(&self) -> usize {
         self.cols.next_multiple_of(16).min(self.stride)
     }
 }
 
-/// The corrections of sums for zero points. A list is empty if all its numbers are 0.
+/// The corrections of sums for zero points. A list is empty if all its elements are 0.
 #[derive(Debug, Default)]
 pub(crate) struct Zeros<'a> {
-    /// The numbers that are added to all sums of a row.
+    /// One number for each row, which is added to all sums of the row.
     pub(crate) added: &'a [i32],
     /// The zero point of each row of the left operand.
     pub(crate) rows: &'a [i32],
@@ -70,7 +73,7 @@ pub(crate) struct Zeros<'a> {
     pub(crate) cols: &'a [i32],
 }
 
-/// Corrects a tile by the zero points.
+/// A loop that corrects a tile by the zero points.
 struct Correct<'a> {
     all: &'a mut [i32],
     stride: usize,
@@ -78,7 +81,7 @@ struct Correct<'a> {
     zeros: &'a Zeros<'a>,
     /// The sums of the left operand's rows.
     sums: &'a [i32],
-    /// For each column of the tile, the number subtracted for each unit of a row's zero point.
+    /// For each column of the tile, the number that is multiplied by a row's zero point and subtracted.
     below: &'a [i32],
     /// The zero points of the tile's columns.
     cols: &'a [i32],
@@ -106,11 +109,11 @@ impl VectorLoop for Correct<'_> {
     }
 }
 
-/// Computes a product and hands its tiles to `finish`, each once.
+/// Computes a product and passes each of its tiles to `finish` once.
 ///
 /// # Safety
 ///
-/// The operands have these extents. `finish` may be called on any thread for any part.
+/// The operands have the extents `dims`. `finish` may be called on any thread for any tile.
 pub(crate) unsafe fn product(
     dims: Dims,
     left: &Left,
@@ -135,13 +138,14 @@ pub(crate) unsafe fn product(
     let panels = n.div_ceil(width);
     let size = pack::distance(kernels, k);
     let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
-    // The sums of narrow panels are finished together, because each call has a fixed cost, and few sums do not fill vectors.
+    // The sums of several narrow panels are finished in one call, because each call has a fixed cost and few sums do
+    // not fill vectors.
     let together = (PANEL / width).clamp(1, shares);
     let wide = together * width;
-    // Some panels are packed together, because their rows follow each other.
+    // Adjacent panels are packed together, because their columns are contiguous in each row of the operand.
     let group = (PACKED / size.max(1)).clamp(1, (TOGETHER / width).max(1)).min(shares);
     let group = group.next_multiple_of(together).min(panels);
-    // If there are few panels, their rows are shared.
+    // If there are few panels, the rows are also divided among the threads.
     let parts = if threads::count() > 1 && panels < 8 { (m / 64).clamp(1, 8) } else { 1 };
     let height = m.div_ceil(parts).next_multiple_of(kernels.rows);
     let parts = m.div_ceil(height);
@@ -155,7 +159,7 @@ pub(crate) unsafe fn product(
                 let (part, first) = (unit % parts, unit / parts * group);
                 let cols = first * width..n.min((first + group) * width);
                 let rows = part * height..m.min((part + 1) * height);
-                // SAFETY: this function's contract; the room is that of a group of panels.
+                // SAFETY: this function's contract; `room` has memory for a group of panels.
                 unsafe {
                     let packed = right.panels(kernels, k, cols.clone(), || room.room(group * size));
                     for (i, col) in cols.clone().step_by(wide).enumerate() {
@@ -181,7 +185,7 @@ pub(crate) struct Few<'a> {
 }
 
 impl Few<'_> {
-    /// Returns the greatest number of rows.
+    /// Returns the maximum number of rows.
     pub(crate) fn most() -> usize {
         kernels().rows
     }
@@ -191,11 +195,11 @@ impl Few<'_> {
         cols.next_multiple_of(kernels().panel())
     }
 
-    /// Writes the sums, and numbers without meaning between the rows.
+    /// Writes the sums. The elements between the rows get meaningless numbers.
     ///
     /// # Safety
     ///
-    /// The operands have these extents and the inner dimension `k`. `sums` has room for the rows.
+    /// The operands have `rows` rows, `cols` columns and the inner dimension `k`. `sums` has room for the rows.
     pub(crate) unsafe fn sums(&self, k: usize, sums: *mut i32) {
         let &Few { rows, cols, left, right } = self;
         let (kernels, stride) = (kernels(), Few::stride(cols));
@@ -223,7 +227,8 @@ impl Few<'_> {
         });
     }
 
-    /// Corrects sums by the zero points. For each column, `below` has the number subtracted for each unit of a row's zero point.
+    /// Corrects sums by the zero points. For each column, `below` has the number that is multiplied by a row's zero
+    /// point and subtracted.
     pub(crate) fn correct(&self, sums: &mut [i32], zeros: &Zeros<'_>, below: &[i32]) {
         if !(zeros.added.is_empty() && zeros.rows.is_empty() && zeros.cols.is_empty()) {
             dispatch(Correct {
@@ -239,13 +244,13 @@ impl Few<'_> {
     }
 }
 
-/// The number of columns that are packed together at most.
+/// The maximum number of columns that are packed together.
 const TOGETHER: usize = 384;
 
-/// The number of bytes that are packed together. They stay in the second-level cache.
+/// The maximum number of bytes that are packed together. They stay in the second-level cache.
 const PACKED: usize = 1 << 18;
 
-/// The columns of some panels.
+/// The columns of some panels, which are computed together.
 struct Unit<'a> {
     kernels: &'static QuadKernels,
     k: usize,
@@ -260,7 +265,7 @@ struct Unit<'a> {
     cols: usize,
 }
 
-/// Room for a tile of sums.
+/// Memory for a tile of sums.
 #[repr(align(64))]
 struct Room([i32; MOST]);
 
@@ -274,7 +279,7 @@ impl Unit<'_> {
     ///
     /// # Safety
     ///
-    /// The left operand has these rows, at most the rows of a tile, and the panels have their columns.
+    /// The left operand has these rows, which are not more than the rows of a tile, and the panels have their columns.
     unsafe fn tile(&self, left: *const u8, rows: usize, room: &mut Room) {
         let width = self.kernels.panel();
         for (i, first) in (0..self.cols).step_by(width).enumerate() {
@@ -320,7 +325,7 @@ impl Unit<'_> {
             }
         };
         let plain = self.zeros.added.is_empty() && self.zeros.rows.is_empty() && cols.is_empty();
-        // Where tiles of one or two rows take nearly as long as tiles of four, heights are nearly equal.
+        // On ARM, tiles of one or two rows take nearly as long as tiles of four, so tiles get nearly equal heights.
         let tiles = rows.len().div_ceil(self.kernels.rows).max(1);
         let height =
             if cfg!(target_arch = "aarch64") { rows.len().div_ceil(tiles).max(1) } else { self.kernels.rows };

@@ -1,4 +1,4 @@
-//! The right operand of integer products, in panels.
+//! The right operand of integer products, packed in panels.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::pool::{Block, Pool};
 pub(crate) enum Right<'a> {
     /// A matrix.
     Strided(Strided<u8>, Bytes),
-    /// Rows that begin at these distances from a pointer.
+    /// Contiguous rows that begin at these offsets from a pointer, in bytes.
     Lines(*const u8, &'a [usize], Bytes),
-    /// Panels that are kept.
+    /// Panels that were packed before.
     Packed(&'a Packed),
 }
 
@@ -26,16 +26,16 @@ pub(crate) enum Right<'a> {
 #[derive(Debug)]
 pub(crate) struct Packed {
     panels: Block,
-    /// The number of bytes from a panel to the next one.
+    /// The distance from a panel to the next one, in bytes.
     size: usize,
     sums: Ints,
     /// The number of columns of a panel.
     width: usize,
 }
 
-// SAFETY: nothing writes the panels after they are made.
+// SAFETY: nothing writes the panels after they are packed.
 unsafe impl Send for Packed {}
-// SAFETY: nothing writes the panels after they are made.
+// SAFETY: nothing writes the panels after they are packed.
 unsafe impl Sync for Packed {}
 
 impl Packed {
@@ -43,11 +43,11 @@ impl Packed {
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory left.
     ///
     /// # Safety
     ///
-    /// The operand has these extents.
+    /// The operand has `k` rows and `n` columns.
     pub(crate) unsafe fn new(pool: &Arc<Pool>, [k, n]: [usize; 2], right: &Right<'_>) -> Result<Packed> {
         let kernels = kernels();
         let width = kernels.panel();
@@ -57,7 +57,7 @@ impl Packed {
         walk::split(n.div_ceil(width), size, 1 << 18, |from, to| {
             let (right, panels) = shared.get();
             let (first, end) = (from * width, n.min(to * width));
-            // SAFETY: the operand has these columns, and the block room for each panel.
+            // SAFETY: the operand has these columns, and the block has room for each panel.
             unsafe {
                 right.panels(kernels, k, first..end, || panels.add(from * size));
             }
@@ -110,8 +110,8 @@ impl Packed {
     }
 }
 
-/// Returns the number of bytes from a panel to the next one. A cache line of padding separates them, because panels at multiples of 4096
-/// bytes would compete for the same lines while they are written together.
+/// Returns the distance from a panel to the next one, in bytes. A cache line of padding separates panels, because
+/// panels at multiples of 4096 bytes would compete for the same cache lines while they are written together.
 pub(super) fn distance(kernels: &QuadKernels, k: usize) -> usize {
     kernels.depth(k) * kernels.panel() + 64
 }
@@ -125,12 +125,12 @@ impl Right<'_> {
         }
     }
 
-    /// Returns the panels of the columns `cols`, which start at the beginning of a panel. If the operand is not packed, the panels are
-    /// written to the room.
+    /// Returns the panels of the columns `cols`, which start at a panel boundary. If the operand is not packed, the
+    /// panels are written to `room`.
     ///
     /// # Safety
     ///
-    /// The operand has `k` rows and these columns. The room holds the panels.
+    /// The operand has `k` rows and these columns. `room` has memory for the panels.
     pub(super) unsafe fn panels(
         &self,
         kernels: &QuadKernels,
@@ -168,12 +168,12 @@ impl Right<'_> {
     }
 }
 
-/// The sums of the columns of a panel.
+/// A loop that computes the sums of a panel's columns.
 struct PanelColumns<'a, W, const BESIDE: usize> {
     /// The panel: each word has some bytes of a column, and `BESIDE` words of a column are adjacent.
     words: &'a [W],
     width: usize,
-    /// The number of rows. The bytes after them do not count.
+    /// The number of rows. The bytes after them are ignored.
     k: usize,
     signed: bool,
     sums: &'a mut [i32],
@@ -185,7 +185,7 @@ impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for PanelColumns<'_, W
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let PanelColumns { words, width, k, signed, sums } = self;
-        // A signed byte is less by 128 than the same byte with its first bit flipped.
+        // A signed byte equals the unsigned byte with its top bit flipped, minus 128.
         let (flip, moved) = if signed { (0x8080_8080, 128 * k.cast_signed() as i32) } else { (0, 0) };
         sums.fill(0i32.wrapping_sub(moved));
         let (words, _) = words.as_chunks::<BESIDE>();
@@ -210,11 +210,11 @@ impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for PanelColumns<'_, W
     }
 }
 
-/// The rows of panels, with contiguous columns. `GROUP` bytes of a column are adjacent.
+/// A loop that packs rows with contiguous columns. `GROUP` bytes of a column are adjacent in a panel.
 struct Lines<F, const GROUP: usize> {
     k: usize,
     cols: usize,
-    /// The number of columns of a panel, and of words from a panel to the next one.
+    /// The number of columns of a panel, and the distance from a panel to the next one in words.
     width: usize,
     distance: usize,
     mask: u32,
@@ -222,7 +222,7 @@ struct Lines<F, const GROUP: usize> {
     to: *mut u32,
 }
 
-/// The number of columns that are taken at once.
+/// The number of columns that are packed in one step.
 const AT_ONCE: usize = 16;
 
 impl<F: Fn(usize) -> *const u8, const GROUP: usize> VectorLoop for Lines<F, GROUP> {
@@ -240,7 +240,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
     fn taken<const FOURS: usize>(self) {
         let Lines { k, cols, width, distance, mask, line, to } = self;
         for p in (0..k).step_by(4 * FOURS) {
-            // The bytes after the last row meet zeros of the left operand.
+            // The last row is repeated after the end, where the left operand has zeros.
             let mut fours = [[std::ptr::null(); 4]; FOURS];
             for (rows, p) in fours.iter_mut().zip((p..).step_by(4)) {
                 for (row, p) in rows.iter_mut().zip(p..) {
@@ -248,7 +248,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
                 }
             }
             let to = to.wrapping_add(p / 4 * width);
-            // Most panels are whole, and there are many, so that they have a separate loop.
+            // Most panels are whole, so they have a separate loop.
             let panels = if width.is_multiple_of(AT_ONCE) { cols / width } else { 0 };
             for panel in 0..panels {
                 let to = to.wrapping_add(panel * distance);
@@ -283,7 +283,8 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
     }
 }
 
-/// Returns rows without their first columns. The functions of arrays that take closures are calls, compiled for every processor.
+/// Skips some columns of the rows. This is a loop, because array methods that take closures would be calls, compiled
+/// without the instruction set.
 #[inline(always)]
 fn ahead<const FOURS: usize>(mut fours: [[*const u8; 4]; FOURS], columns: usize) -> [[*const u8; 4]; FOURS] {
     for rows in &mut fours {
@@ -294,8 +295,8 @@ fn ahead<const FOURS: usize>(mut fours: [[*const u8; 4]; FOURS], columns: usize)
     fours
 }
 
-/// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight bytes are adjacent,
-/// `half` selects which four they are; otherwise it is 0.
+/// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight
+/// bytes are adjacent, `half` selects the first or the second four; otherwise it is 0.
 ///
 /// # Safety
 ///
@@ -322,7 +323,7 @@ unsafe fn put<const GROUP: usize>(to: *mut u32, half: usize, j: usize, width: us
     }
 }
 
-/// Writes the bytes of columns from `j` on, as [`put`] does.
+/// Writes the bytes of [`AT_ONCE`] columns from `j` on, in the layout of [`put`].
 ///
 /// # Safety
 ///
@@ -337,7 +338,7 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
     width: usize,
 ) {
     use std::arch::x86_64::*;
-    // No kernels here have panels of other groups.
+    // On x86-64, `GROUP` is 2 or 4.
     for [a, b, c, d] in fours {
         // SAFETY: this function has the same contract, and every processor of the target has the instructions.
         unsafe {
@@ -365,7 +366,7 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
     }
 }
 
-/// Writes the bytes of columns from `j` on, as [`put`] does.
+/// Writes the bytes of [`AT_ONCE`] columns from `j` on, in the layout of [`put`].
 ///
 /// # Safety
 ///
@@ -389,11 +390,11 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
                 vst1q_u8(to.cast::<u8>().add(i * width + j), row);
             }
         } else if let [[a, b, c, d]] = read[..] {
-            // The instruction writes one byte of each register after the other.
+            // The instruction interleaves the bytes of the four registers.
             vst4q_u8(to.add(j).cast(), uint8x16x4_t(a, b, c, d));
         } else if let [first, second] = &read[..] {
             let to = to.add(2 * j);
-            // Words of four rows, each register of four columns.
+            // Returns the words of four rows. Each register has the words of four columns.
             let words = |[a, b, c, d]: [uint8x16_t; 4]| {
                 let pairs =
                     |x, y| [vreinterpretq_u16_u8(vzip1q_u8(x, y)), vreinterpretq_u16_u8(vzip2q_u8(x, y))];
@@ -412,7 +413,7 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
     }
 }
 
-/// Writes the bytes of columns from `j` on, as [`put`] does.
+/// Writes the bytes of [`AT_ONCE`] columns from `j` on, in the layout of [`put`].
 ///
 /// # Safety
 ///
@@ -438,7 +439,7 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
     }
 }
 
-/// Calls a function that is generic over the number of adjacent bytes.
+/// Calls a function that is generic over the number of adjacent bytes of a column.
 macro_rules! by_group {
     ($kernels:expr, |$group:ident| $call:expr) => {
         match $kernels.group {
@@ -465,14 +466,14 @@ macro_rules! by_group {
     };
 }
 
-/// Returns where the words of group `p` of four rows begin in a panel, and which half of a group of eight they are.
+/// Returns the offset in words of group `p` of four rows in a panel, and which half of a group of eight rows it is.
 #[inline(always)]
 fn place(kernels: &QuadKernels, p: usize) -> (usize, usize) {
     let half = if kernels.group == 8 { p % 2 } else { 0 };
     ((p - half) * kernels.panel(), half)
 }
 
-/// Writes panels of rows with contiguous columns.
+/// Packs rows with contiguous columns into panels.
 ///
 /// # Safety
 ///
@@ -502,7 +503,7 @@ unsafe fn interleave(
     by_group!(kernels, |GROUP| dispatch(Lines::<_, GROUP> { k, cols, width, distance, mask, line, to }));
 }
 
-/// Writes panels of a matrix with any strides.
+/// Packs a matrix with any strides into panels.
 ///
 /// # Safety
 ///

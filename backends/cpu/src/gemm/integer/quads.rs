@@ -6,31 +6,32 @@ use crate::level::Level;
 use crate::level::extras;
 use crate::level::level;
 
-/// A vector of `i32`. Products of four bytes, or of two, are added to each `i32` at once. Sums wrap.
+/// A vector of `i32` sums. One step adds products of four bytes, or of two bytes, to each sum. Sums wrap.
 ///
-/// One operand has unsigned bytes and the other signed ones: if `SIGNED`, the left one has the signed bytes.
+/// One operand has unsigned bytes and the other has signed bytes. If `SIGNED`, the left operand has the signed bytes.
 ///
 /// # Safety
 ///
 /// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
 #[cfg(not(target_arch = "aarch64"))]
 trait Quads: Copy {
-    /// Bytes of the left operand, for every lane.
+    /// Bytes of the left operand, repeated in every lane.
     type Left: Copy;
     /// Bytes of the right operand for each lane.
     type Right: Copy;
     /// The number of lanes.
     const LANES: usize;
-    /// Whether two bytes go to each sum at once instead of four. Those of the left operand are widened to 16 bits before.
+    /// Whether a step adds products of two bytes to each sum instead of four. The bytes of the left operand are then
+    /// already widened to 16 bits.
     const PAIRS: bool = false;
 
     /// Returns zeros.
     unsafe fn zero() -> Self;
-    /// Reads four bytes, or two that are widened.
+    /// Reads four bytes, or two widened bytes.
     unsafe fn left<const SIGNED: bool>(from: *const u8) -> Self::Left;
-    /// Reads four bytes for each lane, or two.
+    /// Reads four bytes for each lane, or two bytes if `PAIRS`.
     unsafe fn right<const SIGNED: bool>(from: *const u8) -> Self::Right;
-    /// Returns `self` plus the products.
+    /// Returns `self` plus the products of the bytes.
     unsafe fn add<const SIGNED: bool>(self, left: Self::Left, right: Self::Right) -> Self;
     /// Writes the lanes.
     unsafe fn store(self, to: *mut i32);
@@ -39,12 +40,12 @@ trait Quads: Copy {
 #[cfg(target_arch = "aarch64")]
 pub(in crate::gemm) mod neon;
 
-/// An array of lanes, for processors without known instructions.
+/// An array of lanes, for processors without known vector instructions.
 #[cfg(not(target_arch = "aarch64"))]
 #[derive(Debug, Clone, Copy)]
 struct Lanes([i32; 8]);
 
-/// Returns a byte as a number.
+/// Converts a byte to a number.
 #[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 const fn number(byte: u8, signed: bool) -> i32 {
@@ -96,7 +97,7 @@ mod x86 {
 
     use super::Quads;
 
-    /// Declares a vector with an instruction for products of four bytes.
+    /// Declares a vector with an instruction that adds products of four bytes.
     macro_rules! vnni {
         ($name:ident, $register:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $add:ident) => {
             #[derive(Clone, Copy)]
@@ -159,8 +160,8 @@ mod x86 {
     );
 
     /// A vector whose bytes are widened to 16 bits, because sums of products of bytes would saturate. The bytes of the
-    /// right operand are widened as they are read. Each row of the left operand meets every panel, so that its bytes are
-    /// widened only once.
+    /// right operand are widened as they are read. The bytes of the left operand are widened only once, in advance,
+    /// because every panel reads each row.
     #[derive(Clone, Copy)]
     pub(super) struct Wide(__m256i);
 
@@ -206,19 +207,20 @@ mod x86 {
 pub(crate) struct QuadArgs {
     /// The number of groups of four bytes along the inner dimension.
     pub(crate) quads: usize,
-    /// The number of rows, which is the tile's.
+    /// The number of rows of the tile.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX takes it when it runs"))]
     pub(crate) rows: usize,
     pub(crate) left: *const u8,
     pub(crate) left_row: usize,
-    /// The panel, in the layout of [`QuadKernels::group`], and the bytes of four of its rows.
+    /// The panel, in the layout of [`QuadKernels::group`], and the size of four of its rows in bytes.
     pub(crate) right: *const u8,
     pub(crate) right_row: usize,
     pub(crate) sums: *mut i32,
     pub(crate) sums_row: usize,
 }
 
-/// Computes a tile of a fixed number of vectors, and of rows if it does not read their number.
+/// A function that computes a tile of a fixed number of vectors. The number of rows is fixed too, unless the function
+/// reads `rows`.
 pub(super) type Tile = unsafe fn(&QuadArgs);
 
 /// # Safety
@@ -258,15 +260,16 @@ unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: u
 pub(crate) struct QuadKernels {
     /// The number of columns of a vector.
     pub(crate) lanes: usize,
-    /// The greatest number of rows and of vectors of a tile.
+    /// The maximum number of rows and of vectors of a tile.
     pub(crate) rows: usize,
     pub(crate) vectors: usize,
-    /// The number of adjacent bytes of a column in a panel, which are added to a sum at once. It is 1, 2, 4 or 8.
+    /// The number of adjacent bytes of a column in a panel, which one step adds to a sum. It is 1, 2, 4 or 8.
     pub(crate) group: usize,
-    /// Whether the bytes of both operands have the same signedness. Otherwise one operand has signed bytes and the other unsigned ones.
+    /// Whether the bytes of both operands have the same signedness. Otherwise one operand has signed bytes and the
+    /// other has unsigned bytes.
     pub(crate) alike: bool,
-    /// For each number of vectors, the tiles of each number of rows: with a left operand of unsigned bytes, and of
-    /// signed ones.
+    /// The tiles for a left operand of unsigned bytes, then the tiles for signed bytes. For each number of vectors,
+    /// there is a tile for each number of rows.
     tiles: [&'static [&'static [Tile]]; 2],
 }
 
@@ -281,8 +284,8 @@ impl QuadKernels {
         self.group < 4
     }
 
-    /// Returns the number of rows that tiles read of an operand with `k` rows: a multiple of four, and of the group that is summed at
-    /// once.
+    /// Returns the number of rows that tiles read if the operand has `k` rows: `k` rounded up to a multiple of four and
+    /// of the group.
     pub(crate) const fn depth(&self, k: usize) -> usize {
         k.next_multiple_of(if self.group == 8 { 8 } else { 4 })
     }
@@ -295,10 +298,10 @@ impl QuadKernels {
     }
 }
 
-/// The greatest number of columns of a panel.
+/// The maximum number of columns of a panel.
 pub(crate) const PANEL: usize = 48;
 
-/// The greatest number of sums of a tile.
+/// The maximum number of sums of a tile.
 pub(crate) const MOST: usize = 16 * PANEL;
 
 /// Lists the tiles of a function that is generic over sign, rows and vectors.
@@ -325,7 +328,7 @@ macro_rules! kernels {
     };
 }
 
-/// Declares the kernels of an instruction set that has a vector of [`Quads`].
+/// Declares the kernels of an instruction set whose vectors implement [`Quads`].
 #[cfg(not(target_arch = "aarch64"))]
 macro_rules! kernels_of {
     ($name:ident, $f:ident, $quads:ty, [$($feature:literal)?], $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
@@ -361,7 +364,7 @@ kernels!(DOTPROD, neon::dots, 4, group 4, alike true, 6, 4, [1 2 3 4 5 6], [1 2 
 #[cfg(target_arch = "aarch64")]
 kernels!(I8MM, neon::matrices, 4, group 8, alike false, 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
-/// Like [`AVX512`], with AMX tiles for larger numbers of rows.
+/// The kernels of [`AVX512`], with AMX tiles for more than a few rows.
 #[cfg(target_arch = "x86_64")]
 static AMX: QuadKernels = QuadKernels {
     lanes: AVX512.lanes,
@@ -376,15 +379,15 @@ static AMX: QuadKernels = QuadKernels {
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Products {
-    /// Sixteen rows by sixteen columns at once; a few rows use the next variant's tiles.
+    /// Products of sixteen rows and sixteen columns in one instruction. A few rows use the tiles of the next variant.
     Amx,
-    /// Four products of bytes at once, in vectors of 64 bytes.
+    /// Four products of bytes per sum in one instruction, in vectors of 64 bytes.
     Avx512Vnni,
-    /// The same in vectors of 32 bytes.
+    /// Four products of bytes per sum in one instruction, in vectors of 32 bytes.
     AvxVnni,
-    /// Two products of widened bytes at once.
+    /// Two products of widened bytes per sum in one instruction.
     Avx2,
-    /// The instructions that every processor has.
+    /// The instructions that every processor of the target has.
     Portable,
 }
 

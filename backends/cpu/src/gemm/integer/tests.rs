@@ -8,7 +8,7 @@ use crate::level::{at, levels};
 use crate::pool::Pool;
 use crate::threads::as_if;
 
-/// Returns bytes of all kinds, with many of the extremes.
+/// Returns varied bytes, many of them with extreme values.
 fn varied(n: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = |_| {
@@ -28,8 +28,8 @@ fn number(byte: u8, signed: bool) -> i64 {
     if signed { i64::from(byte as i8) } else { i64::from(byte) }
 }
 
-/// One product: its extents, the signs of the operands, whether they are stored by columns, and whether there is a zero
-/// point for each row and each column.
+/// One product: its extents, the signs of the operands, whether they are stored by columns, and whether each row and
+/// each column has its own zero point.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     dims: [usize; 3],
@@ -58,7 +58,7 @@ fn check(case: Case) {
             expected[i * n + j] = sum as i32;
         }
     }
-    // By columns there are gaps.
+    // Column-major operands have gaps.
     let lay = |data: &[u8], rows: usize, cols: usize, by_columns: bool| {
         if !by_columns {
             return (data.to_vec(), cols as isize, 1);

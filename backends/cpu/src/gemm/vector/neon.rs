@@ -1,4 +1,4 @@
-//! Pairs of registers of NEON, which every 64-bit processor of ARM has. With pairs, tiles have the extents of AVX2's.
+//! Pairs of NEON registers, which every 64-bit ARM processor has. With pairs, tiles have the same extents as with AVX2.
 
 use std::arch::aarch64::*;
 
@@ -90,14 +90,14 @@ macro_rules! pair {
             }
             #[inline(always)]
             unsafe fn some(from: *const $item) -> Self {
-                // SAFETY: this function has the same contract; the elements are those of one register.
+                // SAFETY: this function has the same contract; the elements fill one register.
                 Self(unsafe { [$load(from); 2] })
             }
             #[inline(always)]
             unsafe fn mul_add_one<const AT: usize>(self, some: Self, b: Self) -> Self {
                 let ([low, high], [some, _], [b_low, b_high]) = (self.0, some.0, b.0);
-                // SAFETY: every 64-bit processor of ARM has NEON. The number of an element is checked when the function is made, where
-                // those that the register does not have are another one's.
+                // SAFETY: every 64-bit processor of ARM has NEON. The index of an element is checked at compile time,
+                // and the macro maps indices beyond the register to its last element.
                 unsafe { $mul_add_one!(AT, low, high, some, b_low, b_high) }
             }
             #[inline(always)]
@@ -111,7 +111,7 @@ macro_rules! pair {
     };
 }
 
-/// Multiplies by one of four elements.
+/// Multiplies by element `$at` of a register of four.
 macro_rules! of_four {
     ($f:ident, $at:ident, $low:ident, $high:ident, $some:ident, $b_low:ident, $b_high:ident) => {
         Self(match $at {
@@ -131,7 +131,7 @@ macro_rules! of_four_integers {
     ($($given:ident),*) => { of_four!(vmlaq_laneq_s32, $($given),*) };
 }
 
-/// Multiplies by one of two elements.
+/// Multiplies by element `$at` of a register of two.
 macro_rules! of_two {
     ($at:ident, $low:ident, $high:ident, $some:ident, $b_low:ident, $b_high:ident) => {
         Self(match $at {
@@ -225,14 +225,14 @@ pair!(
     []
 );
 
-/// Returns the sum of the lanes. The upper half is added to the lower one until one lane is left.
+/// Returns the sum of the lanes. Adds the upper half to the lower half until one lane is left.
 #[inline(always)]
 unsafe fn halved(x: float32x4_t) -> f32 {
     // SAFETY: every 64-bit processor of ARM has NEON.
     unsafe { vpadds_f32(vadd_f32(vget_low_f32(x), vget_high_f32(x))) }
 }
 
-/// Reads the first `n` elements of a register of two or four; the others are zero.
+/// Reads the first `n` elements of a register of two or four elements. The other elements are zero.
 ///
 /// # Safety
 ///
@@ -258,7 +258,7 @@ unsafe fn first<T: Copy, R: Copy>(from: *const T, n: usize) -> R {
     }
 }
 
-/// Writes the first `n` elements of a register of two or four.
+/// Writes the first `n` elements of a register of two or four elements.
 ///
 /// # Safety
 ///
@@ -302,8 +302,8 @@ impl Floats for F32 {
     }
     #[inline(always)]
     unsafe fn alternate(from: *const f32) -> Self {
-        // SAFETY: this function has the same contract: the last register ends at element 14. The second half is made of the
-        // odd lanes of registers that begin at odd elements.
+        // SAFETY: this function has the same contract: the last register ends at element 14. The second half consists
+        // of the odd lanes of registers that begin at odd elements.
         unsafe {
             let low = vuzp1q_f32(vld1q_f32(from), vld1q_f32(from.add(4)));
             let high = vuzp2q_f32(vld1q_f32(from.add(7)), vld1q_f32(from.add(11)));

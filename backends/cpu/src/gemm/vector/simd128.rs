@@ -67,7 +67,7 @@ register!(F32, f32, 4, f32x4_splat, load_fours, store_fours, f32x4_add, f32x4_mu
 register!(F64, f64, 2, f64x2_splat, load_eights, store_eights, f64x2_add, f64x2_mul);
 register!(I32, i32, 4, i32x4_splat, load_fours, store_fours, i32x4_add, i32x4_mul);
 
-/// Reads the first `n` lanes of 8 bytes; the others are zero.
+/// Reads the first `n` lanes of 8 bytes; the other lanes are zero.
 ///
 /// # Safety
 ///

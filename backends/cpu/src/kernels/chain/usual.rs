@@ -1,7 +1,7 @@
-//! Chains that follow convolutions in many networks: a scale and a shift, as normalizations have, and an activation.
+//! Chains that follow convolutions in many networks: a scale and a shift, as in normalizations, and an activation.
 //!
-//! Each has a loop of its own, because going from line to line takes longer than these functions. The functions, their order
-//! and every bit of the results are the same as with the lines.
+//! Each chain has its own loop, because processing line by line takes longer than these functions. The functions, their
+//! order and the bits of the results are the same as with the lines.
 
 use super::{Code, HELD, Line, NOWHERE, PLACES, Place};
 use crate::kernels::lanes::{Baseline, Lanes};
@@ -12,26 +12,26 @@ use crate::level::level;
 /// The activation at the end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Activation {
-    /// None.
+    /// No activation.
     Same,
     Relu,
-    /// Bounds, the lower one first.
+    /// Bounds, the lower bound first.
     Clip([f32; 2]),
-    /// `x * clip(a * x + b)`: the numbers of the line, and its bounds.
+    /// `x * clip(a * x + b)`: the numbers `[a, b]`, and the bounds of the clip.
     Swish([f32; 2], [f32; 2]),
 }
 
-/// A chain of one tensor and single numbers that are not NaN.
+/// A chain whose operands are one tensor and single numbers that are not NaN.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usual {
     x: *const f32,
-    /// The factor of the elements, and the number that is added to the products.
+    /// The factor of the elements, and the number that is added to the product.
     affine: Option<[f32; 2]>,
     activation: Activation,
 }
 
 impl Usual {
-    /// Recognizes a chain.
+    /// Returns the chain of these lines, if it is a usual one.
     ///
     /// # Safety
     ///
@@ -87,9 +87,9 @@ impl Usual {
     ///
     /// # Safety
     ///
-    /// The tensor has `n` elements, and `out` has room for `n`; `out` may point to the tensor.
+    /// The tensor has `n` elements, and `out` has room for `n` elements; `out` may point to the tensor.
     pub(super) unsafe fn run(&self, out: *mut f32, n: usize) {
-        // SAFETY: this function has the same contract; `level` returns only what the processor has.
+        // SAFETY: this function has the same contract; `level` returns only a level of this processor.
         unsafe {
             match level() {
                 #[cfg(target_arch = "x86_64")]
@@ -108,7 +108,7 @@ impl Usual {
 #[inline(always)]
 unsafe fn each<V: Lanes>(usual: &Usual, out: *mut f32, n: usize) {
     let &Usual { x, affine, activation } = usual;
-    // A closure might be compiled on its own, without the instruction set.
+    // This is a macro because a closure might be compiled as a function without the instruction set.
     macro_rules! walk {
         ($v:ident => $result:expr) => {{
             let whole = n - n % V::LANES;
@@ -184,7 +184,7 @@ mod tests {
     use crate::kernels::chain::walk;
     use crate::level::{at, levels};
 
-    /// Element by element, the loops of usual chains and the one that goes from line to line give the same bits.
+    /// Compares the bits of the results of usual chains with the results of the loop over lines.
     #[test]
     fn usual_chains_are_what_their_lines_say() {
         let line = |code, place| Line { code, place };

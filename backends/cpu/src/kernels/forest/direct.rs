@@ -1,4 +1,4 @@
-//! Walks that check each node that they meet.
+//! Walks that check each node that they reach.
 
 use super::{Forest, LANES, ModeBits, Real};
 use crate::pace::Pace;
@@ -9,7 +9,7 @@ trait Test<T>: Copy + Sync {
     fn holds(self, x: T, threshold: T, test: i32) -> Option<bool>;
 }
 
-/// `<=` at all nodes.
+/// The test `<=` at all nodes.
 #[derive(Clone, Copy)]
 struct LessOrEqual;
 
@@ -20,7 +20,7 @@ impl<T: Real> Test<T> for LessOrEqual {
     }
 }
 
-/// `<` at all nodes.
+/// The test `<` at all nodes.
 #[derive(Clone, Copy)]
 struct Less;
 
@@ -31,7 +31,7 @@ impl<T: Real> Test<T> for Less {
     }
 }
 
-/// Another test, which also holds for NaN at nodes with the flag for it.
+/// Another test that also holds for NaN at nodes with the flag for missing values.
 #[derive(Clone, Copy)]
 struct OrMissing<C>(C);
 
@@ -44,12 +44,12 @@ impl<T: Real, C: Test<T>> Test<T> for OrMissing<C> {
     }
 }
 
-/// Any tests.
+/// Any tests, which the node selects.
 #[derive(Clone, Copy)]
 struct Any<'a, T> {
     bits: ModeBits,
     missing: bool,
-    /// If nodes test sets: the elements of all, how many sets there are, and how many elements each has.
+    /// If nodes test sets: the elements of all sets, the number of sets, and the number of elements of each set.
     members: Option<(&'a [T], usize, usize)>,
 }
 
@@ -81,7 +81,7 @@ impl<T: Real> Test<T> for Any<'_, T> {
 }
 
 impl<T: Real> Forest<'_, T> {
-    /// Adds the weights of a block of rows to their sums; `None` if a walk does not end at a leaf.
+    /// Adds the weights of a block of rows to their sums. Returns `None` if a walk does not end at a leaf.
     pub(super) fn block(&self, x: &[T], columns: usize, sums: &mut [f64], pace: &mut Pace) -> Option<()> {
         let tests = &self.tests;
         match (tests.modes, tests.missing) {
@@ -97,7 +97,7 @@ impl<T: Real> Forest<'_, T> {
         }
     }
 
-    /// Computes [`block`](Forest::block) with tests of one kind.
+    /// Computes [`block`](Forest::block) with one type of tests.
     fn walked<C: Test<T>>(
         &self,
         test: C,
@@ -138,7 +138,7 @@ impl<T: Real> Forest<'_, T> {
         Some(())
     }
 
-    /// Adds the weights of leaves, each to its own sums.
+    /// Adds the weights of each leaf to the leaf's sums.
     #[inline(always)]
     fn add<'s>(&self, each: impl Iterator<Item = (&'s mut [f64], usize)>) -> Option<()> {
         for (sums, leaf) in each {
@@ -148,7 +148,7 @@ impl<T: Real> Forest<'_, T> {
         Some(())
     }
 
-    /// Walks from `at` to leaves, each walk with a row of its own; returns the numbers of the leaves.
+    /// Walks from the nodes `at` to leaves. Each walk has its own row. Returns the indices of the leaves.
     #[inline(always)]
     fn leaves<C: Test<T>>(
         &self,
@@ -158,13 +158,13 @@ impl<T: Real> Forest<'_, T> {
         columns: usize,
     ) -> Option<[usize; LANES]> {
         let inner = self.nodes.len();
-        // Negative numbers become great ones, which are out of range in every table.
+        // Negative indices become large ones, which are out of range in every table.
         let mut at = at.map(|at| at as u32 as usize);
         for _ in 0..self.depth.min(inner) {
             let mut under_way = false;
             for (at, row) in at.iter_mut().zip(rows) {
                 let walking = *at < inner;
-                // A walk that has ended reads the first node, and stays.
+                // A walk that has ended reads the first node, and does not move.
                 let here = if walking { *at } else { 0 };
                 let &[column, kind, yes, no] = self.nodes.get(here)?;
                 let threshold = *self.thresholds.get(here)?;

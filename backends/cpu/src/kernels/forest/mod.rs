@@ -1,13 +1,13 @@
 //! Forests of decision trees.
 //!
-//! A single walk down a tree stalls at each node until memory and the comparison deliver. Therefore several walks are under way
-//! at the same time: several rows down one tree or, where there are few rows, one row down several trees. Nodes stay in the
-//! cache, because a block of rows walks down one tree before the next. Weights are added in `f64`, in the order of the trees,
-//! so that the sums of a row depend on nothing else.
+//! A single walk down a tree stalls at each node until the node is loaded and compared. Therefore several walks proceed
+//! in parallel: several rows down one tree or, if there are few rows, one row down several trees. Nodes stay in the
+//! cache, because a block of rows walks down one tree before the next tree. Weights are added in `f64`, in the order of
+//! the trees, so that the sums of a row depend on nothing else.
 //!
-//! Tables are untrusted. Either all nodes are checked before a walk, and [`packed`] so that walks are fast, once for all runs
-//! if the tables are constants; or, if there are few walks, each checks the nodes that it meets ([`direct`]). If a number is
-//! out of range, the kernel stops, and the caller runs the body of the operation.
+//! Tables are untrusted. If there are many walks, all nodes are checked before, and [`packed`] for fast walks; if the
+//! tables are constants, this is done only once. If there are few walks, each walk checks the nodes that it reaches
+//! ([`direct`]). If an index is out of range, the kernel stops, and the caller runs the body of the operation.
 
 mod direct;
 mod order;
@@ -22,29 +22,29 @@ use crate::error::Result;
 use crate::pace::Pace;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of walks that are under way at the same time.
+/// The number of walks that proceed in parallel on a thread.
 const LANES: usize = 8;
 /// The number of rows whose keys are packed next to each other.
 const TILE: usize = 16;
-/// The number of sums that a block of rows has.
+/// The maximum number of sums of a block of rows.
 const SUMS: usize = 2048;
-/// The most rows of a block.
+/// The maximum number of rows of a block.
 const ROWS: usize = 256;
 /// The number of steps of walks below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 13;
 
-/// The greatest number of targets that the kernel supports.
+/// The maximum number of targets that the kernel supports.
 pub(crate) const MOST_TARGETS: usize = SUMS;
 
 /// The element type of features and weights.
 pub(crate) trait Real: Copy + PartialOrd + Sync {
-    /// An integer of the same size.
+    /// An integer type of the same size.
     type Key: Key;
 
     fn wide(self) -> f64;
     fn narrow(wide: f64) -> Self;
     fn is_nan(self) -> bool;
-    /// Returns an integer in the order of floats, the same for both zeros, and `nan` for NaN.
+    /// Returns an integer key with the order of floats. Both zeros have the same key, and the key of NaN is `nan`.
     fn key(self, nan: Self::Key) -> Self::Key;
     fn bits(self) -> Self::Key;
     fn of_bits(bits: Self::Key) -> Self;
@@ -72,7 +72,8 @@ macro_rules! reals {
 
             #[inline(always)]
             fn key(self, nan: $key) -> $key {
-                // The sum makes a negative zero positive. Of negative numbers, the greater has the lesser bits.
+                // Adding 0 makes a negative zero positive. Larger negative floats have smaller bits, so the bits of
+                // negative floats are inverted.
                 let bits = (self + 0.0).to_bits().cast_signed();
                 let key = bits ^ ((bits >> ($bits - 1)).cast_unsigned() >> 1).cast_signed();
                 if $t::is_nan(self) { nan } else { key }
@@ -96,7 +97,7 @@ reals! {
     f64, i64, 64;
 }
 
-/// How the weights of a row are aggregated.
+/// The aggregation of the weights of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     Sum,
@@ -115,7 +116,7 @@ impl Aggregate {
         }
     }
 
-    /// Adds the weights of a leaf. NaN stays.
+    /// Adds the weights of a leaf to the sums. NaN stays NaN.
     #[inline(always)]
     fn add<T: Real>(self, sums: &mut [f64], weights: &[T]) {
         let each = sums.iter_mut().zip(weights);
@@ -133,19 +134,19 @@ impl Aggregate {
     }
 }
 
-/// The tests of nodes, as the operation's parameters and its set members define them.
+/// The tests of nodes, as the operation's parameters and its sets define them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tests<'a, T> {
     pub(crate) modes: &'a [i64],
     pub(crate) missing: bool,
-    /// The sets: their elements, how many there are, and the elements of each.
+    /// The sets: the elements of all sets, the number of sets, and the number of elements of each set.
     pub(crate) members: Option<(&'a [T], usize, usize)>,
 }
 
-/// A forest in the layout of the operation, all slices having the extents that it names.
+/// A forest in the layout of the operation. All slices have the extents that the operation requires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forest<'a, T> {
-    /// Column, test, and the nodes for true and false.
+    /// For each node: the column, the test, and the next nodes for true and for false.
     pub(crate) nodes: &'a [[i32; 4]],
     pub(crate) thresholds: &'a [T],
     pub(crate) roots: &'a [i32],
@@ -162,17 +163,17 @@ pub(crate) struct Forest<'a, T> {
 struct ModeBits([u8; 8]);
 
 impl ModeBits {
-    // Bits for an element that is less, equal or greater, and for one that is unordered.
+    // One bit each for an element that is less, equal, greater, or unordered, from the lowest bit on.
     const LESS: u8 = 0b0001;
     const LESS_OR_EQUAL: u8 = 0b0011;
     const GREATER: u8 = 0b0100;
     const GREATER_OR_EQUAL: u8 = 0b0110;
     const EQUAL: u8 = 0b0010;
     const NOT_EQUAL: u8 = 0b1101;
-    /// Whether it is one of a set.
+    /// Marks the test whether an element is in a set.
     const MEMBER: u8 = 0xff;
 
-    /// Returns the bits of the modes; `None` if a mode does not exist, or if it needs sets and there are none.
+    /// Returns the bits of the modes, or `None` if a mode does not exist, or if it needs sets and there are none.
     fn of<T>(tests: &Tests<'_, T>) -> Option<ModeBits> {
         let bits = |mode: i64| {
             Some(match mode {
@@ -186,7 +187,7 @@ impl ModeBits {
                 _ => return None,
             })
         };
-        // Modes that are not listed are the first one.
+        // Modes that are not listed are treated as the first one.
         let (&first, others) = tests.modes.split_first()?;
         let mut modes = [bits(first)?; 8];
         for &mode in others {
@@ -196,7 +197,7 @@ impl ModeBits {
         Some(ModeBits(modes))
     }
 
-    /// Returns the bits of a test; `None` if it is negative.
+    /// Returns the bits of a test, or `None` if it is negative.
     #[inline(always)]
     fn get(&self, test: i32) -> Option<u8> {
         let test = usize::try_from(test).ok()?;
@@ -204,11 +205,11 @@ impl ModeBits {
     }
 }
 
-/// Walks all rows down all trees; returns whether every walk came to a leaf. Otherwise `out` is not filled.
+/// Walks all rows down all trees. Returns whether every walk reached a leaf; otherwise `out` is incomplete.
 ///
 /// # Safety
 ///
-/// `x` holds `rows * columns` elements, neither number being zero, and `out` has room for `rows * targets`.
+/// `x` points to `rows * columns` elements, neither number being zero, and `out` has room for `rows * targets`.
 pub(crate) unsafe fn run<T: Real>(
     forest: &Forest<'_, T>,
     packed: Option<&Packed<T::Key>>,
@@ -228,7 +229,7 @@ pub(crate) unsafe fn run<T: Real>(
         let mut pace = Pace::new();
         for from in (from..to).step_by(block) {
             let count = block.min(to - from);
-            // SAFETY: the rows are in both arrays, and no other call writes these.
+            // SAFETY: the rows are in both arrays, and no other call writes these rows.
             let (out, x) = unsafe {
                 (
                     std::slice::from_raw_parts_mut(out.add(from * targets), count * targets),
@@ -252,7 +253,7 @@ pub(crate) unsafe fn run<T: Real>(
 }
 
 impl<T: Real> Forest<'_, T> {
-    /// Packs the nodes, if they are valid and the number of rows is large enough to pay for it.
+    /// Packs the nodes, if they are valid and there are enough rows to pay for it.
     ///
     /// # Errors
     ///
@@ -274,13 +275,13 @@ impl<T: Real> Forest<'_, T> {
         Packed::new(self)
     }
 
-    /// Estimates how many steps a walk takes.
+    /// Estimates the number of steps of a walk.
     fn usual_depth(&self) -> usize {
         let nodes = self.nodes.len() / self.roots.len().max(1);
         self.depth.min(2 + nodes.checked_ilog2().map_or(0, |depth| depth as usize))
     }
 
-    /// Writes the sums in the type of the weights.
+    /// Writes the sums in the type of the weights, divided by the number of trees for an average.
     fn finish(&self, out: &mut [T], sums: &[f64]) {
         let trees = self.roots.len() as f64;
         for (out, &sum) in out.iter_mut().zip(sums) {

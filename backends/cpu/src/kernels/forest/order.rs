@@ -5,11 +5,11 @@ use crate::error::Result;
 use bb::ir::memory;
 use std::ops::Range;
 
-/// The inner nodes that walks meet, in a new order. The leaves follow them.
+/// The inner nodes that walks can reach, in a new order. The leaves follow them.
 pub(super) struct Order {
-    /// The old number of each node.
+    /// The old index of each node.
     pub(super) nodes: Vec<u32>,
-    /// The new number of each old one; [`NOWHERE`] for nodes that no walk meets.
+    /// The new index of each node, by its old index. It is [`NOWHERE`] for nodes that no walk reaches.
     places: Vec<u32>,
     pub(super) trees: Vec<Tree>,
     /// Whether each inner node can be reached in only one way.
@@ -18,18 +18,18 @@ pub(super) struct Order {
     inner: usize,
 }
 
-/// A tree, by new numbers.
+/// A tree, with new indices.
 pub(super) struct Tree {
     pub(super) root: u32,
-    /// Its inner nodes.
+    /// The range of its inner nodes.
     pub(super) nodes: Range<usize>,
 }
 
-/// Marks that there is no node.
+/// Marks a node that no walk reaches.
 const NOWHERE: u32 = u32::MAX;
 
 impl Order {
-    /// Orders the nodes; `None` if a number is out of range.
+    /// Orders the nodes. Returns `None` if an index is out of range.
     pub(super) fn new<T: Real>(forest: &Forest<'_, T>, leaves: usize) -> Result<Option<Order>> {
         let inner = forest.nodes.len();
         if inner.checked_add(leaves).is_none_or(|all| all >= NOWHERE as usize) {
@@ -70,7 +70,7 @@ impl Order {
         Ok(Some(order))
     }
 
-    /// Visits a node on the way from another; `None` if it does not exist.
+    /// Visits a node that is a root or that another node leads to. Returns `None` if it does not exist.
     fn meet(&mut self, node: i32, leaves: usize) -> Option<()> {
         let node = usize::try_from(node).ok().filter(|&node| node < self.inner + leaves)?;
         match self.places.get_mut(node) {
@@ -84,7 +84,7 @@ impl Order {
         Some(())
     }
 
-    /// Returns the new number of an inner node or of a leaf.
+    /// Returns the new index of an inner node or of a leaf.
     pub(super) fn place(&self, node: i32) -> Option<u32> {
         let node = usize::try_from(node).ok()?;
         match self.places.get(node) {
@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Lists the columns that the nodes test, ascending.
+    /// Lists the columns that the nodes test, in ascending order.
     pub(super) fn columns<T: Real>(&self, forest: &Forest<'_, T>) -> Result<Vec<u32>> {
         let tested = |&node: &u32| forest.nodes.get(node as usize).map_or(0, |&[column, ..]| column as u32);
         let mut columns = memory::collected("tree_ensemble", self.nodes.iter().map(tested))?;

@@ -1,10 +1,11 @@
-//! Forests whose nodes were checked and packed: 16 bytes each for `f32`, with leaves that lead to themselves.
+//! Forests whose nodes were checked and packed into 16 bytes each for `f32`. Leaves lead to themselves.
 //!
-//! Elements and thresholds become integers in the same order, their *keys*, so that each test is `key(x) <= key`: a node
-//! for `>` or `>=` has its children swapped. NaN has no place in the order; its key is the greatest in one copy of the
-//! columns and the least in another, and each node reads the copy that leads where the node says.
+//! Elements and thresholds are converted to integers with the same order, their *keys*, so that each test is
+//! `key(x) <= key`. A node for `>` or `>=` has its children swapped. NaN has no place in the order: its key is the
+//! maximum in one copy of the columns and the minimum in another copy. Each node reads the copy that leads NaN to the
+//! right child.
 //!
-//! The nodes of a tree are next to each other, level by level. The first of them are its [`top`](super::top).
+//! The nodes of a tree are contiguous, level by level. The first of them are the tree's [`top`](super::top).
 
 use super::order::Order;
 use super::top::{Top, TopNode};
@@ -13,22 +14,23 @@ use crate::error::Result;
 use bb::ir::memory;
 use std::ops::{BitAnd, Range};
 
-/// An integer that compares like a float.
+/// An integer that has the order of floats.
 pub(crate) trait Key: Copy + Ord + Sync + Send + Default + BitAnd<Output = Self> {
     const LEAST: Self;
     const GREATEST: Self;
-    /// All bits.
+    /// The key with all bits set.
     const ALL: Self;
     /// The number of bits.
     const BITS: usize;
 
     /// Returns the next lower key.
     fn below(self) -> Self;
-    /// Returns all bits except the bits of the range, which does not contain the last one.
+    /// Returns a key with all bits set except the bits of the range, which does not contain the last bit.
     fn without(range: Range<usize>) -> Self;
-    /// Returns all bits if a condition holds, else `others`. There is no branch, so that loops over it are vectorised.
+    /// Returns a key with all bits set if a condition holds, else `others`. There is no branch, so that loops over it
+    /// are vectorised.
     fn all_if(holds: bool, others: Self) -> Self;
-    /// Returns the number of the first bit.
+    /// Returns the index of the lowest bit that is set.
     fn first_bit(self) -> usize;
 }
 
@@ -65,15 +67,16 @@ macro_rules! keys {
 
 keys! { i32 i64 }
 
-/// A node. Distances are in bytes: of the element in a tile of rows, and of the next nodes from the first one.
+/// A node. Distances are in bytes: `column` is the distance of the element in a tile of rows, and `next` has the
+/// distances of the next nodes from the first node.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Node<K> {
-    /// The key that an element is compared with; at a leaf the bits of a weight, see [`Tree::target`].
+    /// The key that an element is compared with. At a leaf, it has the bits of a weight, see [`Tree::target`].
     pub(super) key: K,
     pub(super) column: u32,
-    /// The next node if the test holds, and, in the upper half, if not. It is one number, so that a walk selects between two
-    /// registers and does not wait for another load.
+    /// The lower half is the next node if the test holds, the upper half is the next node otherwise. Both are in one
+    /// integer, so that a walk selects between two registers and does not wait for another load.
     pub(super) next: u64,
 }
 
@@ -81,16 +84,16 @@ pub(super) struct Node<K> {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) root: u32,
-    /// The most steps of a walk from the root, and from where the top ends.
+    /// The maximum number of steps of a walk from the root, and of a walk from an end of the top.
     pub(super) steps: [usize; 2],
-    /// The nodes of its top, and where the top ends.
+    /// The ranges of the tree's top in [`Packed::tops`], and of the top's ends in [`Packed::ends`].
     pub(super) top: Range<usize>,
     pub(super) ends: Range<usize>,
-    /// The only target whose sum the weights of the tree's leaves change; these weights are in the leaves.
+    /// The only target whose sum the leaves of the tree change, if there is only one. The leaves then have its weights.
     pub(super) target: Option<usize>,
 }
 
-/// Nodes whose distances are valid: they lead to existing elements and nodes.
+/// Nodes whose distances are valid: each leads to an existing element or node.
 #[derive(Debug)]
 pub(crate) struct Packed<K> {
     pub(super) nodes: Vec<Node<K>>,
@@ -98,25 +101,25 @@ pub(crate) struct Packed<K> {
     pub(super) leaves: u32,
     pub(super) trees: Vec<Tree>,
     pub(super) tops: Vec<TopNode<K>>,
-    /// Where the tops end, as distances of nodes.
+    /// The ends of the tops, as distances of nodes.
     pub(super) ends: Vec<u32>,
-    /// The columns that nodes test, ascending.
+    /// The columns that nodes test, in ascending order.
     pub(super) columns: Vec<u32>,
-    /// Whether there are nodes that read the copy of the columns with NaN as the least.
+    /// Whether there are nodes that read the copy of the columns with NaN as the minimum.
     pub(super) both: bool,
 }
 
-/// How a mode and a flag for NaN become a comparison of keys.
+/// A comparison of keys, which replaces a mode and a flag for NaN.
 struct Comparison<K> {
     key: K,
     /// Whether the children are swapped.
     swapped: bool,
-    /// Whether the copy with NaN as the least is read.
+    /// Whether the copy with NaN as the minimum is read.
     least: bool,
 }
 
 impl<K: Key> Comparison<K> {
-    /// Returns the comparison; `None` if the test does not compare by order.
+    /// Returns the comparison, or `None` if the test does not compare by order.
     #[inline(always)]
     fn of<T: Real<Key = K>>(bits: u8, missing: bool, threshold: T) -> Option<Comparison<K>> {
         let (key, unordered) = (threshold.key(K::GREATEST), threshold.is_nan());
@@ -131,12 +134,12 @@ impl<K: Key> Comparison<K> {
     }
 }
 
-/// Combines the numbers of two nodes into one.
+/// Combines the distances of two next nodes into one integer.
 fn both_next(yes: u32, no: u32) -> u64 {
     u64::from(yes) | u64::from(no) << 32
 }
 
-/// The targets that some weights are for.
+/// The targets whose sums some weights change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Targets {
     None,
@@ -145,11 +148,11 @@ enum Targets {
 }
 
 impl Targets {
-    /// Returns the targets of one leaf.
+    /// Returns the targets whose sums a leaf changes.
     fn of<T: Real>(aggregate: Aggregate, weights: &[T]) -> Targets {
         match (aggregate, weights) {
             (_, [_]) => Targets::One(0),
-            // Adding zero changes no sum, as no sum is a negative zero.
+            // Adding zero changes no sum, because no sum is a negative zero.
             (Aggregate::Sum | Aggregate::Average, _) => {
                 let mut others = weights.iter().enumerate().filter(|(_, w)| w.wide() != 0.0);
                 match (others.next(), others.next()) {
@@ -172,7 +175,8 @@ impl Targets {
 }
 
 impl<K: Key> Packed<K> {
-    /// Packs a forest; `None` if it has a test of another kind, or a number that is out of range.
+    /// Packs a forest. Returns `None` if it has a test that does not compare by order, or an index that is out of
+    /// range.
     pub(super) fn new<T: Real<Key = K>>(forest: &Forest<'_, T>) -> Result<Option<Packed<K>>> {
         let leaves = forest.weights.len() / forest.targets;
         let (Some(order), Some(bits)) = (Order::new(forest, leaves)?, ModeBits::of(&forest.tests)) else {
@@ -212,7 +216,7 @@ impl<K: Key> Packed<K> {
         Ok(Some(packed))
     }
 
-    /// Packs an inner node; `None` if its test does not compare by order.
+    /// Packs an inner node. Returns `None` if its test does not compare by order.
     fn inner<T: Real<Key = K>>(
         &mut self,
         forest: &Forest<'_, T>,
@@ -232,13 +236,13 @@ impl<K: Key> Packed<K> {
         Some(Node { key, column: column as u32, next: both_next(next(yes)?, next(no)?) })
     }
 
-    /// Builds the trees.
+    /// Packs the trees and their tops.
     fn plant(&mut self, order: &Order, depth: usize, targets: &[Targets]) -> Result<()> {
         let size = size_of::<Node<K>>();
         let inner = order.nodes.len();
         let heights = if order.alone { self.heights(inner)? } else { Vec::new() };
         let height = |node: usize| heights.get(node).map_or(0, |&height| height as usize);
-        // A walk that meets no node twice has no more steps.
+        // In a regular forest, each node is reached in only one way, and all walks end within `depth` steps.
         let regular = order.alone && order.trees.iter().all(|tree| height(tree.root as usize) <= depth);
         for tree in &order.trees {
             let root = tree.root * size as u32;
@@ -246,7 +250,7 @@ impl<K: Key> Packed<K> {
             let nodes = if regular { tree.nodes.clone() } else { 0..0 };
             let Top { nodes, ends: places } = Top::of(&self.nodes, nodes, root)?;
             let rest = places.iter().map(|&end| height(end as usize / size)).max().unwrap_or(0);
-            // Steps are taken several at a time; more steps than a walk has do no harm.
+            // Steps are taken several at a time. Extra steps do no harm, because leaves lead to themselves.
             let whole = |steps: usize| steps.next_multiple_of(super::walks::LAST_STEPS);
             let steps =
                 if regular { [height(tree.root as usize), rest].map(whole) } else { [depth.min(inner); 2] };
@@ -266,7 +270,8 @@ impl<K: Key> Packed<K> {
         Ok(())
     }
 
-    /// Returns the most steps from each inner node to a leaf. The nodes that a node leads to follow it.
+    /// Returns the maximum number of steps from each inner node to a leaf. The nodes that a node leads to have larger
+    /// indices.
     fn heights(&self, inner: usize) -> Result<Vec<u32>> {
         let mut heights = memory::filled("tree_ensemble", 0u32, inner)?;
         for at in (0..inner).rev() {
@@ -280,7 +285,7 @@ impl<K: Key> Packed<K> {
         Ok(heights)
     }
 
-    /// Returns the targets of a tree's leaves.
+    /// Returns the targets whose sums the leaves of a tree change.
     fn targets(&self, tree: &super::order::Tree, inner: usize, of_leaves: &[Targets]) -> Targets {
         let of = |node: usize| {
             node.checked_sub(inner).and_then(|leaf| of_leaves.get(leaf)).copied().unwrap_or(Targets::None)
@@ -293,7 +298,7 @@ impl<K: Key> Packed<K> {
             .fold(Targets::None, Targets::and)
     }
 
-    /// Returns how many keys a row has.
+    /// Returns the number of keys of a row.
     pub(super) fn width(&self) -> usize {
         if self.both { 2 * self.columns.len() } else { self.columns.len() }
     }
@@ -309,7 +314,7 @@ impl<K: Key> Packed<K> {
         self.columns.last().is_none_or(|&last| (last as usize) < columns)
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the packed forest in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.len() * size_of::<Node<K>>()
             + self.trees.len() * size_of::<Tree>()

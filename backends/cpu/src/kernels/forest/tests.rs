@@ -3,7 +3,7 @@
 use super::*;
 use crate::threads;
 
-/// Numbers with a long period.
+/// A generator of random numbers with a long period.
 struct Draw(u64);
 
 impl Draw {
@@ -12,7 +12,7 @@ impl Draw {
         (self.0 >> 33) as usize % n
     }
 
-    /// Draws a number of a few that often meet, with those that are special.
+    /// Draws one of a few numbers, so that equal numbers are frequent, or a special number.
     fn number(&mut self) -> f64 {
         match self.below(20) {
             0 => f64::NAN,
@@ -24,7 +24,7 @@ impl Draw {
     }
 }
 
-/// A forest with its tables.
+/// The tables of a forest.
 struct ForestTables<T> {
     nodes: Vec<[i32; 4]>,
     thresholds: Vec<T>,
@@ -39,7 +39,7 @@ const WIDTH: usize = 2;
 const DEPTH: usize = 11;
 
 impl<T: Real> ForestTables<T> {
-    /// Draws trees, of which the second is only a leaf.
+    /// Draws trees. The second tree is only a leaf.
     fn draw(draw: &mut Draw, trees: usize, targets: usize, modes: &[i64]) -> ForestTables<T> {
         let mut made = ForestTables {
             nodes: vec![],
@@ -53,7 +53,7 @@ impl<T: Real> ForestTables<T> {
             let root = made.grow(draw, modes, if tree == 1 { DEPTH } else { 0 }, &mut leaves);
             made.roots.push(root);
         }
-        // Leaves were negative as long as the number of inner nodes was not known.
+        // Leaves have negative indices until the number of inner nodes is known.
         let inner = made.nodes.len() as i32;
         let number = |node: &mut i32| *node = if *node < 0 { inner - 1 - *node } else { *node };
         made.roots.iter_mut().for_each(number);
@@ -137,7 +137,7 @@ fn defined<T: Real>(forest: &Forest<'_, T>, x: &[T]) -> Vec<f64> {
     (0..forest.targets).map(target).collect()
 }
 
-/// Runs the kernel on so many rows; returns nothing if a walk got lost.
+/// Runs the kernel on the rows of `x`. Returns `None` if a walk does not reach a leaf.
 fn run_on<T: Real + Default>(forest: &Forest<'_, T>, x: &[T], pack: bool) -> Option<Vec<T>> {
     let rows = x.len() / COLUMNS;
     let mut out = vec![T::default(); rows * forest.targets];
@@ -156,7 +156,8 @@ fn compares_as_defined<T: Real + Default>() {
             [(1, 1, 1), (9, 1, 7), (3, 3, 8), (17, 2, 300), (2, 1, 19), (8, 40, 61), (300, 2, 3)]
         {
             let mut made = ForestTables::<T>::draw(&mut draw, trees, targets, modes);
-            // Leaves of several targets, of one and of none: where classes have trees of their own, weights are mostly zero.
+            // Sets weights to zero, so that leaves have several targets, one target or none, as in forests with
+            // separate trees for each class.
             if i % 2 == 0 {
                 let of_one = trees % 2 == 0;
                 for (at, weight) in made.weights.iter_mut().enumerate() {
@@ -192,7 +193,7 @@ fn walks_of_doubles_compare_as_defined() {
     compares_as_defined::<f64>();
 }
 
-/// Modes that no ordered keys express are not packed; all others are.
+/// Modes that keys cannot express are not packed; all other modes are.
 #[test]
 fn ordered_tests_are_packed() {
     let mut draw = Draw(3);
@@ -203,7 +204,7 @@ fn ordered_tests_are_packed() {
     }
 }
 
-/// Tables with numbers that no table has, and walks that go around in a circle, end the kernel without a result.
+/// Indices that are out of range, and walks in a cycle, end the kernel without a result.
 #[test]
 fn lost_walks_end_the_kernel() {
     let x = [1f32; 3 * COLUMNS];

@@ -1,10 +1,11 @@
 //! The tops of trees, which are tested without walking.
 //!
-//! A top is a tree's first nodes, of the highest levels. It has at most one end for each bit of a key. Each row has a set of
-//! ends where it may arrive, in the order of the tree from the children for true to those for false. A test that fails rules
-//! the ends out that are below the child for true. When all nodes of the top have been tested, in any order, the first end of
-//! the set is where the row arrives: an end before it is ruled out by the node where the ways to both part, and no node on the
-//! way to it rules it out. So vectors test one node for several rows, without waiting for memory.
+//! A top consists of a tree's first nodes, on the highest levels. It has at most one end for each bit of a key. Each
+//! row has a set of ends that it may reach, in the order of the tree from the children for true to the children for
+//! false. A test that fails removes the ends below the child for true. When all nodes of the top have been tested, in
+//! any order, the first end of the set is the end that the row reaches. Each earlier end was removed by the node where
+//! its path leaves the row's path, and no node on the row's path removes the row's own end. So vectors test one node
+//! for several rows, without waiting for memory.
 //!
 //! Source: Lucchese and others: QuickScorer, 2015.
 
@@ -19,26 +20,26 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TopNode<K> {
     pub(super) key: K,
-    /// The place of its column's keys in a tile.
+    /// The index of its column's keys in a tile.
     pub(super) column: u32,
-    /// All ends but those below the child for true.
+    /// All ends except the ends below the child for true.
     mask: K,
 }
 
 /// The top of a tree.
 pub(super) struct Top<K> {
     pub(super) nodes: Vec<TopNode<K>>,
-    /// Where it ends, as distances of nodes.
+    /// The ends of the top, as distances of nodes.
     pub(super) ends: Vec<u32>,
 }
 
 impl<K: Key> Top<K> {
-    /// Builds the top of a tree. The inner nodes of the tree are in the range, each before the nodes that it leads to.
+    /// Builds the top of a tree. The range has the inner nodes of the tree, each before the nodes that it leads to.
     pub(super) fn of(all: &[Node<K>], tree: Range<usize>, root: u32) -> Result<Top<K>> {
         let first = tree.start;
         let nodes = all.get(tree).unwrap_or_default();
         let nodes = nodes.get(..nodes.len().min(K::BITS - 1)).unwrap_or_default();
-        // The number of a child in the top; `None` for an end.
+        // Returns the index of a child in the top, or `None` if the child is an end.
         let inside = |next: u32| {
             (next as usize / size_of::<Node<K>>()).checked_sub(first).filter(|&at| at < nodes.len())
         };
@@ -73,14 +74,14 @@ impl<K: Key> Top<K> {
     }
 }
 
-/// Finds where rows leave the top of a tree.
+/// A loop that finds the end of a tree's top for each row.
 pub(super) struct Leave<'a, K> {
     pub(super) nodes: &'a [TopNode<K>],
     pub(super) ends: &'a [u32],
-    /// Tiles of keys, and the number of keys that one has.
+    /// Tiles of keys, and the number of keys of a tile.
     pub(super) tiles: &'a [K],
     pub(super) tile: usize,
-    /// The distance of the node where each row goes on.
+    /// The distance of the node where each row continues.
     pub(super) at: &'a mut [u32],
 }
 
@@ -106,7 +107,8 @@ impl<K: Key> VectorLoop for Leave<'_, K> {
     }
 }
 
-/// Converts the bits of elements in tiles to keys. If there is room, a second copy of the columns follows the first.
+/// A loop that converts the bits of elements in tiles to keys. If `least` is not empty, it receives a second copy of
+/// the columns.
 pub(super) struct Keys<'a, T: super::Real> {
     pub(super) greatest: &'a mut [T::Key],
     pub(super) least: &'a mut [T::Key],

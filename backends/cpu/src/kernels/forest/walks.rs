@@ -1,8 +1,8 @@
 //! Walks down packed nodes.
 //!
-//! The rows of a block go down one tree before the next. Each walk leaves the tree's top first; those that are not at a leaf
-//! then take some steps, one walk after the other, so that the processor has several under way, and those that have
-//! arrived are dropped from the list. Single rows go down several trees in the same way.
+//! The rows of a block go down one tree before the next tree. Each walk first leaves the tree's top. Walks that are not
+//! at a leaf then take some steps, one walk after another, so that the processor overlaps several walks. Walks that
+//! have reached a leaf are removed from the list. Single rows go down several trees in the same way.
 
 use super::packed::{Key, Node, Packed, Tree};
 use super::top::{Keys, Leave};
@@ -11,16 +11,16 @@ use crate::kernels::dispatch::dispatch;
 use crate::pace::Pace;
 use bb::ir::memory;
 
-/// The number of steps before walks that have arrived are dropped, and the number at the end.
+/// The number of steps before walks that have reached a leaf are removed, and this number for the last steps.
 const STEPS: usize = 4;
 pub(super) const LAST_STEPS: usize = 2;
 
-/// The least number of rows for testing the tops of trees with vectors.
+/// The minimum number of rows that are tested with the tops of trees.
 const SEVERAL: usize = 6;
 
 impl<K: Key> Packed<K> {
-    /// Adds the weights of a block of up to `ROWS` rows to their sums; `None` if a walk did not end, if rows lack a column, or
-    /// if there is no memory.
+    /// Adds the weights of a block of up to `ROWS` rows to their sums. Returns `None` if a walk did not reach a leaf,
+    /// if rows lack a column, or if there is no memory.
     pub(super) fn block<T: Real<Key = K>>(
         &self,
         forest: &Forest<'_, T>,
@@ -45,7 +45,7 @@ impl<K: Key> Packed<K> {
         }
     }
 
-    /// Writes the keys of up to `TILE` rows to a tile, each column of all rows next to each other.
+    /// Writes the keys of up to `TILE` rows to a tile. The keys of a column are contiguous for all rows.
     fn fill<T: Real<Key = K>>(&self, tile: &mut [K], x: &[T], columns: usize) -> Option<()> {
         let (greatest, least) = tile.split_at_mut_checked(self.columns.len() * TILE)?;
         for (lane, row) in x.chunks_exact(columns).enumerate() {
@@ -59,7 +59,7 @@ impl<K: Key> Packed<K> {
         Some(())
     }
 
-    /// Adds the weights of several rows, one tree after another.
+    /// Adds the weights of several rows to their sums, one tree after another.
     fn by_trees<T: Real<Key = K>>(
         &self,
         forest: &Forest<'_, T>,
@@ -82,7 +82,7 @@ impl<K: Key> Packed<K> {
             dispatch(Leave { nodes, ends, tiles, tile, at })?;
             let at = at.get_mut(..rows)?;
             if tree.steps[1] > 0 {
-                // SAFETY: the places are those of rows in the tiles, and tops end at nodes.
+                // SAFETY: `bases` are the indices of rows in the tiles, and tops end at nodes.
                 unsafe { self.walk(tiles, bases, at, tree.steps[1]) };
             }
             if let (Some(target), Aggregate::Sum | Aggregate::Average) = (tree.target, forest.aggregate) {
@@ -100,7 +100,7 @@ impl<K: Key> Packed<K> {
         Some(())
     }
 
-    /// Adds the weights of few rows, one row after another.
+    /// Adds the weights of a few rows to their sums, one row after another.
     fn by_rows<T: Real<Key = K>>(
         &self,
         forest: &Forest<'_, T>,
@@ -115,7 +115,7 @@ impl<K: Key> Packed<K> {
                 let (bases, mut at) = ([row; ROWS], [0u32; ROWS]);
                 let at = at.get_mut(..trees.len())?;
                 at.iter_mut().zip(trees).for_each(|(at, tree)| *at = tree.root);
-                // SAFETY: there are fewer rows than a tile has, so a row's number is its place, and roots are nodes.
+                // SAFETY: there are fewer rows than a tile has, so a row's index is its base, and roots are nodes.
                 unsafe { self.walk(tiles, bases.get(..trees.len())?, at, steps) };
                 trees.iter().zip(at).try_for_each(|(tree, &mut at)| self.add(forest, tree, at, sums))?;
             }
@@ -127,8 +127,8 @@ impl<K: Key> Packed<K> {
     ///
     /// # Safety
     ///
-    /// `at` are distances of nodes. `bases` are the places of the walks' rows in the tiles: a row's key of column `i` is
-    /// `TILE * i` places further.
+    /// `at` are distances of nodes. `bases` are the indices of the walks' rows in the tiles: a row's key of column `i`
+    /// is at index `base + TILE * i`.
     unsafe fn walk(&self, tiles: &[K], bases: &[usize], at: &mut [u32], steps: usize) {
         let mut under_way = [0u16; ROWS];
         let mut left = 0;
@@ -139,7 +139,7 @@ impl<K: Key> Packed<K> {
         let mut steps = steps;
         while left > 0 && steps > 0 {
             let under_way = under_way.get_mut(..left).unwrap_or_default();
-            // SAFETY: this function's contract, and the list has numbers of walks.
+            // SAFETY: this function's contract, and the list has indices of walks.
             let taken;
             (taken, left) = unsafe {
                 match steps {
@@ -152,11 +152,12 @@ impl<K: Key> Packed<K> {
         }
     }
 
-    /// Takes steps of the walks in a list, and returns how many are not at a leaf. The list begins with their numbers.
+    /// Takes `STEPS` steps of each walk in the list. Returns the number of walks that are not at a leaf, and moves
+    /// their indices to the beginning of the list.
     ///
     /// # Safety
     ///
-    /// As for [`walk`](Packed::walk). The list has numbers of walks.
+    /// As for [`walk`](Packed::walk). The list has indices of walks.
     #[inline(always)]
     unsafe fn go_on<const STEPS: usize>(
         &self,
@@ -167,8 +168,8 @@ impl<K: Key> Packed<K> {
     ) -> usize {
         let (nodes, mut left) = (self.nodes.as_ptr().cast::<u8>(), 0);
         for i in 0..under_way.len() {
-            // SAFETY: `left` is at most `i`, and the list has numbers of walks. `new` made the distances of nodes and of
-            // columns, and the tiles have all columns.
+            // SAFETY: `left` is at most `i`, and the list has indices of walks. `new` computed the distances of nodes
+            // and of columns, and the tiles have all columns.
             unsafe {
                 let walk = *under_way.get_unchecked(i);
                 let row = tiles.as_ptr().add(*bases.get_unchecked(walk as usize)).cast::<u8>();
@@ -187,7 +188,7 @@ impl<K: Key> Packed<K> {
         left
     }
 
-    /// Adds the weights of a leaf; `None` if it is none.
+    /// Adds the weights of a leaf to the sums. Returns `None` if `at` is not a leaf.
     #[inline(always)]
     fn add<T: Real<Key = K>>(
         &self,

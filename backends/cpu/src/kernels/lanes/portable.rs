@@ -1,4 +1,4 @@
-//! Arrays, for targets without vectors of their own here.
+//! Vectors as arrays, for targets whose vectors this crate does not use directly.
 
 use super::Lanes;
 use crate::kernels::number::Number;

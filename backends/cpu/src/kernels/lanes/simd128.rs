@@ -4,7 +4,7 @@ use super::Lanes;
 use half::{bf16, f16};
 use std::arch::wasm32::*;
 
-/// Reads the first `n` lanes of 4 bytes; the others are zero.
+/// Reads the first `n` lanes of 4 bytes; the other lanes are zero.
 ///
 /// # Safety
 ///
@@ -98,7 +98,7 @@ impl Lanes for F32x4 {
         // SAFETY: this function has the same contract.
         unsafe { store_fours(self.0, to.cast(), n) }
     }
-    // The instruction returns its first operand unless it is smaller, so also if either is NaN.
+    // The instructions return `other` only if it compares as larger or smaller, so they return `self` if either is NaN.
     #[inline(always)]
     unsafe fn max_number(self, other: Self) -> Self {
         Self(f32x4_pmax(self.0, other.0))

@@ -25,12 +25,12 @@ pub(crate) trait Real:
     /// The number 1.
     const ONE: Self;
 
-    /// Converts, rounding to nearest.
+    /// Converts from `f64`, rounding to nearest.
     fn of(x: f64) -> Self;
     fn abs(self) -> Self;
-    /// Returns whether all arguments are near.
+    /// Returns whether all arguments are near, so that a faster exponential applies.
     fn near(block: &[Self; BLOCK]) -> bool;
-    /// Returns the logistic function of an argument that is near if `NEAR`; the value is the same for either.
+    /// Returns the logistic function. If `NEAR`, the argument must be near; the value is the same in both cases.
     fn sigmoid<const FMA: bool, const NEAR: bool>(self) -> Self;
     fn tanh<const FMA: bool>(self) -> Self;
     /// Returns `exp(x) - 1`.
@@ -57,8 +57,8 @@ macro_rules! reals {
 
             #[inline(always)]
             fn near(block: &[$t; BLOCK]) -> bool {
-                // Bits of absolute values are in the order of the values, and the bits of NaN are greater. Vectors have a
-                // maximum of integers, but comparisons would be combined one by one.
+                // The bits of absolute values have the order of the values, and the bits of NaN are larger. A maximum
+                // of integers is vectorised, but comparisons would be combined one by one.
                 let bits = |x: &$t| x.abs().to_bits();
                 block.iter().fold(0, |most, x| bits(x).max(most)) <= $module::NORMAL.to_bits()
             }
@@ -91,14 +91,15 @@ reals! {
     f64, double, F64;
 }
 
-/// The number of elements that are computed at once. They are copied to arrays, so that the compiler knows that no operand
-/// overlaps another, and vectorises the loops over them.
+/// The number of elements of a block. Blocks are copied to arrays, so that the compiler knows that operands do not
+/// overlap, and vectorises the loops over them.
 pub(super) const BLOCK: usize = 32;
 
-/// Replaces each element by the value of a function. NaN gives the same results as the comparisons in the operation's body.
+/// Replaces each element by the value of a function. NaN gives the same results as the comparisons in the operation's
+/// body.
 #[inline(always)]
 pub(super) fn apply<const FMA: bool, T: Real>(function: Activation, block: &mut [T; BLOCK]) {
-    // A closure might be compiled on its own, without the instruction set.
+    // This is a macro because a closure might be compiled as a function without the instruction set.
     macro_rules! each {
         (|$x:ident| $value:expr) => {
             for slot in block.iter_mut() {
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A block with an argument that is not near is computed otherwise than one without.
+    /// A block with an argument that is not near is computed differently from other blocks.
     #[test]
     fn gates_of_blocks_with_any_argument_are_logistic() {
         for first in [0.0, 86.9, -87.5, 88.0, -100.0, -104.5, 1e9, -1e9, f32::INFINITY, f32::NEG_INFINITY] {

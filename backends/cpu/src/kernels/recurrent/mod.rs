@@ -13,13 +13,13 @@ use functions::{BLOCK, apply};
 pub(crate) struct Step<'a, T> {
     /// The projected input, `h` elements for each gate.
     pub(crate) x: &'a [T],
-    /// The product of the state and the weights, likewise.
+    /// The product of the state and the weights, `h` elements for each gate.
     pub(crate) product: &'a [T],
-    /// The hidden state, which becomes the next one.
+    /// The hidden state, which the step replaces by the next state.
     pub(crate) hidden: &'a mut [T],
-    /// The bound of the sums that functions are applied to.
+    /// The bound of the sums before functions are applied to them.
     pub(crate) clip: Option<T>,
-    /// The functions of the gates, of the candidate and of the new cell state, as far as the cell has them.
+    /// The functions of the gates, of the candidate and of the new cell state, if the cell has them.
     pub(crate) functions: Functions,
 }
 
@@ -35,26 +35,27 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// The functions of cells that specify none.
+    /// The functions of cells that do not specify any.
     pub(crate) const USUAL: Functions =
         Functions { gate: Activation::Sigmoid, candidate: Activation::Tanh, state: Activation::Tanh };
 }
 
-/// The kind of a cell.
+/// The type of a cell, with the operands that only this type has.
 #[derive(Debug)]
 pub(crate) enum Cell<'a, T> {
-    /// One gate, which is the new state.
+    /// One gate, whose value is the new state.
     Rnn,
-    /// Update and reset gates and the candidate. The reset gate scales the candidate's product plus a bias.
+    /// Update and reset gates, and the candidate. The reset gate scales the sum of the candidate's product and `bias`.
     Gru { bias: Option<&'a [T]> },
-    /// The update gate, and the state scaled by the reset gate. The candidate's product with that state is computed later.
+    /// The reset gate, for a cell whose candidate uses the scaled state. `scaled` receives the state scaled by the
+    /// reset gate. The candidate's product with `scaled` is computed afterwards.
     Reset { scaled: &'a mut [T] },
-    /// The candidate of a cell after [`Cell::Reset`]. The step has the product of the update gate; `late` is the product of the
-    /// scaled state.
+    /// The update gate and the candidate of a cell after [`Cell::Reset`]. The step has the product of the update gate;
+    /// `late` is the candidate's product with the scaled state.
     Candidate { late: &'a [T] },
     /// Input, output, forget and candidate gates.
     Lstm {
-        /// The cell state, which becomes the next one.
+        /// The cell state, which the step replaces by the next cell state.
         cell: &'a mut [T],
         /// Whether the forget gate is one minus the input gate.
         coupled: bool,
@@ -63,7 +64,7 @@ pub(crate) enum Cell<'a, T> {
     },
 }
 
-/// Computes a step.
+/// Computes a step of a cell.
 pub(crate) fn step<T: Real>(cell: Cell<'_, T>, step: Step<'_, T>) {
     dispatch(Loop { cell, step });
 }
@@ -73,14 +74,14 @@ struct Loop<'a, T> {
     step: Step<'a, T>,
 }
 
-/// Cuts a slice into its first parts of `n` elements each.
+/// Returns the first `N` parts of a slice, with `n` elements each.
 #[inline(always)]
 fn parts<T, const N: usize>(x: &[T], n: usize) -> [&[T]; N] {
     let mut chunks = x.chunks_exact(n.max(1));
     std::array::from_fn(|_| chunks.next().unwrap_or_default())
 }
 
-/// Copies the elements from `at` on, and zeros beyond the last one.
+/// Copies a block of elements from `at` on, with zeros after the last element.
 #[inline(always)]
 fn take<T: Real>(x: &[T], at: usize) -> [T; BLOCK] {
     let rest = x.get(at..).unwrap_or_default();
@@ -92,7 +93,7 @@ fn take<T: Real>(x: &[T], at: usize) -> [T; BLOCK] {
     block
 }
 
-/// Copies a block to the elements from `at` on, as far as there are any.
+/// Copies a block to the elements from `at` on. The part after the last element is dropped.
 #[inline(always)]
 fn put<T: Real>(to: &mut [T], at: usize, block: &[T; BLOCK]) {
     let rest = to.get_mut(at..).unwrap_or_default();
@@ -102,7 +103,7 @@ fn put<T: Real>(to: &mut [T], at: usize, block: &[T; BLOCK]) {
     }
 }
 
-/// Adds two blocks.
+/// Returns the sum of a block of `x` and a block of `p`.
 #[inline(always)]
 fn sum<T: Real>(x: &[T], p: &[T], at: usize) -> [T; BLOCK] {
     let (mut sum, p) = (take(x, at), take(p, at));
@@ -110,7 +111,7 @@ fn sum<T: Real>(x: &[T], p: &[T], at: usize) -> [T; BLOCK] {
     sum
 }
 
-/// Adds the contribution of a cell state to the sums of a gate.
+/// Adds the weighted cell state (the peephole) to the sums of a gate.
 #[inline(always)]
 fn see<T: Real>(sums: &mut [T; BLOCK], weights: &[T], at: usize, state: &[T; BLOCK]) {
     let weights = take(weights, at);
@@ -127,13 +128,13 @@ fn bound<T: Real>(block: &mut [T; BLOCK], most: Option<T>) {
     }
 }
 
-/// Mixes the candidate and the old state by the update gate.
+/// Interpolates between the candidate and the old state with the update gate.
 #[inline(always)]
 fn mixed<T: Real>(update: T, new: T, old: T) -> T {
     (T::ONE - update) * new + update * old
 }
 
-/// Applies a function to a block.
+/// A loop that applies a function to a block.
 struct Apply<'a, T> {
     function: Activation,
     block: &'a mut [T; BLOCK],
@@ -148,7 +149,7 @@ impl<T: Real> VectorLoop for Apply<'_, T> {
     }
 }
 
-/// Applies any function. It is not inlined, because each place would contain all functions.
+/// Applies any function. It is not inlined, because each call site would then contain all functions.
 #[inline(never)]
 fn apply_any<T: Real>(function: Activation, block: &mut [T; BLOCK]) {
     dispatch(Apply { function, block });
@@ -159,7 +160,7 @@ impl<T: Real> VectorLoop for Loop<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // The compiler keeps blocks in registers if it knows the functions, and that the sums are not limited.
+        // The compiler keeps blocks in registers if the functions are constants and the sums are not limited.
         if T::DTYPE == DataType::F32 && self.step.functions == Functions::USUAL && self.step.clip.is_none() {
             self.blocks::<FMA, false>(Functions::USUAL);
         } else {
@@ -255,7 +256,7 @@ impl<T: Real> Loop<'_, T> {
                         see(&mut output, of_output, at, &c);
                     }
                     output = ended!(gate, output);
-                    // The bound does not apply to the cell state.
+                    // `clip` does not apply to the cell state.
                     let mut h = c;
                     if ANY {
                         apply_any(functions.state, &mut h);

@@ -1,4 +1,4 @@
-//! Reductions across rows. Neighbours in memory belong to different results, which are computed side by side.
+//! Reductions across rows. Neighbours in memory belong to different results, which are computed together.
 
 use super::rows::{pairs, prefetch};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
@@ -7,9 +7,9 @@ use crate::kernels::op::Reduction;
 use crate::pace::{self, STRETCH};
 use std::mem::MaybeUninit;
 
-/// The greatest number of columns that are reduced side by side. Their sums stay in the first-level cache.
+/// The maximum number of columns that are reduced together. Their sums stay in the first-level cache.
 pub(super) const COLUMNS: usize = 1024;
-/// The number of rows that are added to the sums at once.
+/// The number of rows that are added to the sums in one pass.
 const ROWS: usize = 4;
 /// The number of columns whose sums stay in registers while rows are added.
 const LANES: usize = 64;
@@ -17,7 +17,7 @@ const LANES: usize = 64;
 struct SumColumns<'a, T, F, const N: usize> {
     sums: &'a mut [T],
     rows: [&'a [T]; N],
-    /// The distance in elements to the next elements, which are prefetched.
+    /// The distance to the elements that are prefetched, in elements.
     ahead: isize,
     f: F,
 }
@@ -44,8 +44,8 @@ impl<T: Copy, F: Fn(T, T) -> T, const N: usize> VectorLoop for SumColumns<'_, T,
     }
 }
 
-/// Folds `len` rows of `width` columns into `sums`. If there are many rows, both halves are folded separately (pairwise
-/// summation).
+/// Folds `len` rows of `width` columns into `sums`. Many rows are split into halves that are folded separately
+/// (pairwise summation).
 ///
 /// # Safety
 ///

@@ -8,7 +8,8 @@ use crate::pace::{self, Pace, STRETCH};
 use bb::DataType;
 use half::{bf16, f16};
 
-/// Reduces over some dimensions for each index of the others, and writes the results in order.
+/// A function that reduces over some dimensions for each index of the other dimensions, and writes the results in
+/// order.
 ///
 /// # Safety
 ///
@@ -19,20 +20,20 @@ pub(super) type General = unsafe fn(op: Reduction, extents: &Extents<'_>, x: *co
 /// The number of independent states of one row, which the processor updates in parallel.
 const LANES: usize = 16;
 
-/// The number of elements of a row that are reduced in lanes. Longer rows are halved, so that errors grow with the
-/// logarithm of the length.
+/// The maximum number of elements of a row that are reduced in lanes. Longer rows are split into halves, so that errors
+/// grow with the logarithm of the length.
 const RUN: usize = 4096;
 
-/// The number of columns that are reduced side by side if neighbours in memory belong to different results.
+/// The number of columns that are reduced together if neighbours in memory belong to different results.
 const COLUMNS: usize = 64;
 
-/// The greatest length of short rows.
+/// The maximum length of short rows.
 const SHORT: usize = 32;
 
-/// The number of short rows that are reduced side by side.
+/// The number of short rows that are reduced together.
 const TOGETHER: usize = 8;
 
-/// The number of states that are joined sequentially before [`Pairs`] joins them with others.
+/// The number of states that are joined sequentially before [`Pairs`] joins them with other states.
 const JOINED: usize = 64;
 
 /// Joins states in pairs: each of the kept states covers at least twice the number of parts of the next one. The number of
@@ -60,13 +61,13 @@ impl<S: Copy> Pairs<S> {
         self.count += 1;
     }
 
-    /// Returns the state of all parts and of `last`, which comes after them.
+    /// Returns the state of all parts and of `last`, the state of the part after them.
     fn finish(self, last: S, join: impl Fn(S, S) -> S) -> S {
         self.kept.into_iter().rev().fold(last, |later, before| join(before, later))
     }
 }
 
-/// How an element `T` is added to a state `S`, and how two states are joined.
+/// The steps of a reduction: `take` adds an element `T` to a state `S`, and `join` joins two states.
 #[derive(Clone, Copy)]
 struct Steps<S, F, G> {
     start: S,
@@ -121,11 +122,11 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         }
     }
 
-    /// Reduces up to [`TOGETHER`] short rows side by side, each in the order of its elements.
+    /// Reduces up to [`TOGETHER`] short rows together, each in the order of its elements.
     ///
     /// # Safety
     ///
-    /// `x` has elements at these rows and columns.
+    /// `x` has elements at all indices of these rows and columns.
     #[inline(always)]
     unsafe fn short<T: Copy>(
         &self,
@@ -155,7 +156,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         states
     }
 
-    /// Reduces like a [`General`]; `finish` turns a state into a result.
+    /// Reduces as [`General`] describes; `finish` converts a state to a result.
     ///
     /// # Safety
     ///
@@ -173,7 +174,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         let mut out = out.cast::<T>();
         let mut put = |state: S| {
             // SAFETY: the caller promises room for a result for each index of `kept`, and this is called once for each
-            // of them.
+            // index.
             unsafe {
                 out.write(finish(state));
                 out = out.add(1);
@@ -265,7 +266,7 @@ unsafe fn sums<T: Number>(op: Reduction, extents: &Extents<'_>, x: *const u8, ou
     unsafe { steps.reduce(extents, x, out, finish) }
 }
 
-/// Computes the largest elements. Of no elements, the result is `start`.
+/// Computes the maxima. For no elements, the result is `start`.
 ///
 /// # Safety
 ///
@@ -276,7 +277,7 @@ unsafe fn maxima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: 
     unsafe { steps.reduce(extents, x, out, |most| most) }
 }
 
-/// Computes the smallest elements. Of no elements, the result is `start`.
+/// Computes the minima. For no elements, the result is `start`.
 ///
 /// # Safety
 ///
@@ -287,7 +288,7 @@ unsafe fn minima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: 
     unsafe { steps.reduce(extents, x, out, |least| least) }
 }
 
-/// Computes products.
+/// Computes the products of elements.
 ///
 /// # Safety
 ///
@@ -312,13 +313,13 @@ macro_rules! by_type {
     };
 }
 
-/// Returns the kernel of a reduction; `None` if it does not support the element type.
+/// Returns the kernel of a reduction, or `None` if it does not support the element type.
 pub(super) fn general(op: Reduction, dtype: DataType) -> Option<General> {
     // SAFETY of each: the functions have the contract of `General`, for elements of type `T`.
     unsafe {
         match op {
             Reduction::Sum | Reduction::Mean => by_type!(wide dtype, T => sums::<T>),
-            // For bools, false is the least value and true the greatest.
+            // For bools, false is the minimum value and true is the maximum value.
             Reduction::Max if dtype == DataType::Bool => {
                 Some(|_, extents, x, out| maxima(0u8, extents, x, out))
             }
@@ -335,7 +336,7 @@ pub(super) fn general(op: Reduction, dtype: DataType) -> Option<General> {
     }
 }
 
-/// Returns the kernel of products; `None` if it does not support the element type.
+/// Returns the kernel of products, or `None` if it does not support the element type.
 pub(super) fn product(dtype: DataType) -> Option<General> {
     // SAFETY: the functions have the contract of `General`, for elements of type `T`.
     unsafe { by_type!(wide dtype, T => |_, extents, x, out| products::<T>(extents, x, out)) }

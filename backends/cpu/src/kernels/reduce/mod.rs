@@ -1,8 +1,8 @@
 //! Reductions of many elements to one.
 //!
-//! If there are many floats along one dimension, they are reduced with vectors: along rows, or side by side across rows. All
-//! other cases are reduced by [`general`]. The order of additions of floats depends only on extents and strides, never on the
-//! number of threads. The error of a sum grows with the logarithm of its length.
+//! Many floats along one dimension are reduced with vectors: along rows, or across rows for several columns together.
+//! All other cases are reduced by [`general`]. The order of additions of floats depends only on extents and strides,
+//! never on the number of threads. The error of a sum grows with the logarithm of its length.
 
 mod columns;
 mod general;
@@ -50,7 +50,7 @@ struct Vector {
     columns: unsafe fn(Reduction, [usize; 2], *const u8, isize, *mut u8),
 }
 
-/// Returns the kernel of a reduction; `None` if it does not support the element type.
+/// Returns the kernel of a reduction, or `None` if it does not support the element type.
 pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
     let size = element_size(dtype);
     // SAFETY of both: `halves` has the contract of `by_rows`, and columns are rows with other strides.
@@ -76,14 +76,14 @@ pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
     Some(Kernel { op, general: general::general(op, dtype)?, vector })
 }
 
-/// Returns the kernel of products; `None` if it does not support the element type.
+/// Returns the kernel of products, or `None` if it does not support the element type.
 pub(crate) fn product(dtype: DataType) -> Option<Kernel> {
-    // The kernel of products does not read the operation.
+    // The kernel of products ignores `op`.
     Some(Kernel { op: Reduction::Sum, general: general::product(dtype)?, vector: None })
 }
 
 impl Kernel {
-    /// Reduces, and writes the results one after another.
+    /// Reduces `x`, and writes the results one after another.
     ///
     /// # Safety
     ///
@@ -103,7 +103,8 @@ impl Kernel {
     }
 }
 
-/// Returns the extents and strides of the dimensions outside, reduced and inside; `None` if there are more dimensions.
+/// Returns the extents and strides of the outer, the reduced and the inner dimension, or `None` if there are more
+/// dimensions.
 fn around(kept: &[Dim<1>], len: usize, middle: isize) -> Option<([usize; 3], [isize; 3])> {
     match *kept {
         [] => Some(([1, len, 1], [0, middle, 0])),
@@ -119,7 +120,7 @@ fn around(kept: &[Dim<1>], len: usize, middle: isize) -> Option<([usize; 3], [is
 }
 
 impl Vector {
-    /// Reduces the middle one of three dimensions: `out[o, i] = op over l of x[o, l, i]`. `out` is contiguous.
+    /// Reduces the middle of three dimensions: `out[o, i] = op over l of x[o, l, i]`. `out` is contiguous.
     ///
     /// # Safety
     ///
@@ -136,7 +137,7 @@ impl Vector {
         let size = self.size;
         let bytes = |elements: isize| elements * size.cast_signed();
         if inner > 1 && si == 1 && len > 0 {
-            // Each thread gets at least one block. A block is wide enough that memory is read fast.
+            // Each thread gets at least one block. Blocks are wide enough for fast reads of memory.
             let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
             let blocks = inner.div_ceil(width);
             return walk::split(outer * blocks, len.saturating_mul(width), GRAIN, |from, to| {

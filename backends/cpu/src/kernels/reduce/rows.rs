@@ -7,11 +7,11 @@ use crate::kernels::op::Reduction;
 use crate::kernels::{Shared, walk};
 use crate::pace::{self, Pace, STRETCH};
 
-/// The number of elements that are folded lane by lane. Longer runs are halved.
+/// The maximum number of elements that are folded lane by lane. Longer rows are split into halves.
 const RUN: usize = 8192;
 /// The number of independent partial results.
 const LANES: usize = 64;
-/// The distance in bytes at which elements are prefetched.
+/// The prefetch distance in bytes.
 const AHEAD: isize = 2048;
 
 struct Fold<'a, T, F> {
@@ -44,7 +44,8 @@ impl<T: Copy, F: Fn(T, T) -> T> VectorLoop for Fold<'_, T, F> {
     }
 }
 
-/// Prefetches the memory `ahead` bytes after a block. Where memory is the limit, the prefetching of the processor is too late.
+/// Prefetches the memory `ahead` bytes after a block. If memory is the limit, the processor's own prefetching is too
+/// late.
 #[inline(always)]
 pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
     let _ = (block, ahead);
@@ -60,14 +61,14 @@ pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
 
 /// Folds two arrays into one, element by element.
 ///
-/// It returns a new array because the compiler would not keep a modified array in registers.
+/// Returns a new array because the compiler would not keep a modified array in registers.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "both have `N` elements")]
 pub(super) fn pairs<T: Copy, const N: usize>(x: &[T; N], y: &[T; N], f: impl Fn(T, T) -> T) -> [T; N] {
     std::array::from_fn(|i| f(x[i], y[i]))
 }
 
-/// Folds all lanes into one: repeatedly, one half of the lanes is folded into the other.
+/// Folds all lanes into one. Repeatedly folds one half of the lanes into the other half.
 #[inline(always)]
 fn total<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
     let lanes: [T; LANES / 2] = halved(lanes, &f);
@@ -92,14 +93,14 @@ fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T 
     if x.len() < 2 * GRAIN {
         return halving(x, start, f);
     }
-    // The number of parts is a power of two, so that the results of the parts are folded in pairs.
+    // The number of parts is a power of two, so that their results can be folded in pairs.
     let parts = (x.len() / GRAIN).min(MOST_PARTS).next_power_of_two();
     let length = x.len().div_ceil(parts).next_multiple_of(LANES);
     let mut folded = [start; MOST_PARTS];
     let to = Shared(folded.as_mut_ptr());
     walk::split(parts, length, GRAIN, |from, end| {
         for (part, x) in x.chunks(length).enumerate().take(end).skip(from) {
-            // SAFETY: each part has its own place.
+            // SAFETY: each part has its own element of `folded`.
             unsafe { to.get().add(part).write(halving(x, start, f)) };
         }
     });
@@ -112,10 +113,10 @@ fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T 
     folded.first().copied().unwrap_or(start)
 }
 
-/// The greatest number of parts of one sum.
+/// The maximum number of parts of one sum.
 const MOST_PARTS: usize = 64;
 
-/// Folds contiguous elements. Long runs are folded as two halves.
+/// Folds contiguous elements. Long runs are split into halves.
 fn halving<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy) -> T {
     if x.len() <= RUN {
         return dispatch(Fold { x, start, f });
@@ -182,7 +183,7 @@ impl<T: Number> Start<T> {
     }
 }
 
-/// Contiguous rows that are folded into one element each.
+/// A loop that folds contiguous rows into one element each.
 struct SumRows<T, F> {
     rows: usize,
     len: usize,
@@ -199,7 +200,7 @@ impl<T: Number, F: Fn(T, T) -> T> VectorLoop for SumRows<T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         for i in 0..self.rows {
-            // SAFETY: only the function `rows` makes this value; its caller promises the rows and room for their
+            // SAFETY: only the function `rows` creates this value; its caller promises the rows and room for their
             // results.
             unsafe {
                 let x = std::slice::from_raw_parts(self.x.offset(i.cast_signed() * self.row), self.len);
@@ -237,7 +238,7 @@ unsafe fn rows<T: Number>(
 }
 
 /// Reduces each row to one element. `dims` has the number of rows and their length; `strides` has the distance between
-/// rows and between the elements of a row.
+/// rows and the distance between elements of a row.
 ///
 /// # Safety
 ///
@@ -266,7 +267,7 @@ pub(super) unsafe fn by_rows<T: Number>(
     }
 }
 
-/// Reduces rows of 16-bit floats like [`by_rows`]. Sums are kept in `f32` and `f64`, and rounded once.
+/// Reduces rows of 16-bit floats as [`by_rows`] does. Sums are computed in `f32` and `f64`, and rounded once.
 ///
 /// # Safety
 ///

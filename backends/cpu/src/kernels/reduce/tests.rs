@@ -9,7 +9,7 @@ use bb::Element;
 const SIZES: [usize; 15] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 257, 1000, 9001];
 const ALL: [Reduction; 4] = [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min];
 
-/// Reduces the middle one of three contiguous dimensions.
+/// Reduces the middle of three contiguous dimensions.
 fn reduce<T: Element + Default>(op: Reduction, [outer, len, inner]: [usize; 3], x: &[T]) -> Vec<T> {
     let mut y = vec![T::default(); outer * inner];
     let dim = |extent, stride: usize| Dim { extent, strides: [stride.cast_signed()] };

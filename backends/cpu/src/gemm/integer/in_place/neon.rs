@@ -1,4 +1,4 @@
-//! Tiles by the instructions of 64-bit processors of ARM.
+//! Tiles for 64-bit ARM processors.
 
 use std::arch::aarch64::*;
 
@@ -29,7 +29,7 @@ pub(super) static I8MM: Kernels = tiles!(dots_mixed);
 ///
 /// # Safety
 ///
-/// `sums` has room for them.
+/// `sums` has room for the sums.
 #[inline(always)]
 unsafe fn store<const ROWS: usize, const BLOCKS: usize>(
     args: &InPlaceArgs,
@@ -45,8 +45,9 @@ unsafe fn store<const ROWS: usize, const BLOCKS: usize>(
 
 /// # Safety
 ///
-/// The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of bytes is a multiple of four, and the right
-/// one 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in each row.
+/// The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of bytes is a multiple of
+/// four. The right operand has 16 columns for each of `BLOCKS`. `sums` has room for the sums of these columns in each
+/// row.
 unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function's contract.
     unsafe {
@@ -91,7 +92,7 @@ unsafe fn long<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args:
 
 /// # Safety
 ///
-/// As for [`dots`]; the bytes of both operands are signed, or none are.
+/// As for [`dots`]; the bytes of both operands are signed, or both are unsigned.
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn dots_alike<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function has the same contract.
@@ -100,20 +101,21 @@ unsafe fn dots_alike<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
 
 /// # Safety
 ///
-/// As for [`dots`]; the bytes of one operand are signed.
+/// As for [`dots`]; the bytes of only one operand are signed.
 #[target_feature(enable = "neon,i8mm")]
 unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &InPlaceArgs) {
     // SAFETY: this function has the same contract.
     unsafe { dots::<SIGNED, ROWS, BLOCKS, true>(args) }
 }
 
-/// Four rows of the right operand are interleaved, so that the four bytes of each column are adjacent.
+/// Computes a tile with dot products. Interleaves four rows of the right operand, so that the four bytes of each column
+/// are adjacent.
 ///
 /// # Safety
 ///
-/// The processor has the extension for dot products, or if they are `MIXED` the extension for products of matrices of bytes. The left
-/// operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has
-/// room for the sums of these columns in each row.
+/// The processor has the extension for dot products or, if `MIXED`, the extension for products of matrices of bytes.
+/// The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right operand has 16 columns
+/// for each of `BLOCKS`. `sums` has room for the sums of these columns in each row.
 #[inline(always)]
 unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(
     args: &InPlaceArgs,
@@ -134,7 +136,8 @@ unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const
                     *bytes = veorq_u8(vld1q_u8(row.wrapping_add(16 * block)), flip);
                 }
                 let [a, b, c, d] = bytes;
-                // First of rows two apart, then of all: the second step puts the bytes of a column together, and columns in order.
+                // Interleaves rows two apart, then the results. The second step puts the four bytes of a column
+                // together, with the columns in order.
                 let (ac, ac_high) = (vzip1q_u8(a, c), vzip2q_u8(a, c));
                 let (bd, bd_high) = (vzip1q_u8(b, d), vzip2q_u8(b, d));
                 let quads = [

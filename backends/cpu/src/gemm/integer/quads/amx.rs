@@ -1,4 +1,5 @@
-//! Tiles of AMX: sixteen rows by sixteen columns for each of their registers, with sums of 64 products of bytes at once.
+//! AMX tiles. A register has sixteen rows by sixteen columns, and one instruction adds 64 products of bytes to each
+//! sum.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -6,7 +7,8 @@ use std::sync::OnceLock;
 
 use super::{AVX512, QuadArgs, Tile};
 
-/// Up to eight rows use the tiles of vectors, because a tile reads the same number of columns for one row as for sixteen.
+/// Up to eight rows use the tiles of AVX-512, because an AMX tile reads the same amount of the right operand for one
+/// row as for sixteen.
 pub(super) static TILES: [&[&[Tile]]; 2] = {
     let [few, few_signed] = AVX512.tiles;
     [
@@ -19,7 +21,7 @@ pub(super) static TILES: [&[&[Tile]]; 2] = {
     ]
 };
 
-/// Returns the tiles of 1 to 16 rows. The first ones are the tiles of `few` at the index.
+/// Returns the tiles of 1 to 16 rows. The tiles of few rows are copied from `few[index]`.
 #[expect(clippy::indexing_slicing, reason = "it is called while the program is compiled")]
 const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     let mut all = [tile; 16];
@@ -28,18 +30,18 @@ const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     all
 }
 
-/// Returns whether this process may use the instructions. Queries the system once, because it reserves room for the registers of each
-/// thread.
+/// Returns whether this process may use the instructions. Requests them from the system only once, because the system
+/// then reserves memory for the registers of each thread.
 pub(super) fn allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| found() && permitted())
 }
 
-/// Returns whether the processor has tiles and products of bytes on them.
+/// Returns whether the processor has tiles and instructions for products of bytes on them.
 fn found() -> bool {
     const TILE: u32 = 1 << 24;
     const INT8: u32 = 1 << 25;
-    // Leaf 7 is there, because AVX-512 was found by it.
+    // Leaf 7 exists, because it was read to detect AVX-512.
     let edx = __cpuid_count(7, 0).edx;
     edx & TILE != 0 && edx & INT8 != 0
 }
@@ -66,26 +68,27 @@ fn permitted() -> bool {
     answer == 0
 }
 
-/// Other systems are not known to grant the registers by this call.
+/// Returns `false`: other systems are not known to grant the registers by this call.
 #[cfg(not(target_os = "linux"))]
 fn permitted() -> bool {
     false
 }
 
-/// The extents of the registers, as `ldtilecfg` reads them.
+/// The shapes of the registers, in the layout that `ldtilecfg` reads.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,
     start: u8,
     reserved: [u8; 14],
-    /// The bytes of a row of each register.
+    /// The size of a row of each register in bytes.
     bytes: [u16; 16],
     rows: [u8; 16],
 }
 
 impl TileConfig {
-    /// The registers 0 to 2 have sums, 3 has rows of the left operand, 4 and 7 of the right one; 5 and 6 have what remains of both
-    /// at the end of the inner dimension, which is `rest` groups of four bytes.
+    /// Returns the shapes for tiles of `rows` rows. Registers 0 to 2 store sums, register 3 stores rows of the left
+    /// operand, and registers 4 and 7 store rows of the right operand. Registers 5 and 6 store the rest of both
+    /// operands at the end of the inner dimension, which is `rest` groups of four bytes.
     fn new(rows: usize, rest: usize) -> TileConfig {
         let (rows, rest) = (rows.min(16) as u8, rest.min(15) as u8);
         let mut extents =
@@ -99,7 +102,8 @@ impl TileConfig {
     }
 }
 
-/// Declares a tile of vectors, each with its register of sums, its register of the right operand, and the offset of its columns in bytes.
+/// Declares a tile of vectors. Each vector has a register of sums, a register of the right operand, and the offset of
+/// its columns in bytes.
 macro_rules! tile {
     ($name:ident, $vectors:tt) => {
         /// # Safety

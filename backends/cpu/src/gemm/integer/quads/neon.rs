@@ -1,7 +1,7 @@
-//! Tiles of sums of products of bytes for 64-bit ARM processors: with plain NEON, which all of them have, with dot products, and with
-//! products of matrices.
+//! Tiles of sums of products of bytes for 64-bit ARM processors: with plain NEON, which all of them have, with dot
+//! products, and with products of matrices.
 //!
-//! The compiler's own functions for the last two are not stable, so that they are written as assembly.
+//! Rust's intrinsics for the last two are not stable, so their instructions are written as assembly.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -18,8 +18,8 @@ fn widened<const SIGNED: bool>(bytes: uint8x8_t) -> int16x8_t {
     }
 }
 
-/// Computes a tile with a left operand whose bytes are widened to 16 bits. Each of its numbers is multiplied by a row of the right operand,
-/// whose bytes are widened as they are read. A vector has eight columns.
+/// Computes a tile with a left operand whose bytes are widened to 16 bits. Each left number is multiplied by a row of
+/// the right operand, whose bytes are widened as they are read. A vector has eight columns.
 ///
 /// # Safety
 ///
@@ -93,7 +93,8 @@ pub(super) unsafe fn long<const SIGNED: bool, const ROWS: usize, const VECTORS: 
     }
 }
 
-/// Adds products of four bytes with the named instruction. The bytes on the left are one group of a register.
+/// Adds dot products of four bytes to the sums with the named instruction. The left bytes are group `$at` of the
+/// register.
 macro_rules! add_dots {
     ($name:literal, $sums:ident, $right:ident, $left:ident, $at:ident) => {
         asm!(
@@ -107,7 +108,8 @@ macro_rules! add_dots {
     };
 }
 
-/// Adds products of four bytes. The bytes on the left are group `AT` of a register. All bytes are signed, or none.
+/// Adds dot products of four bytes to the sums. The left bytes are group `AT` of the register. All bytes are signed, or
+/// all are unsigned.
 ///
 /// # Safety
 ///
@@ -129,7 +131,8 @@ pub(in crate::gemm) unsafe fn dot<const SIGNED: bool, const AT: i32>(
     sums
 }
 
-/// Adds products of four bytes like [`dot`], but with signed bytes on the left and unsigned ones on the right, or the other way round.
+/// Adds dot products as [`dot`] does, but with signed bytes on the left and unsigned bytes on the right if `SIGNED`,
+/// else the other way round.
 ///
 /// # Safety
 ///
@@ -151,7 +154,8 @@ pub(in crate::gemm::integer) unsafe fn mixed<const SIGNED: bool, const AT: i32>(
     sums
 }
 
-/// Computes a tile by dot products. The bytes of the operands are all signed, or none is. A vector has four columns.
+/// Computes a tile by dot products. The bytes of both operands are signed, or both are unsigned. A vector has four
+/// columns.
 ///
 /// # Safety
 ///
@@ -216,14 +220,15 @@ pub(super) unsafe fn dots<const SIGNED: bool, const ROWS: usize, const VECTORS: 
     }
 }
 
-/// The greatest numbers of pairs of rows and of pairs of columns of a tile.
+/// The maximum number of pairs of rows, and of pairs of columns, of a tile.
 const MOST_PAIRS: [usize; 2] = [3, 8];
 
 /// The size of eight rows of a panel, in bytes.
 const GROUP: usize = 16 * MOST_PAIRS[1];
 
-/// Adds the product of two rows and two columns of eight bytes each. The rows are signed and the columns are not, or the other way round.
-/// If the rows are signed, the sums of a column are adjacent, otherwise the sums of a row.
+/// Adds the product of two rows and two columns of eight bytes each. If `SIGNED`, the rows are signed and the columns
+/// are unsigned, and the sums of a column are adjacent. Otherwise the columns are signed, and the sums of a row are
+/// adjacent.
 ///
 /// # Safety
 ///
@@ -274,7 +279,7 @@ pub(super) unsafe fn matrices<const SIGNED: bool, const ROWS: usize, const VECTO
             };
         }
         let groups = quads / 2;
-        // With four groups of four rows, the registers are all taken.
+        // Four groups are read together for up to four rows, which then use all registers.
         let at_once = if pairs <= 2 { groups / 4 } else { 0 };
         for _ in 0..at_once {
             let mut lefts = [[vdupq_n_u8(0); MOST_PAIRS[0]]; 4];
