@@ -11,7 +11,7 @@ const USUAL: usize = 1 << 20;
 /// The minimum and the maximum cache size in bytes that kernels assume.
 const BOUNDS: [usize; 2] = [1 << 18, 1 << 22];
 
-/// Returns the bytes of the second-level cache that a thread has for itself.
+/// Returns the size in bytes of the second-level cache that is available to one thread.
 pub(crate) fn second_level() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     #[cfg(test)]

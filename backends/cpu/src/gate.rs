@@ -42,7 +42,7 @@ pub(crate) fn share(
     }
 }
 
-/// A ticket with which one thread joins the work once.
+/// A ticket that lets one thread join the work once.
 pub(crate) struct GateEntry(Arc<Gate>);
 
 impl GateEntry {

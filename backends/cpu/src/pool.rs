@@ -55,7 +55,7 @@ struct Header {
     class: usize,
     /// The memory pages of the block; `None` if the allocator allocated it.
     pages: Option<MmapMut>,
-    /// The pool to which the block returns; `None` while the block is unused.
+    /// The pool that the block returns to; `None` while the block is unused.
     home: Option<Arc<Pool>>,
 }
 

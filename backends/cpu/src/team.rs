@@ -56,7 +56,7 @@ struct Calls {
     waiting: VecDeque<Call>,
     /// The number of threads that sleep until a call is queued.
     asleep: usize,
-    /// Whether the threads end.
+    /// Whether the threads must end.
     over: bool,
 }
 
@@ -92,8 +92,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the team that all backends without their own threads share. The first call starts it with as many threads as rayon's
-    /// current pool has, or fewer if the system cannot start all of them.
+    /// Returns the team that all backends without their own threads share. The first call starts it with the number of
+    /// threads of rayon's current pool, or with fewer if the system cannot start all of them.
     pub(crate) fn of_process() -> &'static Arc<Team> {
         static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
         TEAM.get_or_init(|| {

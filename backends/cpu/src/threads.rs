@@ -215,7 +215,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Barrier, Mutex, mpsc};
 
-    /// Blocks until a thread of the team has run a call. If the team has one such thread, it has also run all earlier calls.
+    /// Blocks until a thread of the team has run a call. If the team has only one thread besides the caller, that thread has also run
+    /// all earlier calls.
     fn make_a_call(team: &Team) {
         let (made, wait) = mpsc::channel();
         team.ask(move || made.send(()).expect("somebody waits"));

@@ -29,7 +29,7 @@ pub(super) struct List {
     fewest: usize,
     /// The number of blocks that have returned since the last check.
     given: u32,
-    /// Whether blocks return so often that this alone triggers the checks.
+    /// Whether blocks return so often that the returns trigger the checks.
     busy: bool,
 }
 
