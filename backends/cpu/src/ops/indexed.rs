@@ -35,7 +35,7 @@ struct Selection {
     op: &'static str,
     /// The dimensions of the tuples, with strides in elements of the indexed tensor.
     dims: Dims<1>,
-    /// The dimensions that a tuple indexes.
+    /// The dimensions of the indexed tensor that a tuple has an index for.
     named: Dims<1>,
     /// The number of elements that a tuple selects.
     run: usize,

@@ -69,7 +69,7 @@ enum FilterLayout {
 }
 
 impl FloatFilters {
-    /// Returns the filters themselves.
+    /// Returns the filters in their original layout.
     fn filters<'a>(&'a self, cpu: &Cpu, operands: &'a KernelOperands<'_, Array>) -> Result<&'a Array> {
         let (form, shape, restored) = match self {
             FloatFilters::Given => return Ok(operands.required("conv", 1)?),
