@@ -23,7 +23,7 @@ const PRODUCTS: usize = 1 << 15;
 const QUERIES: [usize; 2] = [12, 96];
 const TILE: usize = 12;
 
-/// The minimum number of queries for which packing the keys saves time.
+/// The minimum number of queries that makes packing the keys worthwhile.
 const PACKED: usize = 9;
 
 /// The operands. Their extents fit each other, and none of them is 0.

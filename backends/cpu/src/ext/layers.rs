@@ -29,7 +29,7 @@ const GRAIN: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Layers {
     line: Line,
-    /// The two-dimensional convolution, in which each layer of results is a sample.
+    /// The two-dimensional convolution. Each layer of results is one of its samples.
     plan: Plan,
     n: usize,
     channels: usize,
@@ -99,8 +99,7 @@ impl Layers {
         });
     }
 
-    /// Copies planes of results to their positions in `out`. In `from`, all filters of one layer precede those of the next
-    /// layer.
+    /// Copies planes of results to their positions in `out`. `from` contains the layers in order, each with the planes of all filters.
     ///
     /// # Safety
     ///
