@@ -117,7 +117,7 @@ struct Epilogue<'a> {
     places: usize,
     /// The number of places of a plane that the program processes in one pass.
     block: usize,
-    /// The same program for products, where these can compute it tile by tile.
+    /// The same program in a form that matrix products apply to each tile, if there is one.
     end: Option<End<f32>>,
 }
 

@@ -52,7 +52,7 @@ impl Pooling {
     }
 }
 
-/// The extents of the buffer of a row, and where windows have their elements in it.
+/// The layout of the row buffer, and the positions of the elements of windows in it.
 #[derive(Debug)]
 struct RowLayout {
     /// The number of columns for each remainder by the stride.

@@ -43,7 +43,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Returns `None` if the system has no memory.
+    /// Lays out the phases of a dimension. Returns `None` if the system has no memory.
     fn new(line: Line) -> Option<Axis> {
         let of = |k: usize| (k * line.dilation) % line.stride;
         let phases = (0..line.kernel.min(line.stride)).map(of);
@@ -352,8 +352,7 @@ fn convolve(
     Ok(true)
 }
 
-/// Returns the memory from which the windows of a sample are read: the operand itself, or the copy, which this function
-/// fills.
+/// Returns the memory that the windows of a sample are read from: the operand itself, or the copy, which this function fills.
 fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *const u8 {
     let Some(copy) = copy else { return from };
     let padding = u8::try_from(x_zero & 0xff).unwrap_or(0);

@@ -47,7 +47,7 @@ impl CellKind {
         }
     }
 
-    /// Reads the functions from the options of the operation.
+    /// Parses the activation functions from the options of the operation.
     ///
     /// # Errors
     ///
