@@ -1,6 +1,6 @@
 //! Exchanges host tensors with other libraries through DLPack.
 //!
-//! DLPack is a C structure that NumPy, PyTorch, JAX and other libraries exchange. A [`Managed`] owns such a structure,
+//! DLPack is a C structure that NumPy, PyTorch, JAX and other libraries exchange. A [`Managed`] owns the structure,
 //! which was created from a `TensorData` or comes from another library. The last owner calls the structure's deleter
 //! exactly once.
 //!

@@ -89,7 +89,7 @@ impl EngineError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The engine's table lists the call.
+    /// The engine's table of gaps lists the call.
     #[error("{reason}, as `{case}` shows")]
     Gap {
         /// The reason in the table.

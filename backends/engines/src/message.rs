@@ -25,7 +25,7 @@ pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     // The caller passes a value for every input, so remove the default values of inputs.
     let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
     proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));
-    // The shapes that a model declares for its results may be wrong, and engines refuse such a model, so remove them.
+    // The shapes that a model declares for its results may be wrong, and engines would refuse the model, so remove them.
     proto.output.iter_mut().for_each(forget_shape);
     if proto.name().is_empty() {
         proto.name = Some("graph".to_owned());

@@ -22,7 +22,7 @@ pub struct Program<E: Engine> {
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     declared: InputSpec,
-    /// For each input of the session, which input of the model it is.
+    /// The index of the model's input for each input of the session.
     given: Vec<usize>,
     /// The default values of the model's inputs.
     defaults: Vec<Option<TensorData>>,

@@ -19,9 +19,9 @@ struct OperatorCounts {
     primitives: [usize; 3],
 }
 
-/// Runs the ONNX test cases on the backends of an engine, and returns a Markdown table by operator. `alone` is the engine without its
-/// table of gaps, `lowered` is the engine with a backend for the gaps, and `primitives` is the engine with models lowered to
-/// primitives, if there is such a backend.
+/// Runs the ONNX test cases on the backends of an engine, and returns a Markdown table by operator. The first backend is the engine
+/// without its table of gaps, the second is the engine with a backend for the gaps, and the third, if present, is the engine with
+/// models lowered to primitives.
 ///
 /// # Panics
 ///

@@ -14,7 +14,7 @@ pub enum MockError {
     /// The script expects another operation.
     #[error("expected a call of `{expected}`, got `{got}`")]
     Operation {
-        /// The operation that comes next in the script.
+        /// The next operation in the script.
         expected: &'static str,
         /// The operation that was called.
         got: &'static str,
@@ -170,7 +170,7 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Requires operands and parameters for which `accepts` returns true.
+    /// Requires operands and parameters that `accepts` returns true for.
     pub fn with(
         self,
         accepts: impl Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync + 'static,

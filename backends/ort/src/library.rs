@@ -32,7 +32,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Parses a version such as `1.31.1`.
+    /// Parses a version, for example `1.31.1`.
     fn parse(text: &str) -> Option<Version> {
         let mut parts = text.split('.');
         let mut number = || parts.next()?.parse().ok();

@@ -11,7 +11,7 @@ pub enum Error {
     /// An ndarray array cannot have this shape.
     #[error("extents {shape:?} are more than an array can have")]
     Extents {
-        /// The extents.
+        /// The shape.
         shape: Box<[usize]>,
         /// The error of ndarray.
         #[source]

@@ -27,7 +27,7 @@ pub(crate) enum TensorError {
     Answer {
         /// The element type of the output.
         expected: DataType,
-        /// rten's type.
+        /// The type that rten returned.
         got: String,
     },
 

@@ -1,7 +1,7 @@
 //! A backend without kernels. It is a single function that receives a graph and inputs and returns outputs.
 //!
 //! A graph compiler would translate the graph here, cache the result under the graph's identity, and launch it. This backend
-//! uses the kernels of the reference backend instead. That is enough to show the input of such a backend: graphs of
+//! uses the kernels of the reference backend instead. That is enough to show the input of a graph compiler: graphs of
 //! primitives in normal form, each with an identity, so that a repeated graph is recognised.
 #![forbid(unsafe_code)]
 
