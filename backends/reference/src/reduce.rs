@@ -62,7 +62,7 @@ fn reduce<T: Clone>(
     f: impl Fn(&[T]) -> Option<T>,
 ) -> Result<Array<T>, Error> {
     let reduction = infer::reduce(op, x.shape(), axes, keepdims)?;
-    // Move the reduced dimensions last, so that each result is the reduction of one contiguous run of elements.
+    // With the reduced dimensions last, each result is the reduction of one run of elements.
     let mut order: Vec<usize> = (0..x.ndim()).collect();
     order.sort_by_key(|&axis| reduction.reduced.get(axis));
     let permuted = x.view().permuted_axes(order);
