@@ -16,7 +16,7 @@ use bb::{Primitive, Tensor as _};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The minimum number of elements per result for which a workgroup computes each result instead of a single thread.
+/// If each result has at least this number of elements, a workgroup computes it instead of a single thread.
 const SHARED: usize = 64;
 
 pub(crate) fn reduce(

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The number of spatial dimensions in a kernel.
 const SPATIAL: usize = 3;
-/// The minimum number of filters per group for which a convolution is computed as a matrix product.
+/// If a group has at least this number of filters, a convolution is computed as a matrix product.
 const FILTERS: usize = 8;
 
 /// The parameters of a window operation.

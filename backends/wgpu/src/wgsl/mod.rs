@@ -2,7 +2,7 @@
 //!
 //! A kernel's parameters are in `P`, its result in `y` and its operands in `x0`, `x1`, …. The result and the operands are arrays of
 //! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so kernels test the bits of a float where
-//! such numbers matter.
+//! NaN or infinity matters.
 
 pub(crate) mod conv;
 mod functions;
