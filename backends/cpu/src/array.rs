@@ -21,7 +21,7 @@ pub(crate) struct Inner {
     offset: usize,
     len: usize,
     shape: Shape,
-    /// In elements. Empty if the elements are contiguous in row-major order.
+    /// The strides in elements; empty if the elements are contiguous in row-major order.
     strides: Strides,
     dtype: DataType,
     dense: bool,

@@ -23,7 +23,7 @@ pub enum CpuError {
         asked: &'static str,
         /// The level that is used.
         found: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 

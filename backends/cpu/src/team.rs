@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an idle thread polls for work before it sleeps.
+/// The time that an idle thread polls for work before it sleeps.
 const AWAKE: Duration = Duration::from_micros(100);
 
 /// The number of polls before a thread yields its processor and reads the clock.

@@ -111,7 +111,7 @@ pub(crate) fn count() -> usize {
     with_team(|team| team.map_or_else(rayon::current_num_threads, Team::count))
 }
 
-/// How long rayon's threads usually stay awake after their last work. If the next work follows within this time, more work is likely.
+/// The time that rayon's threads usually stay awake after their last work. If the next work follows within this time, more work is likely.
 const SOON: Duration = Duration::from_micros(20);
 
 /// The number of consecutive pieces of work after which more work is likely.

@@ -41,7 +41,7 @@ unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
 struct View {
     dtype: DataType,
     shape: Vec<usize>,
-    /// In bytes.
+    /// The strides in bytes.
     strides: Vec<isize>,
     /// A pointer to the first element; not null if there are elements.
     first: *const u8,

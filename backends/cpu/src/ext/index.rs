@@ -60,7 +60,7 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
 ///
 /// # Safety
 ///
-/// `x` holds elements of type `T` with these extents, none of them zero; `out` has room for `outer * inner` positions.
+/// `x` has elements of type `T` with these extents, none of them zero; `out` has room for `outer * inner` positions.
 unsafe fn positions_of<T: Ordered>(
     which: Extremum,
     [outer, inner]: [usize; 2],

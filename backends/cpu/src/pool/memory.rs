@@ -59,7 +59,7 @@ fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
 ///
 /// # Safety
 ///
-/// [`allocate`] made the block for this size, and there are no references to it.
+/// The block is from [`allocate`] with this size, and there are no references to it.
 pub(super) unsafe fn free(mut header: NonNull<Header>, size: usize) {
     // SAFETY: the block has a header, and there are no other references to it.
     match unsafe { header.as_mut() }.pages.take() {

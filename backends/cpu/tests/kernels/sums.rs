@@ -122,7 +122,7 @@ fn products<B: Backend>(on: &B, shapes: &[[usize; 3]], units: f64) {
             .collect();
         let (a, b) = (tensor(on, &[m, k], &x), tensor(on, &[k, n], &y));
         near(&host(on, &on.matmul(&a, &b).unwrap()), want.iter().copied(), units);
-        // The same operands, stored by columns.
+        // The same operands in column-major order.
         let columns = |v: &[f32], rows: usize, cols: usize| -> Vec<f32> {
             (0..rows * cols).map(|i| v[i % rows * cols + i / rows]).collect()
         };

@@ -120,7 +120,7 @@ trait Finish: Sync {
 ///
 /// # Safety
 ///
-/// The operands are bytes, signed or not. If `packed` is given, it is the right operand of all products.
+/// The operands are bytes, signed or not. If `packed` is `Some`, it is the right operand of all products.
 unsafe fn products(
     pool: &Arc<Pool>,
     all: &Matrices,
