@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The own threads of the backend that this thread currently computes for; `None` if that backend has none.
+    /// The threads that belong to the backend that this thread computes for; `None` if that backend shares the team of the process.
     static OWN: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
 
     /// The time at which the last work ended, and the number of recent pieces of work that followed each other closely. Work shared with
@@ -53,7 +53,7 @@ pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns the own threads of the backend that this thread currently computes for; `None` if that backend has none.
+/// Returns the threads that belong to the backend that this thread computes for; `None` if that backend shares the team of the process.
 fn own() -> Option<Arc<Team>> {
     let threads = OWN.take();
     OWN.set(threads.clone());

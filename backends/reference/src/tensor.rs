@@ -144,7 +144,7 @@ macro_rules! values {
     };
 }
 
-/// The rows of [`values!`], including all types that a host tensor stores as plain Rust values.
+/// Calls [`values!`] with a row for each storage type. The arguments are the types that host tensors store as plain Rust values.
 macro_rules! all_values {
     ($( $plain:ident($type:ty), )*) => { values! {
         $( $plain($type), <$type>::default(),

@@ -70,7 +70,7 @@ impl Pipelines {
         let pipeline = Arc::new(self.compile(gpu, &key.source(), bindings)?);
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
         if compiled.len() >= KEPT {
-            // Running calls own a handle to their pipeline. Pipelines that are used again are compiled again.
+            // A running call owns a handle to its pipeline, so all can be dropped. Their next use compiles them again.
             compiled.clear();
         }
         Ok(compiled.entry(key.clone()).or_insert(pipeline).clone())
