@@ -1,4 +1,4 @@
-//! The tensor of this backend: one `Arc` with the element type, extents, strides and shared elements.
+//! The tensor type of this backend: an `Arc` of the element type, shape, strides and shared elements.
 
 use crate::layout::{Strides, dense_strides, is_dense};
 use crate::storage::Storage;
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor in host memory. It is a cheap handle to elements, which other arrays may share.
+/// A tensor in host memory. It is a cheap handle; several arrays may share the same elements.
 ///
-/// An element of less than a byte is stored in a byte of its own.
+/// An element type of less than 8 bits uses one byte for each element.
 #[derive(Debug, Clone)]
 pub struct Array(Arc<Inner>);
 
@@ -21,11 +21,11 @@ pub(crate) struct Inner {
     offset: usize,
     len: usize,
     shape: Shape,
-    /// In elements; empty if the elements are contiguous in row-major order.
+    /// The strides in elements; empty if the elements are contiguous in row-major order.
     strides: Strides,
     dtype: DataType,
     dense: bool,
-    /// The text that string elements index as ranges; `None` for other types.
+    /// The characters of all string elements; each element is a range of this text. `None` for other types.
     text: Option<Arc<Bytes>>,
 }
 
@@ -66,7 +66,7 @@ impl Tensor for Array {
     }
 }
 
-/// Returns the size in bytes of one element in an array. A string is stored as a range of its text.
+/// Returns the size in bytes of an element in an array. A string element is a range of the array's text: two `u64`.
 #[inline]
 pub(crate) const fn element_size(dtype: DataType) -> usize {
     match dtype {
@@ -76,7 +76,7 @@ pub(crate) const fn element_size(dtype: DataType) -> usize {
 }
 
 impl Array {
-    /// Creates an array of contiguous row-major elements, which begin `offset` bytes into `storage`.
+    /// Creates an array of contiguous row-major elements that begin `offset` bytes into `storage`.
     #[inline]
     pub(crate) fn dense_at(
         dtype: DataType,
@@ -103,7 +103,7 @@ impl Array {
         Array::dense_at(dtype, shape, len, storage, 0)
     }
 
-    /// Returns the array with another text for the ranges of its strings.
+    /// Returns the array with its text replaced; the ranges of its strings stay the same.
     pub(crate) fn with_text(self, text: Option<Arc<Bytes>>) -> Array {
         match Arc::try_unwrap(self.0) {
             Ok(inner) => Array(Arc::new(Inner { text, ..inner })),
@@ -117,7 +117,7 @@ impl Array {
         }
     }
 
-    /// Returns a view of the elements with other extents and strides. It begins `skip` elements later.
+    /// Returns a view of the same storage with another shape and other strides. The view begins `skip` elements later.
     pub(crate) fn view(&self, shape: Shape, strides: Strides, skip: isize) -> Array {
         let dense = is_dense(&shape, &strides);
         let len = shape.iter().product();
@@ -134,7 +134,7 @@ impl Array {
         }))
     }
 
-    /// Returns a view of the contiguous elements with other extents, which have the same number of elements.
+    /// Returns a view of the contiguous elements with another shape that has the same number of elements.
     pub(crate) fn view_dense(&self, shape: Shape) -> Array {
         debug_assert!(self.0.dense);
         Array(Arc::new(Inner {
@@ -152,7 +152,7 @@ impl Array {
         self.0.len
     }
 
-    /// Returns whether an extent is zero.
+    /// Returns whether the array has no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
@@ -164,7 +164,7 @@ impl Array {
         self.0.dense
     }
 
-    /// Returns the distances in elements between neighbours along each dimension.
+    /// Returns the stride of each dimension, in elements.
     pub(crate) fn strides(&self) -> Strides {
         if self.0.dense { dense_strides(&self.0.shape) } else { self.0.strides.clone() }
     }
@@ -172,11 +172,12 @@ impl Array {
     /// Returns a pointer to the element at index 0 of every dimension.
     #[inline]
     pub(crate) fn ptr(&self) -> *const u8 {
-        // The addition wraps because an empty array has no element to point to.
+        // The addition wraps because the pointer of an empty array need not point into an allocation.
         self.0.storage.ptr().wrapping_add(self.0.offset)
     }
 
-    /// Returns a pointer to contiguous elements that may be written, because this is the only handle to the array and its block.
+    /// Returns a writable pointer to the contiguous elements, if they are in a block of the pool and no other handle shares the array or
+    /// the block.
     pub(crate) fn sole(&mut self) -> Option<*mut u8> {
         let inner = Arc::get_mut(&mut self.0).filter(|inner| inner.dense)?;
         match &inner.storage {
@@ -185,8 +186,8 @@ impl Array {
         }
     }
 
-    /// Returns a pointer to contiguous elements that may be written, as [`sole`](Self::sole) does, also if they are few. `None` for
-    /// strings, and for no elements.
+    /// Returns a writable pointer to the contiguous elements as [`sole`](Self::sole) does, but also if they are stored inline. Returns
+    /// `None` for strings and for an empty array.
     pub(crate) fn sole_room(&mut self) -> Option<*mut u8> {
         if self.0.text.is_some() || self.0.dtype == DataType::String || self.0.len == 0 {
             return None;
@@ -199,12 +200,12 @@ impl Array {
         }
     }
 
-    /// Turns the array into elements that may be written, without copying them.
+    /// Converts the array to writable elements without copying them.
     ///
     /// # Errors
     ///
-    /// Returns the array itself if the elements are not contiguous, are few or strings, or are shared with another array, a plan or a
-    /// host tensor.
+    /// Returns the array itself if its elements are not contiguous, are at most 32 bytes or are strings, or if another array, a plan or a
+    /// host tensor shares them.
     pub fn into_sole(mut self) -> Result<SoleElements, Array> {
         if self.0.text.is_some() || self.sole().is_none() {
             return Err(self);
@@ -226,10 +227,10 @@ impl Array {
     }
 }
 
-/// The elements of an array with a single owner, which [`Array::into_sole`] returns. Their memory returns to the backend's pool when this
-/// is dropped.
+/// The elements of an array with a single owner, returned by [`Array::into_sole`]. Their memory returns to the backend's pool when this
+/// value is dropped.
 ///
-/// An element of less than a byte has a byte of its own.
+/// An element type of less than 8 bits uses one byte for each element.
 #[derive(Debug)]
 pub struct SoleElements(Array);
 
@@ -239,19 +240,19 @@ impl SoleElements {
         self.0.0.dtype
     }
 
-    /// Returns the shape, outermost extent first.
+    /// Returns the shape, outermost dimension first.
     pub fn shape(&self) -> &[usize] {
         &self.0.0.shape
     }
 
-    /// Returns the number of bytes.
+    /// Returns the size of all elements in bytes.
     pub fn byte_len(&self) -> usize {
         self.0.len() * element_size(self.dtype())
     }
 
-    /// Returns a pointer to the elements in row-major order, aligned for their type. It stays the same until this is dropped.
+    /// Returns a pointer to the elements in row-major order, aligned for their type. The pointer stays valid until this value is dropped.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        // No other handle can be created meanwhile, so that the array stays the only one.
+        // This value owns the only handle and nothing can clone it, so no other code reads the elements.
         self.0.ptr().cast_mut()
     }
 }

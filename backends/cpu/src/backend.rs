@@ -1,4 +1,4 @@
-//! The backend. Each method of the contract is one call.
+//! The implementation of the `Backend` trait. Each method calls one function of `ops`.
 
 use crate::array::Array;
 use crate::cpu::Cpu;

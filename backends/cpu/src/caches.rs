@@ -5,13 +5,13 @@
 
 use std::sync::OnceLock;
 
-/// The size in bytes where neither the processor nor the system tells it.
+/// The assumed cache size in bytes if neither the processor nor the system reports it.
 const USUAL: usize = 1 << 20;
 
-/// The least size in bytes that kernels count on, and the greatest that they use.
+/// The minimum and the maximum cache size in bytes that kernels assume.
 const BOUNDS: [usize; 2] = [1 << 18, 1 << 22];
 
-/// Returns the bytes of the second-level cache that a thread has for itself.
+/// Returns the size in bytes of the second-level cache that is available to one thread.
 pub(crate) fn second_level() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     #[cfg(test)]
@@ -22,7 +22,7 @@ pub(crate) fn second_level() -> usize {
     *FOUND.get_or_init(|| processor().or_else(system).unwrap_or(USUAL).clamp(least, most))
 }
 
-/// Queries the processor.
+/// Queries the processor for the cache size of one core.
 #[cfg(target_arch = "x86_64")]
 fn processor() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
@@ -30,12 +30,12 @@ fn processor() -> Option<usize> {
         let field =
             |register: u32, from: u32, bits: u32| ((register >> from) & ((1 << bits) - 1)) as usize + 1;
         let lines = field(ebx, 22, 10) * field(ebx, 12, 10) * (ecx as usize + 1);
-        // The number of threads that share the cache is rounded up to a power of two. Two threads belong to one core, and only one of
-        // them has long work at a time.
+        // The processor reports the number of threads that share the cache, rounded up to a power of two. Two of these threads belong to
+        // one core, and only one of the two has long work at a time.
         let cores = field(eax, 14, 12).div_ceil(2);
         lines * field(ebx, 0, 12) / cores
     };
-    // AMD describes caches in the same format as Intel, in another leaf, and a feature bit reports whether that leaf exists.
+    // AMD describes caches in the same format as Intel, but in another leaf; a feature bit reports whether that leaf exists.
     let is_told = __cpuid(0x8000_0000).eax >= 0x8000_001d && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1;
     let leaf = match (is_told, __cpuid(0).eax >= 4) {
         (true, _) => 0x8000_001d,
@@ -43,7 +43,7 @@ fn processor() -> Option<usize> {
         (false, false) => return None,
     };
     let caches = (0..8).map(|i| __cpuid_count(leaf, i)).take_while(|cache| cache.eax & 0x1f != 0);
-    // Bits 0 to 4 are 2 for a cache of instructions, and bits 5 to 7 are the level.
+    // Bits 0 to 4 are 2 for an instruction cache, and bits 5 to 7 are the cache level.
     caches.filter(|cache| cache.eax & 0x1f != 2 && cache.eax >> 5 & 7 == 2).map(size).find(|&size| size > 0)
 }
 
@@ -53,7 +53,7 @@ fn processor() -> Option<usize> {
     None
 }
 
-/// Queries the system.
+/// Queries the operating system for the cache size of one core.
 fn system() -> Option<usize> {
     let of = |i: usize, what: &str| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{i}/{what}")).ok()
@@ -63,7 +63,7 @@ fn system() -> Option<usize> {
     Some(bytes(&of(index, "size")?)? / sharing.div_ceil(2))
 }
 
-/// Parses a size as Linux writes it, for example `512K`.
+/// Parses a size in Linux's format, for example `512K`.
 fn bytes(size: &str) -> Option<usize> {
     let size = size.trim();
     let (number, unit) = match size.strip_suffix('K') {
@@ -73,7 +73,7 @@ fn bytes(size: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// Counts the processors of a list as Linux writes it, for example `0-3,8`; at least one.
+/// Counts the processors in a list in Linux's format, for example `0-3,8`. Returns at least 1.
 fn processors(list: &str) -> usize {
     let count = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -88,7 +88,7 @@ thread_local! {
     static SIMULATED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f`. Meanwhile, the cache size on this thread is `bytes`.
+/// Runs `f` while [`second_level`] returns `bytes` on this thread.
 #[cfg(test)]
 pub(crate) fn simulated<R>(bytes: usize, f: impl FnOnce() -> R) -> R {
     let before = SIMULATED.replace(Some(bytes));

@@ -1,4 +1,4 @@
-//! The type of the backend, and how it is built.
+//! The backend type and its builder.
 
 use crate::error::{CpuError, Result};
 use crate::pool::Pool;
@@ -6,7 +6,7 @@ use crate::team::{Team, ThreadWork};
 use bb::OpenOptions;
 use std::sync::Arc;
 
-/// The number of bytes of unused buffers that a pool keeps, unless the builder sets another limit: 1 GiB.
+/// The default limit for unused buffers that a pool keeps: 1 GiB, in bytes.
 const KEPT: usize = 1 << 30;
 
 /// The CPU backend.
@@ -40,7 +40,7 @@ pub struct CpuBuilder {
 }
 
 impl CpuBuilder {
-    /// Runs kernels on `threads` threads: the one that calls them, and others that belong to this backend. There are at most
+    /// Runs kernels on `threads` threads: the calling thread and `threads - 1` threads that belong to this backend. The maximum is
     /// [`bb::most_threads`].
     #[must_use]
     pub fn threads(self, threads: usize) -> CpuBuilder {
@@ -53,7 +53,7 @@ impl CpuBuilder {
         CpuBuilder { kept: bytes, ..self }
     }
 
-    /// Allocates at most `bytes` bytes for the buffers of tensors, used and unused ones together.
+    /// Allocates at most `bytes` bytes for the buffers of tensors, counting used and unused buffers.
     ///
     /// Tensors of up to 32 bytes, host tensors that are used in place, and memory packed by kernels are not counted.
     #[must_use]
@@ -65,7 +65,7 @@ impl CpuBuilder {
     ///
     /// # Errors
     ///
-    /// [`bb::Error::ThreadCount`] for no threads or too many; [`CpuError::Threads`] if the system cannot start them.
+    /// [`bb::Error::ThreadCount`] if the number of threads is 0 or too large; [`CpuError::Threads`] if the system cannot start them.
     pub fn build(self) -> Result<Cpu> {
         let threads = match self.threads {
             None => None,
@@ -78,8 +78,9 @@ impl CpuBuilder {
         Ok(self.of(threads))
     }
 
-    /// Builds the backend on threads that `start` starts, one less than [`threads`](Self::threads): the caller of a kernel works, too.
-    /// They work until the returned [`StartedThreads`] ends them, or until the backend and all its tensors are dropped.
+    /// Builds the backend with threads that the caller starts. `start` is called once for each thread except one, because the thread that
+    /// calls a kernel works too. The threads run until the returned [`StartedThreads`] ends them, or until the backend and all its
+    /// tensors are dropped.
     ///
     /// # Errors
     ///
@@ -102,12 +103,12 @@ impl CpuBuilder {
     }
 }
 
-/// Threads that others started for a backend, see [`CpuBuilder::build_on`].
+/// The threads that a caller started for a backend with [`CpuBuilder::build_on`].
 #[derive(Debug)]
 pub struct StartedThreads(Arc<Team>);
 
 impl StartedThreads {
-    /// Ends the threads after their current calls. The backend then computes on the threads of its callers.
+    /// Ends the threads after their current calls. From then on, the backend computes on the calling threads only.
     pub fn end(&self) {
         self.0.end();
     }
@@ -127,8 +128,8 @@ impl Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }
 
-    /// Creates a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
-    /// `memory`, its memory is limited; the option `level` chooses the instructions of the process.
+    /// Creates a backend with the options of a caller that opens it by name. `threads` gives the backend its own threads, `memory` limits
+    /// its memory, and `level` selects the instruction set for the whole process.
     fn open(options: &OpenOptions) -> std::result::Result<Cpu, bb::BoxError> {
         let level: String = options.own("level")?;
         crate::level::choose(&level)?;

@@ -1,6 +1,6 @@
-//! Why an operation of this backend failed.
+//! The error type of this backend.
 
-/// Why an operation of this backend failed.
+/// An error of an operation of this backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuError {
@@ -23,7 +23,7 @@ pub enum CpuError {
         asked: &'static str,
         /// The level that is used.
         found: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 

@@ -1,4 +1,4 @@
-//! Lets other threads join work that exists only until the thread that shares it is done.
+//! Lets other threads join work that is borrowed from the thread that shares it.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, thread};
 use std::any::Any;
@@ -8,13 +8,13 @@ use std::sync::{Arc, PoisonError};
 /// The bit of [`Gate::inside`] that is set when no more threads may enter.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The number of times that a thread checks whether the threads inside have left before it sleeps.
+/// The number of times that the owner polls for threads inside the gate before it sleeps.
 const LOOKS: usize = if cfg!(all(test, bb_model)) { 0 } else { 10_000 };
 
-/// Calls `work` on this thread, and on each thread that `spawn` lets [`enter`](GateEntry::enter) before this thread is done. `spawn` is
-/// called `calls` times.
+/// Calls `work` on this thread, and on each thread that [`enters`](GateEntry::enter) the gate before this thread has finished. `spawn`
+/// is called `calls` times, each time with a new entry.
 ///
-/// When this function returns or unwinds, no call is running. A panic of another thread is continued here.
+/// When this function returns or unwinds, no call of `work` is running. If `work` panicked on another thread, the panic resumes here.
 pub(crate) fn share(
     calls: usize,
     waiting: &Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ pub(crate) fn share(
         owner: thread::current(),
         waiting: waiting.clone(),
     });
-    // This value exists before any thread may enter. A panic from here on therefore also waits for the threads inside.
+    // Create this guard before any thread may enter: if the code below panics, its drop still waits for the threads inside.
     let closed = Closed(&gate);
     for _ in 0..calls {
         gate.waiting.fetch_add(1, Ordering::Relaxed);
@@ -42,11 +42,11 @@ pub(crate) fn share(
     }
 }
 
-/// A ticket that lets another thread join work once.
+/// A ticket that lets one thread join the work once.
 pub(crate) struct GateEntry(Arc<Gate>);
 
 impl GateEntry {
-    /// Does the work, unless the thread that shares it is done.
+    /// Runs the work, unless the gate is closed.
     pub(crate) fn enter(self) {
         self.0.enter();
     }
@@ -60,7 +60,7 @@ struct Gate {
     inside: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     owner: Thread,
-    /// The number of calls of the owner that have not begun.
+    /// The number of calls that the owner has requested and that have not begun.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -83,14 +83,14 @@ impl Gate {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        // `Release`, so that a thread that sees that this one has left also sees its writes.
+        // `Release`, so that the owner sees this thread's writes when it sees that this thread has left.
         if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
             self.owner.unpark();
         }
     }
 }
 
-/// Closes a gate and waits for the threads inside, also after a panic.
+/// Closes a gate on drop, also during a panic, and waits for the threads inside.
 struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {

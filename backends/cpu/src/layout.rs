@@ -1,15 +1,15 @@
-//! Strides: the positions of the elements of an array, and how dimensions are merged before a loop.
+//! Computes strides, and merges dimensions for loops.
 
 use smallvec::SmallVec;
 
-/// The distance in elements between neighbours along each dimension.
+/// The stride of each dimension, in elements.
 pub(crate) type Strides = SmallVec<[isize; 6]>;
 
 /// One dimension of a loop over `N` operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dim<const N: usize> {
     pub(crate) extent: usize,
-    /// The distance in elements for each operand.
+    /// The stride of each operand, in elements.
     pub(crate) strides: [isize; N],
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     true
 }
 
-/// Returns the strides that broadcast `shape` to the larger shape `out`: 0 for repeated dimensions.
+/// Returns the strides that broadcast `shape` to `out`. A repeated dimension has stride 0.
 pub(crate) fn broadcast_strides(shape: &[usize], strides: &[isize], out: &[usize]) -> Strides {
     let missing = out.len() - shape.len().min(out.len());
     let own = shape.iter().zip(strides).map(|(&d, &s)| if d == 1 { 0 } else { s });
@@ -82,10 +82,10 @@ pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Di
     out
 }
 
-/// Calls `f` for every index of `dims`, with the distance of each operand's element from its first element.
+/// Calls `f` for every index of `dims`, with the offset in elements of each operand's element from its first element.
 ///
-/// The loop is compiled once for each number of operands and calls `f` through a pointer. `f` should therefore process
-/// more than one element.
+/// The loop is compiled once for each number of operands and calls `f` through a function pointer. To amortize that
+/// call, `f` should process more than one element.
 pub(crate) fn for_each_index<const N: usize>(dims: &[Dim<N>], mut f: impl FnMut([isize; N])) {
     visit(dims, &mut f);
 }
@@ -129,10 +129,10 @@ fn step<const N: usize>(at: &mut [isize; N], strides: [isize; N], times: isize) 
     }
 }
 
-/// Returns the strides that view the elements with the extents `to`, without a copy; `None` if no strides do so.
+/// Returns strides that describe the elements with the shape `to` without a copy; `None` if that is impossible.
 ///
-/// Source: the method of NumPy's `reshape`, which matches groups of dimensions with equal products. Each group must
-/// have a single stride.
+/// Source: the method of NumPy's `reshape`. It matches groups of dimensions with equal numbers of elements; each group
+/// must have a single stride.
 pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) -> Option<Strides> {
     let groups =
         collapse(shape.iter().zip(strides).map(|(&extent, &stride)| Dim { extent, strides: [stride] }));

@@ -1,4 +1,4 @@
-//! The instruction set that the kernels use, chosen once.
+//! The instruction set that the kernels use. It is selected once per process.
 
 use crate::error::CpuError;
 use std::sync::LazyLock;
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Level {
-    /// The instructions that every processor of the target has.
+    /// The baseline instructions that every processor of the target has.
     Portable = 1,
     /// AVX2, FMA and F16C: 32-byte vectors.
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL: 64-byte vectors.
     Avx512 = 3,
-    /// NEON, which every 64-bit processor of ARM has, and dot products of bytes.
+    /// NEON, which every 64-bit ARM processor has, and the dot products of bytes.
     Dotprod = 4,
-    /// The same, and products of matrices of bytes.
+    /// The instructions of `Dotprod`, and matrix products of bytes.
     I8mm = 5,
 }
 
 impl Level {
-    /// Returns the name, as people call it.
+    /// Returns the name of the level as an option value.
     fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
@@ -37,7 +37,7 @@ impl Level {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instructions {
     level: Level,
-    /// Whether kernels may use optional extensions of the level, for example dot products of bytes, where the processor has them.
+    /// Whether kernels may use optional extensions of the level, for example dot products of bytes, if the processor has them.
     extras: bool,
 }
 
@@ -50,12 +50,12 @@ impl Instructions {
         Instructions { level, extras: true }
     }
 
-    /// Returns the common name. Combinations without a name of their own use the name of their level.
+    /// Returns the option value of these instructions. Combinations without a name of their own use the name of their level.
     pub(crate) fn name(self) -> &'static str {
         NAMED.iter().find(|named| named.1 == self).map_or(self.level.name(), |named| named.0)
     }
 
-    /// Returns the stored bits; 0 means that no choice was made yet.
+    /// Returns the encoding for [`CHOSEN`], which is never 0.
     const fn bits(self) -> u8 {
         self.level as u8 | if self.extras { EXTRAS } else { 0 }
     }
@@ -71,13 +71,13 @@ impl Instructions {
         Instructions { level, extras: bits & EXTRAS != 0 }
     }
 
-    /// Returns whether this processor has them.
+    /// Returns whether this processor has these instructions.
     fn supported(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         if self == Instructions::full(Level::Avx2) && !is_x86_feature_detected!("avxvnni") {
             return false;
         }
-        // On other kinds of processors, levels have all that kernels use.
+        // On other architectures, a level already includes all instructions that kernels use.
         (cfg!(target_arch = "x86_64") || !self.extras) && self.level <= widest()
     }
 }
@@ -91,8 +91,8 @@ impl std::fmt::Debug for Instructions {
 
 const EXTRAS: u8 = 8;
 
-/// The instruction sets that can be selected by name on this kind of processor. Without extras, kernels use only the instructions that
-/// every processor of the level has.
+/// The instruction sets that an option can select on this architecture. Without extras, kernels use only the instructions that every
+/// processor of the level has.
 const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
     &[
         ("portable", Instructions::plain(Level::Portable)),
@@ -110,10 +110,10 @@ const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
     &[("portable", Instructions::plain(Level::Portable))]
 };
 
-/// The [bits](Instructions::bits) of the selected instructions; 0 until they are known.
+/// The [encoding](Instructions::bits) of the selected instructions; 0 until they are selected.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// Returns the selected level, by default the widest one that this processor supports. It does not change afterwards.
+/// Returns the selected level; the default is the widest one that this processor supports. The level does not change afterwards.
 #[inline]
 pub(crate) fn level() -> Level {
     instructions().level
@@ -126,7 +126,7 @@ pub(crate) fn extras() -> bool {
     instructions().extras
 }
 
-/// Returns the instructions that kernels may use: the selected ones, by default all that this processor has.
+/// Returns the selected instructions; the default is all that this processor has.
 #[inline]
 pub(crate) fn instructions() -> Instructions {
     #[cfg(test)]
@@ -144,7 +144,7 @@ fn chosen() -> Instructions {
     }
 }
 
-/// Chooses these instructions unless a choice was made, and returns the one that was.
+/// Selects these instructions unless the process has already selected some. Returns the selected instructions.
 fn settle(asked: Instructions) -> Instructions {
     match CHOSEN.compare_exchange(0, asked.bits(), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => asked,
@@ -155,14 +155,15 @@ fn settle(asked: Instructions) -> Instructions {
 /// The environment variable that selects instructions.
 const VARIABLE: &str = "BB_CPU_LEVEL";
 
-/// Returns the instructions that the environment selects, or all that the processor has if the processor lacks those.
+/// Returns the instructions that the environment selects. Returns all that the processor has if it lacks those, or if the variable is not
+/// set.
 #[cold]
 fn initial() -> Instructions {
     let asked = std::env::var(VARIABLE).ok().and_then(|name| named(VARIABLE, &name).ok());
     asked.filter(|asked| asked.supported()).unwrap_or_else(all)
 }
 
-/// The names of [`NAMED`] in a sentence.
+/// The names of [`NAMED`] as a list for error messages.
 static LISTED: LazyLock<String> = LazyLock::new(|| {
     let names: Vec<String> = NAMED.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.split_last() {
@@ -172,13 +173,13 @@ static LISTED: LazyLock<String> = LazyLock::new(|| {
     }
 });
 
-/// Returns all that this processor has.
+/// Returns all instructions that this processor has.
 fn all() -> Instructions {
     let full = Instructions::full(widest());
     if full.supported() { full } else { Instructions::plain(full.level) }
 }
 
-/// Returns the instructions with a name, which is the value of `option`.
+/// Returns the instructions called `name`. `option` is the option for an error message.
 fn named(option: &str, name: &str) -> Result<Instructions, bb::Error> {
     let found = NAMED.iter().find(|named| named.0 == name);
     let unknown =
@@ -186,13 +187,13 @@ fn named(option: &str, name: &str) -> Result<Instructions, bb::Error> {
     found.map(|named| named.1).ok_or_else(unknown)
 }
 
-/// Selects the instructions of the process. They are selected only once, because operands packed for one level cannot be read by kernels
-/// of another level. An empty name leaves the choice to the environment.
+/// Selects the instructions of the process. They can be selected only once, because operands packed for one level cannot be read by
+/// kernels of another level. If the name is empty, the environment variable decides.
 ///
 /// # Errors
 ///
-/// [`bb::Error::OptionValue`] if the name, also in the environment, is not one of [`NAMED`]; [`CpuError::Level`] if the processor lacks
-/// the instructions, or if the process already computes with others.
+/// [`bb::Error::OptionValue`] if the name or the environment variable is not in [`NAMED`]; [`CpuError::Level`] if the processor lacks the
+/// instructions, or if the process already uses others.
 pub(crate) fn choose(name: &str) -> Result<(), bb::BoxError> {
     if name.is_empty() {
         if let Ok(name) = std::env::var(VARIABLE) {
@@ -216,7 +217,7 @@ pub(crate) fn choose(name: &str) -> Result<(), bb::BoxError> {
     }
 }
 
-/// Returns the widest level that this processor has.
+/// Returns the widest level that this processor supports.
 #[cold]
 fn widest() -> Level {
     #[cfg(target_arch = "x86_64")]
@@ -253,7 +254,7 @@ thread_local! {
     static FORCED: std::cell::Cell<Option<Instructions>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f`. On this thread, kernels use these instructions meanwhile.
+/// Runs `f` while kernels on this thread use `instructions`.
 #[cfg(test)]
 pub(crate) fn at<R>(instructions: Instructions, f: impl FnOnce() -> R) -> R {
     let before = FORCED.replace(Some(instructions));
@@ -262,8 +263,8 @@ pub(crate) fn at<R>(instructions: Instructions, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The instructions that a test forces on a thread, if it does. Threads that share the work of this thread must use the same
-/// instructions, because the layout of packed operands depends on them.
+/// The instructions that a test forces on a thread, if any. Threads that share the work of this thread must use the same instructions,
+/// because the layout of packed operands depends on them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forced(#[cfg(test)] Option<Instructions>);
 
@@ -276,7 +277,7 @@ impl Forced {
         )
     }
 
-    /// Runs `f`. On this thread, kernels use the forced instructions meanwhile.
+    /// Runs `f` while kernels on this thread use the forced instructions.
     pub(crate) fn within<R>(self, f: impl FnOnce() -> R) -> R {
         #[cfg(test)]
         if let Some(instructions) = self.0 {
@@ -286,8 +287,8 @@ impl Forced {
     }
 }
 
-/// Lists the instructions that kernels may use on this processor: each level up to the selected one, without extras and, if the selection
-/// has extras, with them.
+/// Lists the instructions that kernels may use on this processor: each level up to the selected one without extras, and also with extras
+/// if the selection has them.
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Instructions> {
     let most = chosen();
@@ -296,7 +297,7 @@ pub(crate) fn levels() -> Vec<Instructions> {
         .collect()
 }
 
-/// Lists each level of this kind of processor without extras and with them.
+/// Lists each level of this architecture, without extras and with them.
 #[cfg(test)]
 fn possible() -> impl Iterator<Item = Instructions> {
     let levels = NAMED.iter().filter(|named| !named.1.extras).map(|named| named.1.level);

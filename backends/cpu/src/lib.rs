@@ -1,18 +1,18 @@
 //! The CPU backend of `bb`: SIMD kernels, views and threads.
 //!
-//! [`Cpu`] implements the contract on [`Array`], a handle to elements that other arrays may share. An operation that
-//! only moves dimensions copies nothing. Buffers come from a pool and return to it, so a program that runs the same
-//! work repeatedly touches no new pages.
+//! [`Cpu`] implements the `Backend` trait on [`Array`], a cheap handle; several arrays may share the same elements. An operation that only
+//! moves dimensions copies nothing. Buffers come from a pool and return to it, so a program that repeats the same work touches no new
+//! memory pages.
 //!
-//! A kernel shares long work with other threads: the backend's own ([`CpuBuilder::threads`]), otherwise the team that all backends
-//! without their own threads share. Kernels called on one of rayon's threads use rayon's threads. The caller's thread works too, and
-//! never waits for a thread that sleeps. Shorter work is shared only while those threads are awake. Results do not depend on the number
-//! of threads.
+//! A kernel shares long work with other threads: with the backend's own threads ([`CpuBuilder::threads`]), or otherwise with the team that
+//! all backends without their own threads share. Kernels called on one of rayon's threads use rayon's threads. The calling thread works
+//! too, and never waits for a sleeping thread. Shorter work is shared only while those threads are awake. Results do not depend on the
+//! number of threads.
 //!
 //! # From a method to its kernel
 //!
-//! Each method calls a function in `ops`, which determines element types, shapes and strides and allocates the result.
-//! `kernels` has the loop for the operation and the element type, which is compiled for each instruction set.
+//! Each method calls a function in `ops`, which determines element types, shapes and strides and allocates the result. The module `kernels`
+//! contains the loops for each operation and element type, which are compiled for each instruction set.
 //!
 //! | methods | types and shapes | kernel selection | loop | arithmetic |
 //! |---|---|---|---|---|
@@ -34,9 +34,10 @@
 //! | `cast` | `ops::convert` | `bb::ir::convert` | | |
 //! | `reshape transpose slice split squeeze unsqueeze` | `ops::views` | no kernel: the result is a view | | |
 //!
-//! To link the backend, name it: `use bb_cpu as _;`.
+//! A program that opens backends by name links this backend with `use bb_cpu as _;`.
 
-// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
+// Code outside this workspace depends on `bb`, which re-exports `bb_core`. This crate uses only `bb_core`, so it compiles in parallel with
+// the operator crates.
 extern crate bb_core as bb;
 
 mod array;

@@ -1,28 +1,28 @@
-//! How kernels end when the run that they belong to must end.
+//! Ends a kernel early if the run that it belongs to is cancelled or passes its deadline.
 //!
-//! A long kernel periodically checks whether its run must end ([`bb::RunOptions`]). It then unwinds through its loops, so that no code
-//! reads an unfinished result, and [`caught`] converts the unwinding to an error.
+//! A long kernel periodically checks whether its run must end ([`bb::RunOptions`]). If so, it unwinds through its loops, so that no
+//! code reads an unfinished result, and [`caught`] converts the panic to an error.
 
 use crate::error::Result;
 use bb::RunOptions;
 use bb::ir::pace::asked;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// The number of elements after which a loop over cheap operations checks. They take a few milliseconds.
+/// The number of elements between two checks of a loop over cheap operations. Processing them takes a few milliseconds.
 pub(crate) const STRETCH: usize = 1 << 22;
 
-/// The payload that a kernel unwinds with.
+/// The panic payload of a kernel that ends early.
 struct Ended(bb::Error);
 
 #[cfg(test)]
 thread_local! {
-    /// The number of checks by kernels on this thread.
+    /// The number of checks that kernels made on this thread.
     pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Ends the kernel if its run must end. A program that aborts on panics cannot unwind, so there the kernel continues.
+/// Checks whether the run must end, and if so unwinds from the kernel. If panics abort the program, the kernel continues.
 ///
-/// It may be called only inside [`caught`].
+/// Call it only inside [`caught`].
 #[inline(never)]
 pub(crate) fn look() {
     #[cfg(test)]
@@ -34,22 +34,22 @@ pub(crate) fn look() {
     }
 }
 
-/// Runs a kernel; if it ended because of [`look`], the result is the reason.
+/// Runs a kernel. If [`look`] ended it, returns the reason as an error.
 ///
 /// # Errors
 ///
 /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`].
 #[inline]
 pub(crate) fn caught<R>(kernel: impl FnOnce() -> R) -> Result<R> {
-    // Nothing that the kernel wrote is used afterwards.
-    // The loops of `bb::ir`, for example those that parse numbers from text, check in the same way.
+    // `AssertUnwindSafe` is sound because nothing uses the kernel's writes after it unwinds.
+    // The loops of `bb::ir`, for example those that parse numbers from strings, also call `look`.
     catch_unwind(AssertUnwindSafe(|| asked(look, kernel))).or_else(|panic| match panic.downcast::<Ended>() {
         Ok(ended) => Err(ended.0.into()),
         Err(panic) => resume_unwind(panic),
     })
 }
 
-/// Checks after each stretch of a loop whose steps differ in length.
+/// Counts elements, and checks after each [`STRETCH`] of them. For loops whose steps differ in length.
 #[derive(Debug)]
 pub(crate) struct Pace(usize);
 
@@ -58,7 +58,7 @@ impl Pace {
         Pace(STRETCH)
     }
 
-    /// Counts a step over this number of elements.
+    /// Counts a step of `elements` elements, and checks if it completes a stretch.
     #[inline]
     pub(crate) fn step(&mut self, elements: usize) {
         self.0 = self.0.checked_sub(elements).unwrap_or_else(|| {

@@ -1,12 +1,11 @@
-//! Blocks of memory with 64-byte alignment and a reference count. When the last owner drops a block, the pool keeps it
-//! for the next result.
+//! Reference-counted memory blocks with 64-byte alignment. When the last owner drops a block, the pool keeps the block for a
+//! later result.
 //!
-//! On common machines, the first access to a page costs more than the arithmetic on it; the pages of a reused block
-//! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results
-//! and at most a fifth of it is unused. A block's header is in front of its bytes, so taking a kept block allocates
-//! nothing.
+//! On common machines, the first access to a page costs more than the arithmetic on its elements; the pages of a reused block
+//! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results and at
+//! most a fifth of it is unused. A block's header precedes its bytes, so reusing a block allocates nothing.
 //!
-//! Blocks that only a burst needed are freed later: see [`kept`].
+//! Blocks that were needed only for a short peak are freed later: see [`kept`].
 
 mod kept;
 mod limit;
@@ -25,27 +24,27 @@ use std::sync::{Arc, PoisonError};
 /// The alignment of a block's bytes, and the size of its header.
 pub(crate) const ALIGNMENT: usize = 64;
 
-/// The number of size classes: four for each doubling, from 64 bytes to [`MOST`].
+/// The number of size classes. There are four for each doubling, from 64 bytes to [`MOST`].
 ///
-/// Model tests use only small blocks.
+/// Model tests use only small blocks, so they need few classes.
 const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * (usize::BITS as usize - 10) };
 
-/// The greatest number of bytes of a block.
+/// The maximum size of a block in bytes.
 const MOST: usize = isize::MAX as usize / 4;
 
-/// A pool of blocks, with the threads that fill them.
+/// A pool of blocks, and the threads of its backend.
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: [Mutex<List>; CLASSES],
-    /// The backend's own threads, if it has its own.
+    /// The backend's own threads; `None` if it uses the shared team.
     threads: Option<Arc<Team>>,
-    /// The number of bytes in `kept`.
+    /// The total size in bytes of the blocks in `kept`.
     idle: AtomicUsize,
-    /// The class that is checked next, besides the class that many blocks returned to.
+    /// The size class to trim next, in round-robin order. A class is also trimmed after many blocks have returned to it.
     turn: AtomicUsize,
-    /// The greatest number of bytes to keep.
+    /// The maximum number of unused bytes to keep.
     limit: usize,
-    /// The bytes of all blocks, and their limit.
+    /// The total size of all blocks, and its limit.
     counted: PoolBytes,
 }
 
@@ -54,21 +53,21 @@ pub(crate) struct Pool {
 struct Header {
     owners: AtomicUsize,
     class: usize,
-    /// The pages that the block is in; `None` if it is from the allocator.
+    /// The memory pages of the block; `None` if the allocator allocated it.
     pages: Option<MmapMut>,
-    /// The pool that the block returns to; `None` while it is in the pool.
+    /// The pool that the block returns to; `None` while the block is unused.
     home: Option<Arc<Pool>>,
 }
 
 const _: () = assert!(size_of::<Header>() == ALIGNMENT);
 
-/// Returns the class whose blocks hold `bytes` bytes, and the size of its blocks.
+/// Returns the smallest size class that fits `bytes` bytes, and its block size in bytes.
 fn class(bytes: usize) -> (usize, usize) {
     let units = bytes.div_ceil(ALIGNMENT).max(1);
     if units <= 4 {
         return (units - 1, units * ALIGNMENT);
     }
-    // `units - 1` is at least 4, so the two bits after its highest bit select the quarter.
+    // `units - 1` is at least 4, so the two bits below its highest bit select the quarter.
     let shift = (units - 1).ilog2() - 2;
     let quarter = (units - 1) >> shift;
     let class = shift as usize * 4 + quarter;
@@ -93,7 +92,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`], if the run ended meanwhile.
+    /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`], if the run must end.
     #[inline]
     pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
         pace::caught(|| match &self.threads {
@@ -107,7 +106,7 @@ impl Pool {
         self.threads.as_ref().map_or_else(threads::count, |own| own.count())
     }
 
-    /// Returns a block of at least `bytes` bytes with arbitrary contents.
+    /// Returns a block of at least `bytes` bytes. Its contents are arbitrary.
     ///
     /// # Errors
     ///
@@ -139,7 +138,7 @@ impl Pool {
         Ok(Block(header))
     }
 
-    /// Adds a block without owner to the free blocks, or frees it if the pool already keeps enough.
+    /// Adds a block without an owner to the unused blocks, or frees it if the pool already keeps enough.
     fn give(&self, header: NonNull<Header>, class: usize) {
         let size = class_size(class);
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
@@ -163,7 +162,8 @@ impl Pool {
         unsafe { memory::free(header, size) };
     }
 
-    /// Frees blocks of a class that no result needed since the class was last checked.
+    /// Frees half of the blocks of a class that no result needed since the last check. `by_turn` says that the round-robin
+    /// order selected the class.
     #[cold]
     fn free_unneeded(&self, class: usize, by_turn: bool) {
         let Some(list) = self.kept.get(class) else { return };
@@ -176,7 +176,7 @@ impl Pool {
     }
 }
 
-/// Returns the size of the blocks of a class.
+/// Returns the block size of a class in bytes.
 fn class_size(class: usize) -> usize {
     if class < 4 {
         return (class + 1) * ALIGNMENT;
@@ -213,7 +213,7 @@ impl Block {
         unsafe { self.0.as_ptr().cast::<u8>().add(ALIGNMENT) }
     }
 
-    /// Returns whether this is the only reference to the block, so that its owner may write it again.
+    /// Returns whether this is the only reference to the block, so that its owner may write to the block again.
     pub(crate) fn is_sole(&self) -> bool {
         // SAFETY: this owner keeps the block alive. The order is that of the last owner's drop: the owners that held the block
         // before have read it.

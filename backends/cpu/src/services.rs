@@ -1,4 +1,4 @@
-//! The services of the backend: its lifecycle, its memory, and Rust functions as kernels.
+//! The services of the backend: lifecycle, memory, and Rust functions as kernels.
 
 use crate::array::Array;
 use crate::cpu::Cpu;
@@ -15,10 +15,10 @@ use bb::{Backend, DataType, Primitive, Tensor, TensorData};
 use bb_dlpack::Managed;
 use bytes::Bytes;
 
-/// The greatest number of bindings of a kernel.
+/// The maximum number of bindings of a kernel.
 const BINDINGS: usize = 64;
 
-/// Operations end before their calls return, so that synchronization is a no-op.
+/// Operations complete before their calls return, so synchronization is a no-op.
 impl Lifecycle for Cpu {
     fn shut_down(&self) -> Result<(), ServiceError> {
         self.pool().trim(0);
@@ -49,7 +49,7 @@ impl Memory<Array> for Cpu {
         Ok(())
     }
 
-    /// Takes a [`Managed`] of DLPack or a [`TensorData`]. Contiguous elements are shared, others copied.
+    /// Imports a DLPack [`Managed`] or a [`TensorData`]. Contiguous elements are shared; others are copied.
     fn import(&self, buffer: ForeignBuffer) -> Result<Array, ServiceError> {
         let ForeignBuffer { dtype, shape, handle } = buffer;
         let foreign = |problem: String| ServiceError::Foreign { problem };
@@ -66,7 +66,7 @@ impl Memory<Array> for Cpu {
         self.constant(&data).map_err(ServiceError::own)
     }
 
-    /// Returns a [`Managed`] of DLPack, which shares the elements if they are contiguous.
+    /// Exports the tensor as a DLPack [`Managed`], which shares the elements if they are contiguous.
     fn export(&self, tensor: &Array) -> Result<ForeignBuffer, ServiceError> {
         let data = self.to_host(tensor).map_err(ServiceError::own)?;
         let managed =
@@ -74,7 +74,7 @@ impl Memory<Array> for Cpu {
         Ok(ForeignBuffer::new(data.dtype(), data.shape(), managed))
     }
 
-    /// A pool for each size of blocks that has unused ones.
+    /// Returns one pool for each block size that has unused blocks.
     fn pools(&self) -> Vec<PoolStatistics> {
         let sizes = self.pool().kept_by_size();
         let pool = |(block, bytes): (u64, u64)| {
@@ -101,7 +101,8 @@ impl Memory<Array> for Cpu {
         Ok(())
     }
 
-    /// Elements of less than a byte have a byte of their own, so that they cannot be mapped.
+    /// Fails for element types of less than 8 bits, because the array stores each element in a byte of its own
+    /// instead of packed.
     fn map_mut(&self, tensor: &mut Array, body: &mut dyn FnMut(&mut [u8])) -> Result<(), ServiceError> {
         if tensor.dtype().is_sub_byte() || tensor.dtype() == DataType::String {
             return Err(ServiceError::Unsupported { what: "mapping elements that are not of whole bytes" });
@@ -118,7 +119,7 @@ impl Memory<Array> for Cpu {
         Ok(())
     }
 
-    /// Element-wise primitives are computed in place.
+    /// Computes element-wise primitives directly into the memory of `out`.
     fn call_into(
         &self,
         op: &'static OpSpec,
@@ -186,7 +187,7 @@ impl Kernels<Array> for Cpu {
     }
 }
 
-/// Returns the number of bytes that the system can still allocate, if it reports the number.
+/// Returns the number of bytes that the system can still allocate; `None` if the system does not report it.
 fn system_memory() -> Option<u64> {
     // Linux: "An estimate of how much memory is available for starting new applications, without swapping", in KiB.
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -194,7 +195,7 @@ fn system_memory() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A Rust function as a kernel.
+/// A Rust function that runs as a kernel.
 struct Function {
     on: Cpu,
     run: HostKernel,

@@ -1,14 +1,14 @@
-//! The memory of an array's elements: inline, a block of the pool, or bytes that belong to a host tensor.
+//! The memory of an array's elements: inline, a block of the pool, or the bytes of a host tensor.
 
 use crate::error::Result;
 use crate::pool::{Block, Pool};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The greatest number of bytes that are stored inline, so that a few elements need no second allocation.
+/// The maximum size in bytes of elements that are stored inline, which saves an allocation for small arrays.
 pub(crate) const INLINE: usize = 32;
 
-/// The elements of one or more arrays. They are not written after they are shared.
+/// The elements of one or more arrays. Once they are shared, they are never written again.
 #[derive(Debug, Clone)]
 pub(crate) enum Storage {
     Inline([u64; INLINE / 8]),
@@ -17,7 +17,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Allocates room for `bytes` bytes with arbitrary contents.
+    /// Allocates `bytes` bytes. Their contents are arbitrary.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Storage {
         }
     }
 
-    /// Stores one number.
+    /// Creates storage that contains one `f32`.
     pub(crate) fn of_f32(value: f32) -> Storage {
         let mut words = [0; INLINE / 8];
         if let Some(first) = words.first_mut() {
@@ -50,13 +50,14 @@ impl Storage {
         }
     }
 
-    /// Returns a pointer to the first byte of storage that [`new`](Self::new) made and that no other array shares yet.
+    /// Returns a writable pointer to the first byte. The storage must come from [`new`](Self::new), and no other array
+    /// may share it.
     #[inline]
     pub(crate) fn room(&mut self) -> *mut u8 {
         match self {
             Storage::Inline(words) => words.as_mut_ptr().cast(),
             Storage::Pooled(block) => block.ptr(),
-            // Adopted bytes are never written, because the storage of a result never consists of them.
+            // The memory of results is never adopted, so these bytes are never written.
             Storage::Adopted(bytes) => bytes.as_ptr().cast_mut(),
         }
     }

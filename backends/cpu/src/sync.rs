@@ -1,10 +1,10 @@
-//! Atomic numbers, locks and threads for the parts of the backend that several threads use concurrently.
+//! Re-exports the atomics, locks and threads for the concurrent parts of the backend.
 //!
-//! They are the types of `std`. In tests that are compiled with `--cfg bb_model`, they are the types of `loom`, which runs a test under
-//! every order of its threads, and lets each read see every value that the memory orderings allow. `loom` was chosen over `shuttle`,
-//! because the correctness of these small parts depends on their memory orderings.
+//! They are the types of `std`. In tests compiled with `--cfg bb_model`, they are the types of `loom`, which runs a test in every order
+//! of its threads and lets each read return every value that the memory orderings allow. The alternative `shuttle` does not model
+//! memory orderings, and the correctness of these parts depends on them.
 //!
-//! Only tests with `model::` in their names can run in a build with this flag; `CONTRIBUTING.md` has the command.
+//! A build with this flag can run only the tests with `model::` in their names; `CONTRIBUTING.md` has the command.
 
 #[cfg(all(test, bb_model))]
 pub(crate) use loom::{

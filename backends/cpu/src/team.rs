@@ -1,8 +1,8 @@
-//! Threads that run calls for other threads, and stay awake for a while afterwards.
+//! A thread pool whose threads stay awake for a while after each call.
 //!
-//! Waking a thread takes longer than many kernels, above all in a virtual machine, whose processors sleep, too. So a thread that has
-//! worked looks for more work for as long as its waking would take, and only then sleeps. The calling thread works too: a team of two has
-//! one thread besides the caller's, so that one caller keeps no more threads busy than there are processors.
+//! Waking a thread takes longer than many kernels run, above all in a virtual machine, whose processors also sleep. So a thread that has
+//! worked polls for more work for about as long as waking it would take, and only then sleeps. The calling thread works too: a team of two
+//! has one thread besides the caller's, so that one caller never occupies more threads than there are processors.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, thread};
 use std::cell::Cell;
@@ -11,41 +11,41 @@ use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread looks for work before it sleeps.
+/// The time that an idle thread polls for work before it sleeps.
 const AWAKE: Duration = Duration::from_micros(100);
 
-/// The number of times that a thread looks for work before it yields its processor and reads the clock.
+/// The number of polls before a thread yields its processor and reads the clock.
 const LOOKS: usize = if cfg!(all(test, bb_model)) { 1 } else { 32 };
 
 thread_local! {
-    /// Which of a team's threads this one is.
+    /// The index of this thread in its team.
     static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Returns which of a team's threads this one is, counted from 1; `None` if it is none.
+/// Returns the index of this thread in its team, counted from 1; `None` if the thread belongs to no team.
 pub(crate) fn place() -> Option<usize> {
     PLACE.get()
 }
 
-/// The work of a thread that is started for a backend. It returns when the backend's threads end.
+/// The work of a thread that is started for a backend. It returns when the backend ends its threads.
 pub type ThreadWork = Box<dyn FnOnce() + Send>;
 
 /// A call that a thread of a team runs.
 type Call = Box<dyn FnOnce() + Send>;
 
-/// A fixed number of threads, one of them the caller's.
+/// A fixed number of threads, including the caller's.
 #[derive(Debug)]
 pub(crate) struct Team {
     count: usize,
     asked: Arc<Asked>,
 }
 
-/// The calls that the threads of a team have not begun.
+/// The queue of calls that no thread of the team has begun.
 #[derive(Default)]
 struct Asked {
-    /// The number of calls in `calls`, for threads that look without the lock.
+    /// The number of calls in `calls`, which threads can poll without the lock.
     number: AtomicUsize,
-    /// The number of threads that look for work.
+    /// The number of threads that poll for work.
     looking: AtomicUsize,
     calls: Mutex<Calls>,
     come: Condvar,
@@ -54,9 +54,9 @@ struct Asked {
 #[derive(Default)]
 struct Calls {
     waiting: VecDeque<Call>,
-    /// The number of threads that sleep until a call comes.
+    /// The number of threads that sleep until a call is queued.
     asleep: usize,
-    /// Whether the threads end.
+    /// Whether the threads must end.
     over: bool,
 }
 
@@ -67,20 +67,20 @@ impl std::fmt::Debug for Asked {
 }
 
 impl Team {
-    /// Starts the threads of a team of `count`, which is at least 1.
+    /// Starts a team of `count` threads, where `count` is at least 1 and includes the caller's thread.
     ///
     /// # Errors
     ///
-    /// That of the system, if it cannot start them.
+    /// The system's error if it cannot start the threads.
     pub(crate) fn new(count: usize) -> io::Result<Team> {
         Team::started(count, |serve| thread::Builder::new().name("bb-cpu".into()).spawn(serve).map(drop))
     }
 
-    /// As [`new`](Self::new), of threads that `start` starts.
+    /// Creates a team as [`new`](Self::new) does, with threads that `start` starts.
     ///
     /// # Errors
     ///
-    /// Those of `start`. The threads that were started end.
+    /// The errors of `start`. The threads that were already started end.
     pub(crate) fn started(
         count: usize,
         mut start: impl FnMut(ThreadWork) -> io::Result<()>,
@@ -92,8 +92,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the team of all backends without threads of their own. At the first call, it takes the number of threads of rayon's current
-    /// pool, or fewer if the system starts fewer.
+    /// Returns the team that all backends without their own threads share. The first call starts it with the number of
+    /// threads of rayon's current pool, or with fewer if the system cannot start all of them.
     pub(crate) fn of_process() -> &'static Arc<Team> {
         static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
         TEAM.get_or_init(|| {
@@ -115,7 +115,7 @@ impl Team {
         Ok(())
     }
 
-    /// Ends the threads after all queued calls. Later calls run on the thread that makes them.
+    /// Ends the threads after all queued calls. Later calls run on their calling thread.
     pub(crate) fn end(&self) {
         self.asked.lock().over = true;
         self.asked.come.notify_all();
@@ -126,12 +126,12 @@ impl Team {
         self.count
     }
 
-    /// Returns whether a thread is awake and idle.
+    /// Returns whether a thread is awake and polls for work.
     pub(crate) fn is_looking(&self) -> bool {
         self.asked.looking.load(Ordering::Relaxed) > 0
     }
 
-    /// Has a thread make a call as soon as one is free. Once the threads end, the calling thread makes it.
+    /// Queues a call, which the next free thread runs. After [`end`](Self::end), the calling thread runs it immediately.
     pub(crate) fn ask(&self, call: impl FnOnce() + Send + 'static) {
         let mut calls = self.asked.lock();
         if calls.over {
@@ -140,7 +140,7 @@ impl Team {
         }
         calls.waiting.push_back(Box::new(call));
         self.asked.number.fetch_add(1, Ordering::Relaxed);
-        // An awake thread sees the number; waking another one costs this thread some time.
+        // Threads that poll see `number`. Wake a sleeping thread only if they are too few, because waking costs this thread some time.
         let sleeper = calls.asleep > 0 && self.asked.looking.load(Ordering::Relaxed) < calls.waiting.len();
         drop(calls);
         if sleeper {
@@ -150,8 +150,7 @@ impl Team {
 }
 
 impl Drop for Team {
-    /// Ends the threads after the queued calls. The drop does not join them, because a forked process drops a team whose threads are in
-    /// the other process.
+    /// Ends the threads after the queued calls. It does not join the threads, because in a forked process they do not exist.
     fn drop(&mut self) {
         self.end();
     }
@@ -162,14 +161,14 @@ impl Asked {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs calls until the team is dropped.
+    /// Runs calls until the team ends.
     fn serve(&self) {
         while let Some(call) = self.next() {
             call();
         }
     }
 
-    /// Removes the next call; `None` if the team is dropped.
+    /// Removes and returns the next call, and blocks until there is one. Returns `None` if the team ends.
     fn next(&self) -> Option<Call> {
         self.looking.fetch_add(1, Ordering::Relaxed);
         let from = Instant::now();
@@ -189,7 +188,7 @@ impl Asked {
             thread::yield_now();
         }
         let mut calls = self.lock();
-        // Under the lock, so that a caller sees the thread either as awake or as asleep.
+        // Decrement under the lock, so that a caller counts this thread either as polling or as asleep.
         self.looking.fetch_sub(1, Ordering::Relaxed);
         loop {
             if let Some(call) = self.take(&mut calls) {
@@ -276,7 +275,7 @@ mod tests {
         assert!(!team.is_looking());
     }
 
-    /// Queued calls are run before the threads end, and a call may hold the last handle to its team.
+    /// Queued calls run before the threads end, and a call may own the last handle to its team.
     #[test]
     fn a_team_ends_after_its_calls() {
         let (made, calls) = mpsc::channel();

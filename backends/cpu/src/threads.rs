@@ -1,7 +1,7 @@
-//! The threads that kernels share their work with.
+//! Shares the work of kernels with other threads.
 //!
-//! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
-//! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
+//! The thread that calls a kernel works too, and other threads join when they become free. No thread waits for a sleeping thread, because
+//! on common cloud machines waking a thread takes as long as a kernel runs.
 
 use crate::gate::{self, GateEntry};
 use crate::level::Forced;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The threads of the backend that this thread computes for, if the backend has its own threads.
+    /// The threads that belong to the backend that this thread computes for; `None` if that backend shares the team of the process.
     static OWN: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
 
-    /// The time of the last work, and the number of pieces of work that followed each other closely. Work shared with other threads
-    /// counts as several pieces.
+    /// The time at which the last work ended, and the number of recent pieces of work that followed each other closely. Work shared with
+    /// other threads counts as several pieces.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
 
-    /// Whether kernels do all their work on this thread.
+    /// Whether kernels on this thread do not share their work.
     static ALONE: Cell<bool> = const { Cell::new(false) };
 
-    /// The number of calls that this thread has requested and that have not begun, because all threads are busy.
+    /// The number of calls that this thread has requested and that no thread has begun yet.
     static WAITING: Arc<AtomicUsize> = Arc::default();
 }
 
-/// Runs `f`. Its kernels share their work with these threads.
+/// Runs `f`, whose kernels share their work with these threads.
 pub(crate) fn within<R>(threads: &Arc<Team>, f: impl FnOnce() -> R) -> R {
     /// Restores the previous threads, also after a panic.
     struct TeamGuard(Option<Arc<Team>>);
@@ -40,7 +40,7 @@ pub(crate) fn within<R>(threads: &Arc<Team>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f`, whose kernels do all their work on this thread: it is a part of work that is already shared.
+/// Runs `f`, whose kernels do all their work on this thread. For code that is itself a part of shared work.
 pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
     /// Restores the previous value, also after a panic.
     struct AloneGuard(bool);
@@ -53,15 +53,15 @@ pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns the threads of the backend that this thread computes for, if it has its own.
+/// Returns the threads that belong to the backend that this thread computes for; `None` if that backend shares the team of the process.
 fn own() -> Option<Arc<Team>> {
     let threads = OWN.take();
     OWN.set(threads.clone());
     threads
 }
 
-/// Calls `f` with the team that kernels called here share their work with; `None` means rayon's threads, because one of them is the
-/// caller. Where a program already computes on rayon's threads, further threads would only compete with them.
+/// Calls `f` with the team that kernels called on this thread share their work with. `None` means rayon's threads, if this is one of
+/// them: in a program that computes on rayon's threads, further threads would only compete with them.
 fn with_team<R>(f: impl FnOnce(Option<&Team>) -> R) -> R {
     let own = OWN.take();
     let result = match &own {
@@ -75,11 +75,11 @@ fn with_team<R>(f: impl FnOnce(Option<&Team>) -> R) -> R {
 
 #[cfg(test)]
 thread_local! {
-    /// See [`as_if`].
+    /// The number of threads that [`as_if`] sets.
     static FORCED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Runs `f`. Kernels in it divide even short work as for this number of threads. This thread does all of it.
+/// Runs `f`, whose kernels divide even short work as they do for `threads` threads. This thread computes all parts.
 #[cfg(test)]
 pub(crate) fn as_if<R>(threads: usize, f: impl FnOnce() -> R) -> R {
     let before = FORCED.replace(Some(threads));
@@ -88,7 +88,7 @@ pub(crate) fn as_if<R>(threads: usize, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Returns the number of threads that work is divided for in a test.
+/// Returns the number of threads that a test forces.
 #[cfg(test)]
 pub(crate) fn forced() -> Option<usize> {
     FORCED.get()
@@ -104,20 +104,20 @@ pub(crate) fn count() -> usize {
     if let Some(threads) = forced() {
         return threads;
     }
-    // A WebAssembly module without threads has no clock either, and the code that shares work reads the clock.
+    // A WebAssembly module without threads has no clock either, and sharing work requires a clock.
     if ALONE.get() || cfg!(all(target_family = "wasm", not(target_feature = "atomics"))) {
         return 1;
     }
     with_team(|team| team.map_or_else(rayon::current_num_threads, Team::count))
 }
 
-/// How long rayon's threads usually stay awake after their last work. If work follows within this time, more work is likely to follow.
+/// The time that rayon's threads usually stay awake after their last work. If the next work follows within this time, more work is likely.
 const SOON: Duration = Duration::from_micros(20);
 
-/// The number of pieces of work in a row after which more work is likely.
+/// The number of consecutive pieces of work after which more work is likely.
 const ROW: u32 = 4;
 
-/// Returns whether other threads are awake, or worth waking because more work is likely to follow.
+/// Returns whether other threads are awake, or worth waking because more work is likely.
 ///
 /// Waking a thread takes as long as adding several hundred thousand numbers.
 pub(crate) fn warm() -> bool {
@@ -127,19 +127,19 @@ pub(crate) fn warm() -> bool {
     (soon && row >= ROW) || with_team(|team| team.is_some_and(Team::is_looking))
 }
 
-/// Records that this thread has done work that was worth sharing with threads that are awake.
+/// Records that this thread has just done work that is worth sharing with awake threads.
 pub(crate) fn worked() {
     let (_, row) = RECENT.get();
     RECENT.set((Some(Instant::now()), row.saturating_add(1)));
 }
 
-/// Calls `work` on this thread, and on other threads that become free before this thread is done: at most `threads` in
-/// all.
+/// Calls `work` on this thread, and on other threads that become free before this thread has finished: on at most `threads` threads in
+/// total.
 ///
-/// Each call takes remaining pieces of the work until none are left. When this function returns, no call is running.
+/// Each call must take remaining parts of the work until none are left. When this function returns, no call is running.
 pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     let waiting = WAITING.with(Arc::clone);
-    // Requested calls must not accumulate while all threads are busy.
+    // Limit the requested calls, which otherwise accumulate while all threads are busy.
     let room = threads.saturating_mul(2).saturating_sub(waiting.load(Ordering::Relaxed));
     let calls = room.min(threads.saturating_sub(1));
     if calls == 0 || forced().is_some() {
@@ -147,7 +147,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     }
     let (own, options, level) = (own(), RunOptions::current(), Forced::here());
     let spawn = |entry: GateEntry| {
-        // A cancellation of the run also ends the work of other threads.
+        // Pass the run's options on, so that a cancellation also ends the work of the other threads.
         let options = options.clone();
         let call = move || options.within(|| level.within(|| entry.enter()));
         match &own {
@@ -163,26 +163,26 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     RECENT.set((None, ROW));
 }
 
-/// Returns the first of `n` units that belongs to a part; parts have nearly equal lengths.
+/// Returns the first unit of the part with index `part`, if `n` units are divided into `parts` parts of nearly equal length.
 pub(crate) fn edge(n: usize, parts: usize, part: usize) -> usize {
     let (whole, rest) = (n / parts, n % parts);
     whole * part + rest * part / parts
 }
 
-/// Units of work. Each thread has its own part, so that it computes the same units of successive work and finds in its caches the results
-/// that it wrote. A thread that is done with its part helps with the others' parts.
+/// Units of work, divided into parts. Each thread begins with the same part every time, so that in successive work it finds the results
+/// that it wrote in its caches. A thread that has finished its part helps with the other parts.
 pub(crate) struct Units {
     n: usize,
     parts: usize,
     begun: [Begun; MOST_PARTS],
 }
 
-/// The number of units of a part that have begun, in a cache line of its own.
+/// The number of units of a part that threads have begun, on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Begun(AtomicUsize);
 
-/// The greatest number of parts; more threads share them.
+/// The maximum number of parts; with more threads, several threads share a part.
 const MOST_PARTS: usize = 16;
 
 impl Units {
@@ -190,7 +190,7 @@ impl Units {
         Units { n, parts: threads.clamp(1, MOST_PARTS), begun: std::array::from_fn(|_| Begun::default()) }
     }
 
-    /// Calls `f` with units that no thread has begun, until none are left.
+    /// Calls `f` with the indices of units that no thread has begun, until none are left.
     pub(crate) fn each(&self, mut f: impl FnMut(usize)) {
         let home = team::place().or_else(rayon::current_thread_index).unwrap_or(0) % self.parts;
         let parts = self.begun.iter().enumerate().take(self.parts);
@@ -215,7 +215,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Barrier, Mutex, mpsc};
 
-    /// Waits until a thread of the team has made a call, and with one thread all before it.
+    /// Blocks until a thread of the team has run a call. If the team has only one thread besides the caller, that thread has also run
+    /// all earlier calls.
     fn make_a_call(team: &Team) {
         let (made, wait) = mpsc::channel();
         team.ask(move || made.send(()).expect("somebody waits"));
@@ -230,7 +231,7 @@ mod tests {
             for _ in 0..100 {
                 let (met, sum) = (Barrier::new(3), AtomicUsize::new(0));
                 share(3, &|| {
-                    // Three threads must arrive.
+                    // The barrier requires three threads, so the test ends only if three threads work.
                     met.wait();
                     sum.fetch_add(1, Ordering::Relaxed);
                 });
@@ -239,7 +240,7 @@ mod tests {
         });
     }
 
-    /// Data that one thread lays out for the vectors of a level is read by other threads with the same level.
+    /// Data that one thread lays out for the vectors of a level must be read by threads with the same level.
     #[test]
     fn others_use_the_level_that_a_test_forces() {
         let threads = Arc::new(Team::new(2).expect("threads"));
@@ -297,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Where a program computes on rayon's threads, kernels share their work with these threads.
+    /// In a program that computes on rayon's threads, kernels share their work with these threads.
     #[test]
     fn kernels_that_rayons_threads_call_share_with_rayon() {
         let rayon = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads");
@@ -311,7 +312,7 @@ mod tests {
         });
     }
 
-    /// Work inside of work stays on the threads of its backend, also where another thread does it.
+    /// Work inside other shared work uses the threads of the same backend, also if another thread runs it.
     #[test]
     fn work_in_work_is_shared_with_the_same_threads() {
         let threads = Arc::new(Team::new(3).expect("threads"));

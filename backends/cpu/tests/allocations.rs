@@ -1,4 +1,5 @@
-//! Tests how many allocations repeated operations make: one for the result, and none if the result is an operand.
+//! Tests the number of allocations of repeated operations: one for the result, and none if the result is an
+//! operand.
 
 #![expect(unsafe_code, clippy::unwrap_used, reason = "a counting allocator; tests")]
 
@@ -30,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the number of allocations of a call after some calls that fill the pools.
+/// Returns the number of allocations of a call, after some calls that fill the pools.
 fn allocations<T>(mut call: impl FnMut() -> T) -> usize {
     for _ in 0..3 {
         drop(call());

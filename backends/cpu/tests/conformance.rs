@@ -1,4 +1,5 @@
-//! Tests that the CPU backend passes the cases of every primitive, on the threads of the process and on its own, and ONNX's cases.
+//! Tests that the CPU backend passes the cases of every primitive and the ONNX test cases, on the shared threads and on threads of
+//! its own.
 
 use bb_cpu::Cpu;
 

@@ -1,25 +1,25 @@
-//! Why a tensor cannot be exchanged.
+//! The error type of tensor exchange.
 
 use crate::DLDataType;
 use bb_ir::DataType;
 
-/// Why a tensor cannot be exchanged.
+/// The reason why a tensor cannot be exchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DlpackError {
-    /// A pointer is null that must not be.
+    /// A required pointer is null.
     #[error("the pointer to {0} is null")]
     Null(&'static str),
 
-    /// The elements are not in the memory of the host.
+    /// The elements are not in host memory.
     #[error("the elements are on a device of type {0}; expected 1, the host")]
     Device(i32),
 
-    /// No element type of `bb` is of this code, number of bits and lanes.
+    /// No element type of `bb` has this code, bit width and number of lanes.
     #[error("no element type has the code {}, {} bits and {} lanes", .0.code, .0.bits, .0.lanes)]
     Type(DLDataType),
 
-    /// DLPack has no element of this type that takes whole bytes.
+    /// DLPack has no matching element type with whole bytes.
     #[error("elements of type {0} cannot be exported")]
     Export(DataType),
 
@@ -36,7 +36,7 @@ pub enum DlpackError {
         extent: i64,
     },
 
-    /// The tensor is larger than an address space, or its strides leave it.
+    /// The tensor is larger than the address space, or its strides lead outside it.
     #[error("extents, strides or offset are too large")]
     TooLarge,
 

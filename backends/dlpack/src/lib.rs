@@ -1,10 +1,11 @@
-//! Exchange of host tensors with other libraries by DLPack.
+//! Exchanges host tensors with other libraries through DLPack.
 //!
-//! DLPack is a C structure that NumPy, PyTorch, JAX and others give and take. [`Managed`] owns one: it was made of a
-//! `TensorData`, or came from another library. The structure's deleter is called exactly once, by its last owner.
+//! DLPack is a C structure that NumPy, PyTorch, JAX and other libraries exchange. A [`Managed`] owns the structure,
+//! which was created from a `TensorData` or comes from another library. The last owner calls the structure's deleter
+//! exactly once.
 //!
-//! Source: `dlpack.h`, version 1.1, of <https://github.com/dmlc/dlpack>. The structure is `DLManagedTensor`, which every
-//! version of the header has.
+//! Source: `dlpack.h`, version 1.1, of <https://github.com/dmlc/dlpack>. The structure is `DLManagedTensor`, which
+//! exists in every version of the header.
 
 mod error;
 #[expect(unsafe_code, reason = "reads and writes structures that C libraries share by pointer")]

@@ -7,17 +7,18 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// A tensor of DLPack, which is released when this is dropped.
+/// A DLPack tensor, which is released on drop.
 #[derive(Debug)]
 pub struct Managed(NonNull<DLManagedTensor>);
 
-// SAFETY: the caller that passed the pointer promised that any thread may read and release the tensor; one that this crate made owns
-// its memory, and only reads it.
+// SAFETY: the caller that passed the pointer promised that any thread may read and release the tensor; a tensor that this crate
+// created owns its memory, and only reads it.
 unsafe impl Send for Managed {}
 // SAFETY: shared references only read.
 unsafe impl Sync for Managed {}
 
-/// The owner of an exported tensor. DLPack's structure is its first field, so that a pointer to that field is also one to the owner.
+/// The owner of an exported tensor. DLPack's structure is its first field, so a pointer to that field is also a pointer to the
+/// owner.
 #[repr(C)]
 struct Exported {
     managed: DLManagedTensor,
@@ -26,11 +27,11 @@ struct Exported {
     data: TensorData,
 }
 
-/// Releases what [`Managed::new`] made.
+/// Releases a structure that [`Managed::new`] created.
 ///
 /// # Safety
 ///
-/// The pointer is from [`Managed::new`], and nobody uses it any more.
+/// The pointer is from [`Managed::new`], and no code uses it afterwards.
 unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
     // SAFETY: the pointer is that of an `Exported` in a box, because `managed` is its first field.
     drop(unsafe { Box::from_raw(managed.cast::<Exported>()) });
@@ -40,9 +41,9 @@ unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
 struct View {
     dtype: DataType,
     shape: Vec<usize>,
-    /// In bytes.
+    /// The strides in bytes.
     strides: Vec<isize>,
-    /// The first element; not null if there are elements.
+    /// A pointer to the first element; not null if there are elements.
     first: *const u8,
     /// The number of elements.
     count: usize,
@@ -51,11 +52,11 @@ struct View {
 }
 
 impl Managed {
-    /// Makes a tensor for another library. It shares the elements.
+    /// Creates a tensor for another library. It shares the elements.
     ///
     /// # Errors
     ///
-    /// [`DlpackError::Export`] for strings and for elements of less than a byte; [`DlpackError::TooLarge`];
+    /// [`DlpackError::Export`] for strings and for element types of less than 8 bits; [`DlpackError::TooLarge`];
     /// [`DlpackError::Elements`] if the elements are damaged.
     pub fn new(data: &TensorData) -> Result<Managed, DlpackError> {
         let dtype = to_dlpack(data.dtype()).ok_or(DlpackError::Export(data.dtype()))?;
@@ -72,7 +73,7 @@ impl Managed {
             }
         }
         let tensor = DLTensor {
-            // Readers may not write, as the receiver of an export promises.
+            // The pointer is mutable only because DLPack requires it. The receiver of an export promises not to write.
             data: elements.as_ptr().cast_mut().cast::<c_void>(),
             device: DLDevice { device_type: HOST, device_id: 0 },
             ndim,
@@ -89,7 +90,7 @@ impl Managed {
         Ok(Managed(NonNull::from(Box::leak(exported)).cast()))
     }
 
-    /// Takes over a tensor of another library.
+    /// Takes ownership of a tensor from another library.
     ///
     /// # Errors
     ///
@@ -97,26 +98,27 @@ impl Managed {
     ///
     /// # Safety
     ///
-    /// The pointer is null or points to a valid structure that nobody else releases. Its `shape` has `ndim` numbers, its
-    /// `strides` are null or have as many, and its memory contains all elements that they describe. Until the tensor is released,
-    /// nobody writes to any of this. Any thread may read it and call the deleter.
+    /// The pointer is null or points to a valid structure that no other code releases. Its `shape` has `ndim` numbers, its `strides`
+    /// are null or also have `ndim` numbers, and its memory contains all elements that they describe. Until the tensor is released,
+    /// no code writes to any of this. Any thread may read it and call the deleter.
     pub unsafe fn from_raw(tensor: *mut DLManagedTensor) -> Result<Managed, DlpackError> {
         NonNull::new(tensor).map(Managed).ok_or(DlpackError::Null("the structure"))
     }
 
-    /// Gives the tensor away: the receiver of the pointer calls the deleter, once.
+    /// Passes ownership to the receiver of the pointer, which must call the deleter once.
     pub fn into_raw(self) -> *mut DLManagedTensor {
         let pointer = self.0.as_ptr();
         std::mem::forget(self);
         pointer
     }
 
-    /// Makes a host tensor. It shares the elements if they are in row-major order without gaps, and releases the structure when
-    /// the last user of the elements is gone; else it copies them, and the structure is released before this returns.
+    /// Converts the structure to a host tensor. If the elements are contiguous in row-major order, the tensor shares them, and the
+    /// structure is released when the last user of the elements is dropped. Otherwise, the elements are copied, and the structure is
+    /// released before this returns.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong. Then the structure is released, too.
+    /// The first problem that is found. The structure is released in this case, too.
     pub fn into_tensor(self) -> Result<TensorData, DlpackError> {
         let view = self.view()?;
         let View { dtype, ref shape, count, size, .. } = view;
@@ -131,7 +133,7 @@ impl Managed {
         Ok(TensorData::adopt(dtype, shape, bytes)?)
     }
 
-    /// Checks what the structure says.
+    /// Checks the contents of the structure.
     fn view(&self) -> Result<View, DlpackError> {
         // SAFETY: `from_raw` and `new` make sure that the structure is valid until it is released.
         let tensor = unsafe { &self.0.as_ref().dl_tensor };
@@ -171,7 +173,7 @@ impl Managed {
             if tensor.data.is_null() {
                 return Err(DlpackError::Null("the elements"));
             }
-            // The distances to all elements must be numbers.
+            // Check that the offsets of all elements fit `isize`.
             let far = |reach: isize, (&stride, &extent): (&isize, &usize)| {
                 reach.checked_add(stride.checked_abs()?.checked_mul(isize::try_from(extent - 1).ok()?)?)
             };
@@ -193,7 +195,7 @@ impl Drop for Managed {
     }
 }
 
-/// The elements of a tensor in row-major order, which it keeps alive.
+/// Elements in row-major order, and the tensor that owns their memory.
 struct Owner {
     first: *const u8,
     length: usize,
@@ -205,13 +207,13 @@ unsafe impl Send for Owner {}
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the memory has so many bytes from there, because the elements are in row-major order without gaps; nobody writes
-        // to it while the tensor is alive.
+        // SAFETY: the memory has this number of bytes from there, because the elements are in row-major order without gaps; no code
+        // writes to it while the tensor is alive.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
 
-/// Returns the distances in bytes between neighbours in row-major order.
+/// Returns the row-major strides in bytes.
 fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
     let mut step = size.cast_signed();
     let mut strides: Vec<isize> = shape
@@ -230,15 +232,16 @@ fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
 impl View {
     fn is_dense(&self) -> bool {
         let dense = row_major(&self.shape, self.size);
-        // The stride of a dimension of one entry does not matter.
+        // The stride of a dimension with extent 1 does not matter.
         self.strides.iter().zip(&dense).zip(&self.shape).all(|((a, b), &extent)| extent == 1 || a == b)
     }
 
-    /// Copies the elements in row-major order; there is at least one.
+    /// Copies the elements in row-major order. There must be at least one element.
     ///
     /// # Errors
     ///
-    /// [`DlpackError::Elements`] if there is no memory for them: a stride of 0 describes more elements than there are.
+    /// [`DlpackError::Elements`] if there is no memory for the copy. It can exceed the original memory, because a stride of 0
+    /// repeats elements.
     fn copied(&self, length: usize) -> Result<Vec<u8>, DlpackError> {
         let mut bytes: Vec<u8> = bb_ir::memory::room("dlpack", length)?;
         let mut index = vec![0usize; self.shape.len()];

@@ -1,4 +1,5 @@
-//! Tests that tensors go both ways, that each is released once, and that what cannot be used is refused.
+//! Tests that tensors can be exchanged in both directions, that each tensor is released once, and that
+//! invalid tensors are refused.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unsafe_code, reason = "tests")]
 
 use super::*;
@@ -7,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A tensor as another library makes it.
+/// A tensor that another library created.
 struct Foreign {
     managed: DLManagedTensor,
     shape: Vec<i64>,
@@ -22,7 +23,7 @@ unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
     whole.released.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Makes a tensor of the numbers 0, 1, 2, …, and changes its structure before it is passed on.
+/// Creates a tensor of the numbers 0, 1, 2, …. `change` modifies its structure before it is passed on.
 fn foreign(
     count: usize,
     shape: &[i64],
@@ -95,7 +96,7 @@ fn strides_and_offsets_select_the_elements() {
         assert_eq!(released(&counter), 1);
         numbers
     };
-    // A transpose, a row backwards, a repeated row, every second element, and a row of one.
+    // A transpose, a reversed row, a repeated row, every second element, and a dimension of extent 1.
     assert_eq!(numbers(6, &[3, 2], &[1, 3], 0), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
     assert_eq!(numbers(4, &[4], &[-1], 3), [3.0, 2.0, 1.0, 0.0]);
     assert_eq!(numbers(2, &[2, 2], &[0, 1], 0), [0.0, 1.0, 0.0, 1.0]);
@@ -127,7 +128,7 @@ fn what_cannot_be_used_is_refused_and_released() {
     assert!(matches!(refused(&[3], Some(&[i64::MAX]), |_| ()), DlpackError::TooLarge));
     assert!(matches!(refused(&[3], Some(&[i64::MIN]), |_| ()), DlpackError::TooLarge));
     assert!(matches!(refused(&[1], None, |t| t.byte_offset = u64::MAX), DlpackError::TooLarge));
-    // 0.0 has the bytes of false; 1.0 has a byte that is no truth value.
+    // The bytes of 0.0 are valid booleans (false); 1.0 has a byte that is not.
     let bools = |t: &mut DLTensor| t.dtype = DLDataType { code: 6, bits: 8, lanes: 1 };
     let (managed, count) = foreign(2, &[8], None, bools);
     assert!(matches!(managed.into_tensor(), Err(DlpackError::Elements(bb_ir::Error::BoolByte { .. }))));
@@ -144,7 +145,7 @@ fn a_tensor_that_is_never_read_or_given_away_is_released_by_its_owner() {
     let (managed, count) = foreign(1, &[1], None, |_| ());
     let raw = managed.into_raw();
     assert_eq!(released(&count), 0);
-    // SAFETY: the pointer was given away above, and nobody else owns it.
+    // SAFETY: `into_raw` passed the pointer on above, and no other code owns it.
     drop(unsafe { Managed::from_raw(raw) });
     assert_eq!(released(&count), 1);
     // Without a deleter, there is nothing to call.

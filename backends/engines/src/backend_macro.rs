@@ -1,4 +1,4 @@
-//! Writes the contract for a backend over an engine.
+//! A macro that implements the `Backend` trait for a backend over an engine.
 
 /// Implements `bb::Backend` for a struct whose field `whole` is a [`Whole`](crate::Whole).
 ///
@@ -22,7 +22,7 @@ macro_rules! implement_backend {
             type Tensor = $crate::Host;
             type Error = $crate::EngineError;
 
-            // `constant` is missing: elements that are in the memory of the host stay there.
+            // `constant` is not listed, because its elements stay in host memory; it is implemented below.
             $crate::bb::forward_to_execute!(Self::run;
                 add, sub, mul, div, neg, abs, sqrt, pow, exp, log, matmul, reduce_sum, reduce_mean, reduce_max,
                 reduce_min, reshape, transpose, concat, slice, split, squeeze, unsqueeze, identity, cast, equal,
@@ -40,7 +40,8 @@ macro_rules! implement_backend {
                 error.wrapped()
             }
 
-            // An engine that is one of several is not tried first: it reports itself which nodes it declines.
+            // True for an engine that is one part of a combined backend, so that the runtime does not probe
+            // it: `declines` reports its gaps.
             fn runs_whole_graphs(&self) -> ::core::primitive::bool {
                 $whole_graphs
             }

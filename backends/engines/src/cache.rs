@@ -1,16 +1,16 @@
-//! Loaded models by the identity of their graph.
+//! A cache of loaded models, by the identity of their graph.
 
 use bb::GraphIdentity;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The greatest number of models that are kept.
+/// The maximum number of cached models.
 const KEPT: usize = 256;
 
-/// A model that is loaded, or that a thread is about to load.
+/// A cached model; `None` until a thread has loaded it.
 type Entry<P> = Arc<Mutex<Option<Arc<P>>>>;
 
-/// Loaded models; if there are too many, the least recently used one is dropped.
+/// The loaded models, most recently used first. If there are too many, the least recently used model is dropped.
 pub(crate) struct Cache<P>(Mutex<VecDeque<(GraphIdentity, Entry<P>)>>);
 
 impl<P> Default for Cache<P> {
@@ -20,7 +20,8 @@ impl<P> Default for Cache<P> {
 }
 
 impl<P> Cache<P> {
-    /// Returns the model with this identity, or loads it. One thread loads it while others wait; a failed load is not cached.
+    /// Returns the model with this identity, and loads it if it is not cached. One thread loads it while other threads wait.
+    /// A failed load is not cached.
     pub(crate) fn get_or<X>(
         &self,
         identity: Option<GraphIdentity>,

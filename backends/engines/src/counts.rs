@@ -1,25 +1,26 @@
-//! Counts of an engine's work.
+//! Counters of an engine's work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The work that an engine did for a backend so far.
+/// The work that an engine has done for a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Sessions that were made.
+    /// The number of sessions that were created.
     pub loaded: usize,
-    /// Sessions that exist.
+    /// The number of sessions that exist.
     pub alive: usize,
-    /// Runs of a session.
+    /// The number of session runs.
     pub runs: usize,
-    /// Runs of a part that the engine does not run.
+    /// The number of runs of model parts that the engine cannot run.
     pub rest: usize,
-    /// Runs of a part that the engine failed to run, so that the rest ran it.
+    /// The number of runs of model parts that the engine failed to run, so that the other backend
+    /// ran them.
     pub failed: usize,
 }
 
-/// Counters that threads share.
+/// Counters shared by threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     loaded: AtomicUsize,
@@ -43,7 +44,7 @@ impl Counters {
     }
 }
 
-/// A session that is counted for as long as it exists.
+/// A session that counts as alive until it is dropped.
 #[derive(Debug)]
 pub(crate) struct CountedSession<S> {
     session: S,

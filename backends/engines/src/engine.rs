@@ -1,14 +1,14 @@
-//! The trait that the crate of an engine implements.
+//! The trait that an engine's crate implements.
 
 use crate::Gap;
 use bb::{BoxError, DataType, TensorData};
 
 /// An engine that loads and runs serialized ONNX models.
 pub trait Engine: Send + Sync + 'static {
-    /// A loaded model. Threads share it.
+    /// A loaded model, which several threads share.
     type Session: Send + Sync;
 
-    /// The name in messages.
+    /// The name of the engine for messages.
     const NAME: &'static str;
 
     /// Lists the calls that the engine cannot run as ONNX defines them.
@@ -20,17 +20,18 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns whether values of this element type may exist inside a model.
     fn holds(&self, dtype: DataType) -> bool;
 
-    /// Returns the newest opset of `ai.onnx` that the engine supports.
+    /// Returns the newest opset of the domain `ai.onnx` that the engine supports.
     fn newest_opset(&self) -> i64;
 
-    /// Loads a model: a serialized `ModelProto` whose weights are all in it.
+    /// Loads a model. `model` is a serialized `ModelProto` that contains all of its weights.
     ///
     /// # Errors
     ///
-    /// The engine's own error, for instance because it has no operator of a name.
+    /// The engine's own error, for example because it lacks an operator.
     fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<Self::Session, BoxError>;
 
-    /// Runs a model: a tensor for each input of the signature, in this order; so are the results.
+    /// Runs a model. `inputs` contains one tensor for each input of the signature, in order. Returns
+    /// one tensor for each output of the signature, in order.
     ///
     /// # Errors
     ///

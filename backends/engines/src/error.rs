@@ -1,18 +1,18 @@
-//! Errors of backends over engines.
+//! Errors of backends that wrap an engine.
 
 use crate::Reason;
 use bb::{BackendHandle, BoxError, DataType, FirstOfError};
 use bb_ir::text::shown;
 
-/// Why a graph was not run.
+/// An error of loading or running a graph.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The graph is not valid, or a part outside the engine failed.
+    /// The graph is not valid, or a part that runs outside the engine failed.
     #[error(transparent)]
     Graph(#[from] bb::Error),
 
-    /// The engine cannot run a node, and no other backend was bound for it.
+    /// The engine cannot run a node, and there is no other backend to run it.
     #[error("`{engine}` cannot run node `{node}` ({op})", node = shown(.node), op = shown(.op))]
     Refused {
         /// The engine.
@@ -26,7 +26,7 @@ pub enum EngineError {
         source: Refusal,
     },
 
-    /// The engine answered with another number of results.
+    /// The engine returned a wrong number of results.
     #[error("expected {expected} results from `{engine}`, got {got}")]
     Results {
         /// The engine.
@@ -37,7 +37,7 @@ pub enum EngineError {
         got: usize,
     },
 
-    /// A part of this crate is in a state that its maker excludes.
+    /// An internal invariant of this crate is violated.
     #[error("expected {expected}")]
     State {
         /// The state that was expected.
@@ -75,7 +75,7 @@ impl EngineError {
         EngineError::Several(FirstOfError::of(on, error))
     }
 
-    /// Returns the error of `bb` that this one wraps, if it wraps one.
+    /// Returns the wrapped error of `bb`, if there is one.
     pub fn wrapped(&self) -> Option<&bb::Error> {
         match self {
             EngineError::Graph(error) => Some(error),
@@ -85,20 +85,20 @@ impl EngineError {
     }
 }
 
-/// Why an engine does not run a node.
+/// The reason why an engine does not run a node.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The engine's table lists the call.
+    /// The engine's table of gaps lists the call.
     #[error("{reason}, as `{case}` shows")]
     Gap {
         /// The reason in the table.
         reason: Reason,
-        /// The case that shows it.
+        /// The test case that shows the gap.
         case: &'static str,
     },
 
-    /// A value has an element type that the engine does not have.
+    /// A value has an element type that the engine does not support.
     #[error("value `{value}` is of element type {dtype}, which the engine does not have", value = shown(.value))]
     Type {
         /// The value.
@@ -114,7 +114,7 @@ pub enum Refusal {
         value: String,
     },
 
-    /// No opset that the engine supports defines the nodes as the model does.
+    /// No opset that the engine supports defines the nodes in the same way as the model's opset.
     #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them", domain = shown(.domain))]
     Opset {
         /// The domain.
@@ -123,7 +123,7 @@ pub enum Refusal {
         newest: i64,
     },
 
-    /// Elements of a weight are damaged, or cannot be read.
+    /// A weight is damaged or cannot be read.
     #[error("a weight cannot be read")]
     Weight(#[source] Box<bb_ir::Error>),
 
@@ -137,7 +137,7 @@ pub enum Refusal {
 #[error("the engine panicked: {0}")]
 pub(crate) struct Panicked(String);
 
-/// Calls into an engine, and turns a panic into an error.
+/// Calls into an engine, and converts a panic to an error.
 pub(crate) fn contained<R>(call: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -1,15 +1,15 @@
-//! The table of calls that an engine cannot run.
+//! The table of gaps: calls that an engine cannot run.
 
 use bb::DataType;
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueType};
 use std::fmt;
 
-/// A row of the table: calls of an operator that the engine lacks or computes differently from ONNX's definition.
+/// A row of the table: calls of an operator that the engine lacks or does not compute as ONNX defines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
     /// The operator's domain; empty for `ai.onnx`.
     pub domain: &'static str,
-    /// The operator.
+    /// The operator's name.
     pub op: &'static str,
     /// The first opset that the row covers.
     pub since: i64,
@@ -17,44 +17,44 @@ pub struct Gap {
     pub until: i64,
     /// The calls that the row covers.
     pub when: When,
-    /// Why the engine does not run them.
+    /// The reason why the engine does not run the calls.
     pub reason: Reason,
-    /// A case that the engine fails for this reason: one of ONNX's, or `primitive/` and the method whose cases it fails. A test
-    /// runs it, so that no row outlives its reason.
+    /// A test case that the engine fails for this reason: the name of an ONNX test case, or `primitive/` and the method of a
+    /// primitive. A test runs it, so that rows are removed when the engine is fixed.
     pub case: &'static str,
 }
 
 /// The calls of an operator that a gap covers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum When {
-    /// All.
+    /// All calls.
     Always,
     /// Calls whose first operand has one of these element types.
     Takes(&'static [DataType]),
-    /// Calls whose operand at this position has this rank or an unknown one.
+    /// Calls whose operand at this index has this rank or an unknown rank.
     Rank(usize, usize),
-    /// Calls whose second operand has a greater rank than the first, or if one rank is not known.
+    /// Calls whose second operand has a higher rank than the first, and calls with an unknown rank.
     RankGrows,
-    /// Reductions over axes if the extent of one axis is 0 or unknown.
+    /// Reductions along axes if an axis has extent 0 or an unknown extent.
     ReducesNothing,
     /// Calls that match all of these conditions.
     All(&'static [When]),
-    /// Calls whose attribute is one of these integers.
+    /// Calls whose attribute with this name is one of these integers.
     Ints(&'static str, &'static [i64]),
-    /// Calls that have this attribute.
+    /// Calls that have an attribute with this name.
     Has(&'static str),
-    /// Calls whose attribute has this text.
+    /// Calls whose attribute with this name is this string.
     Text(&'static str, &'static str),
-    /// Calls that have an operand at this position.
+    /// Calls that have an operand at this index.
     Operand(usize),
-    /// Calls that use a result at this position.
+    /// Calls that use the result at this index.
     Result(usize),
 }
 
-/// Why an engine does not run a call.
+/// The reason why an engine does not run a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The engine does not have the operator, or not for these types.
+    /// The engine lacks the operator, or does not support these types.
     Missing,
     /// The engine computes results that differ from ONNX's definition.
     Differs,
@@ -110,7 +110,7 @@ impl When {
     }
 }
 
-/// Returns whether all axes over which a node reduces are known to have elements; `None` if the axes are not known.
+/// Returns whether all axes that a node reduces are known to have elements; `None` if the axes are not known.
 fn reduces_something(graph: &Graph, node: &Node) -> Option<bool> {
     let value = node.inputs.first().copied().flatten()?;
     let ValueType::Tensor { shape: Some(dims), .. } = graph.values.get(value.index())?.claimed() else {
@@ -137,7 +137,7 @@ fn reduces_something(graph: &Graph, node: &Node) -> Option<bool> {
     Some(axes.iter().all(|axis| has(at(axis).and_then(|at| dims.get(at)))))
 }
 
-/// Returns the rank of an operand, if it is known.
+/// Returns the rank of an operand; `None` if it is not known.
 fn rank_of(graph: &Graph, node: &Node, at: usize) -> Option<usize> {
     let value = node.inputs.get(at).copied().flatten()?;
     match graph.values.get(value.index())?.claimed() {
@@ -146,7 +146,7 @@ fn rank_of(graph: &Graph, node: &Node, at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the element type of a value, if it is known to be a tensor.
+/// Returns the element type of a value; `None` if it is not known to be a tensor.
 pub(crate) fn dtype_of(graph: &Graph, value: bb_ir::graph::ValueId) -> Option<DataType> {
     match graph.values.get(value.index())?.claimed() {
         ValueType::Tensor { dtype, .. } => Some(dtype),

@@ -1,8 +1,8 @@
-//! The tensor of these backends: elements in the memory of the host.
+//! The tensor of these backends, whose elements are in host memory.
 
 use bb::{DataType, TensorData};
 
-/// A tensor in the memory of the host, which engines read without a copy.
+/// A tensor in host memory, which engines read without a copy.
 #[derive(Debug, Clone)]
 pub struct Host(TensorData);
 
@@ -12,7 +12,7 @@ impl Host {
         &self.0
     }
 
-    /// Takes the elements out.
+    /// Converts the tensor to its elements.
     pub fn into_data(self) -> TensorData {
         self.0
     }

@@ -1,12 +1,12 @@
 //! Shared code of backends that wrap a third-party engine.
 //!
-//! The engine implements ONNX operators itself: it gets models unchanged, and only the nodes that it cannot run go elsewhere. The
-//! engine's crate implements [`Engine`], which loads and runs serialized models, with a table of its [gaps](Gap): the operators that it
-//! lacks or whose results differ from ONNX's definition. [`implement_backend!`](crate::implement_backend) defines backends on top of it.
-//! They differ in how they run the gaps, which is the [`Rest`].
+//! The engine implements ONNX operators itself: it receives models unchanged, and only the nodes that it cannot run are run elsewhere.
+//! The engine's crate implements [`Engine`], which loads and runs serialized models and has a table of its [gaps](Gap): the operators
+//! that the engine lacks or does not compute as ONNX defines. [`implement_backend!`](crate::implement_backend) defines backends for the
+//! engine. They differ in how they treat the gaps, which is the [`Rest`].
 //!
-//! A model is cut into parts that the engine runs, each as one session, and parts that it does not. Tensors are stored in the memory of
-//! the host, and the engine borrows them.
+//! A model is divided into parts that the engine runs, each as one session, and parts that it cannot run. Tensors are stored in host
+//! memory, and the engine borrows them.
 #![forbid(unsafe_code)]
 
 mod backend_macro;

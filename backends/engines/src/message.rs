@@ -1,4 +1,4 @@
-//! A part of a graph as the serialized model that an engine loads.
+//! Converts a part of a graph to the serialized model that an engine loads.
 
 use crate::engine::Signature;
 use crate::error::Refusal;
@@ -10,21 +10,22 @@ use bb_ir::proto::{ModelProto, OperatorSetIdProto, ValueInfoProto, type_proto};
 use prost::Message;
 use std::collections::BTreeMap;
 
-/// The version of ONNX's file format: the oldest with all element types that engines have.
+/// The version of ONNX's file format: the oldest version with all element types that engines support.
 const IR_VERSION: i64 = 10;
 
-/// Writes a graph as a model.
+/// Serializes a graph as a model.
 ///
 /// # Errors
 ///
-/// [`Refusal::Opset`] if no opset up to `newest` has all of its nodes as they are; [`Refusal::Weight`] for a damaged weight.
+/// [`Refusal::Opset`] if no opset up to `newest` defines all nodes as their own opsets do; [`Refusal::Weight`] for a damaged
+/// weight.
 pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     let opsets = opsets(graph, newest)?;
     let mut proto = graph.to_proto().map_err(|error| Refusal::Weight(Box::new(error)))?;
-    // The caller passes a value for every input, so that no input needs a default.
+    // The caller passes a value for every input, so remove the default values of inputs.
     let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
     proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));
-    // The shapes that a model declares for its results may be wrong, and an engine would then refuse the model.
+    // The shapes that a model declares for its results may be wrong, and engines would refuse the model, so remove them.
     proto.output.iter_mut().for_each(forget_shape);
     if proto.name().is_empty() {
         proto.name = Some("graph".to_owned());
@@ -39,10 +40,10 @@ pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     Ok(model.encode_to_vec())
 }
 
-/// The opset of `ai.onnx` for a graph without its operators.
+/// The opset of `ai.onnx` for a graph that uses no operators of that domain.
 const PLAIN: i64 = 21;
 
-/// For each domain, the operators of a graph and the opset that each is written for.
+/// The operators that a graph uses and the opsets that they are written for, by domain.
 type Used<'a> = BTreeMap<&'a str, Vec<(&'a str, i64)>>;
 
 /// Finds, for each domain, an opset that defines all nodes of a graph as their own opsets do.
@@ -51,11 +52,11 @@ fn opsets(graph: &Graph, newest: i64) -> Result<Vec<OperatorSetIdProto>, Refusal
     collect(graph, &mut used);
     let mut opsets = Vec::with_capacity(used.len());
     for (domain, nodes) in used {
-        // The version of an operator that a domain does not describe is the opset itself.
+        // If an operator of a domain is not in the opset tables, its version is taken to be the opset itself.
         let since = |op: &str, opset: i64| opset::since(domain, op, opset).unwrap_or(opset);
         let needed = nodes.iter().map(|(op, opset)| since(op, *opset)).max();
         let version = needed.unwrap_or(if domain.is_empty() { PLAIN } else { 1 });
-        // Engines support old opsets less well, so that a newer opset is preferred if it defines all nodes in the same way.
+        // Engines support old opsets less well, so prefer a newer opset if it defines all nodes in the same way.
         let asked = nodes.iter().map(|(_, opset)| *opset).max().unwrap_or(version);
         let limit = if domain.is_empty() { newest } else { i64::MAX };
         let fits = |at: i64| at <= limit && nodes.iter().all(|(op, own)| since(op, at) == since(op, *own));
@@ -85,7 +86,7 @@ fn forget_shape(info: &mut ValueInfoProto) {
 ///
 /// # Errors
 ///
-/// [`Refusal::NotTensor`] and [`Refusal::Type`], if `passes` reports that the engine does not support a type.
+/// [`Refusal::NotTensor`]; [`Refusal::Type`] if `passes` reports that the engine does not support a type.
 pub(crate) fn signature(graph: &Graph, passes: impl Fn(DataType) -> bool) -> Result<Signature, Refusal> {
     let of = |values: &[ValueId]| {
         let one = |&value: &ValueId| {

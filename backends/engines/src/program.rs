@@ -1,4 +1,4 @@
-//! A model that an engine has loaded.
+//! A model that is loaded in an engine.
 
 use crate::counts::CountedSession;
 use crate::engine::{Engine, Signature};
@@ -13,7 +13,7 @@ use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A model that an engine has loaded as one session.
+/// A model that is loaded in an engine as one session.
 pub struct Program<E: Engine> {
     shared: Arc<Shared<E>>,
     /// `None` if the model has no nodes.
@@ -22,18 +22,18 @@ pub struct Program<E: Engine> {
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     declared: InputSpec,
-    /// For each input of the session, which input of the model it is.
+    /// The index of the model's input for each input of the session.
     given: Vec<usize>,
-    /// The defaults of inputs.
+    /// The default values of the model's inputs.
     defaults: Vec<Option<TensorData>>,
     results: Vec<OutputSource>,
 }
 
-/// Where an output comes from.
+/// The source of an output.
 enum OutputSource {
-    /// A result of the session.
+    /// The session's result with this index.
     Session(usize),
-    /// An input of the model.
+    /// The model's input with this index.
     Input(usize),
     Constant(TensorData),
 }
@@ -114,7 +114,7 @@ impl<E: Engine> Program<E> {
                     x.data().prepare().map_err(bb::Error::from)?;
                     operands.push(x.into_data());
                 }
-                // The inferred type of the value was wrong.
+                // The inferred type of the value was wrong: it is not a tensor.
                 Some(_) => return Err(EngineError::State { expected: "a tensor of the known type" }),
                 None => {
                     let expected = self.inputs.iter().map(|port| port.name.clone()).collect();
@@ -157,7 +157,7 @@ impl<E: Engine> Program<E> {
 /// A session with its inputs and outputs.
 type Loaded<E> = (CountedSession<<E as Engine>::Session>, Signature);
 
-/// Loads a graph; `None` if it has no nodes.
+/// Loads a graph. Returns `None` if it has no nodes.
 fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>>, Refusal> {
     if graph.nodes.is_empty() {
         return Ok(None);
@@ -168,7 +168,7 @@ fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>
     Ok(Some((CountedSession::new(session, &shared.counters), signature)))
 }
 
-/// Returns the error of a node that the engine does not run.
+/// Returns the error for the node at index `at`, which the engine does not run.
 fn refused<E: Engine>(graph: &Graph, at: usize, source: Refusal) -> EngineError {
     let node = graph.nodes.get(at);
     EngineError::Refused {

@@ -1,4 +1,4 @@
-//! Reports which of ONNX's cases an engine passes, and tests its table of gaps.
+//! Reports the ONNX test cases that an engine passes, and tests its table of gaps.
 
 use crate::{EngineError, Gap, Host, Reason};
 use bb::conformance::onnx::{Outcome, Report, Suite, run};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The cases of an operator on an engine.
+/// The test results of one operator on an engine.
 #[derive(Default)]
 struct OperatorCounts {
     versions: BTreeSet<i64>,
@@ -19,8 +19,9 @@ struct OperatorCounts {
     primitives: [usize; 3],
 }
 
-/// Runs ONNX's cases on the backends of an engine, and writes a Markdown table by operator: `alone` is the engine without its table,
-/// `lowered` the engine with a backend for the rest, `primitives` the engine with lowered models, if there is a backend of this kind.
+/// Runs the ONNX test cases on the backends of an engine, and returns a Markdown table by operator. The first backend is the engine
+/// without its table of gaps, the second is the engine with a backend for the gaps, and the third, if present, is the engine with
+/// models lowered to primitives.
 ///
 /// # Panics
 ///
@@ -93,21 +94,21 @@ fn table(alone: &Report, lowered: &Report, primitives: Option<&Report>) -> Strin
 fn add([passed, differs, refused]: &mut [usize; 3], outcome: &Outcome) {
     match outcome {
         Outcome::Passed => *passed += 1,
-        // So begins the message about a result that is not the expected one.
+        // The message about a result that differs begins with this text.
         Outcome::Failed(reason) if reason.starts_with("output ") => *differs += 1,
         Outcome::Failed(_) | Outcome::Skipped(_) => *refused += 1,
     }
 }
 
-/// The environment variable that names the only case which a child process runs.
+/// The environment variable that tells a child process to run only the named case.
 const ONLY: &str = "BB_GAP";
 
-/// Checks a table of gaps: an engine that runs whatever it accepts must fail the case of each row. It is the only thing that
-/// the test `test` does, because it starts the test again for cases that may end the process.
+/// Checks a table of gaps: without its table, the engine must fail the case of each row. The test named `test` must call only this
+/// function, because this function starts the test again in child processes for cases that may end the process.
 ///
 /// # Panics
 ///
-/// With the rows whose case the engine passes, or which does not exist.
+/// If the engine passes the case of a row, or if a case does not exist. The message lists these rows.
 pub fn check_gaps<B>(gaps: &[Gap], test: &str, make: impl Fn() -> B)
 where
     B: Backend<Tensor = Host, Error = EngineError> + 'static,
@@ -138,7 +139,7 @@ where
     );
 }
 
-/// Returns whether a case passes, or does not exist.
+/// Returns whether a case passes or does not exist.
 fn passes<B>(case: &str, make: &impl Fn() -> B) -> bool
 where
     B: Backend<Tensor = Host, Error = EngineError> + 'static,

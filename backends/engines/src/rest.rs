@@ -2,21 +2,23 @@
 
 use bb::BackendHandle;
 
-/// How a backend treats nodes that its engine cannot run.
+/// The treatment of nodes that an engine cannot run.
 #[derive(Debug, Clone)]
 pub enum Rest {
-    /// They run on this backend, lowered to its operations. If the engine fails to run a part, the part runs there, too.
+    /// The nodes run on this backend, lowered to its operations. If the engine fails to run a part, this backend runs
+    /// that part, too.
     On(BackendHandle),
-    /// They are refused with [`EngineError::Refused`](crate::EngineError::Refused).
+    /// The nodes are refused with [`EngineError::Refused`](crate::EngineError::Refused).
     Refuse,
-    /// The whole model is lowered to graphs of primitives, and the engine runs these.
+    /// The whole model is lowered to graphs of primitives, which the engine runs.
     Primitives,
-    /// The engine's table of gaps is ignored: it runs whatever it accepts. This is for testing the table.
+    /// The engine's table of gaps is ignored, so that the engine runs all nodes that it accepts. Only for testing the
+    /// table.
     Nothing,
 }
 
 impl Rest {
-    /// The rest on the CPU backend.
+    /// Runs the nodes on the CPU backend.
     pub fn on_cpu() -> Rest {
         let cpu = bb::Runtime::<bb_cpu::Cpu>::named("cpu", bb_cpu::Cpu::new());
         Rest::On(BackendHandle::new(cpu))

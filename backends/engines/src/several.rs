@@ -7,7 +7,7 @@ use bb::{
 };
 use std::sync::Arc;
 
-/// A model that was cut into parts of an engine and of another backend.
+/// A model that is divided into parts for an engine and parts for another backend.
 pub(crate) struct Several {
     on: BackendHandle,
     compiled: Arc<dyn ErasedExecutable>,
@@ -15,7 +15,7 @@ pub(crate) struct Several {
 }
 
 impl Several {
-    /// Places and loads a model on the combination of both backends.
+    /// Divides a model between both backends and loads its parts.
     pub(crate) fn new(
         on: &BackendHandle,
         module: Module,
@@ -44,7 +44,7 @@ impl Several {
     }
 }
 
-/// Returns the error for the first input that is omitted and has no default.
+/// Returns an error for the first omitted input that has no default.
 pub(crate) fn complete<T>(ports: &[Port], inputs: &[Option<T>]) -> Result<(), EngineError> {
     let lacking = ports.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
     let Some((port, _)) = lacking else { return Ok(()) };
@@ -52,7 +52,7 @@ pub(crate) fn complete<T>(ports: &[Port], inputs: &[Option<T>]) -> Result<(), En
     Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
 }
 
-/// Returns the results of a run; all of them must be tensors.
+/// Converts the results of a run to tensors. Returns an error if a result is not a tensor.
 pub(crate) fn tensors(ports: &[Port], items: Vec<OnnxValue<Host>>) -> Result<Vec<Host>, EngineError> {
     let tensor = |(item, port): (OnnxValue<Host>, &Port)| match item {
         OnnxValue::Tensor(x) => Ok(x),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// An engine and its counters.
 pub(crate) struct Shared<E> {
     pub(crate) engine: E,
-    /// Whether the table of gaps counts.
+    /// Whether the engine's table of gaps is used.
     pub(crate) has_table: bool,
     pub(crate) counters: Arc<Counters>,
 }

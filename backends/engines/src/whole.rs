@@ -1,4 +1,4 @@
-//! A backend over an engine.
+//! The state of a backend over an engine.
 
 use crate::cache::Cache;
 use crate::counts::{Counters, Counts};
@@ -19,20 +19,20 @@ use bb::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A backend over an engine: the engine, the treatment of the rest, and the loaded models.
+/// A backend over an engine: the engine, the treatment of its gaps, and the loaded models.
 pub struct Whole<E: Engine> {
     shared: Arc<Shared<E>>,
     how: How,
     loaded: Cache<LoadedModel<E>>,
 }
 
-/// How models run.
+/// The strategy for running models.
 enum How {
-    /// The engine runs them, or they are refused.
+    /// The engine runs the model, or the model is refused.
     Alone,
-    /// The engine runs their primitives.
+    /// The engine runs the model lowered to primitives.
     Primitives,
-    /// The engine runs the nodes that it can, and another backend the rest.
+    /// The engine runs the nodes that it can, and the other backend runs the rest.
     Several(BackendHandle),
 }
 
@@ -73,7 +73,7 @@ impl<E: Engine> Whole<E> {
         counts
     }
 
-    /// Returns the reason why the engine does not run a node, if no other backend runs it.
+    /// Returns the reason why a node cannot run: the engine does not run it, and there is no other backend.
     pub fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         match self.how {
             How::Alone => self.shared.refusal(graph, node).map(|refusal| refusal.to_string()),
@@ -89,7 +89,7 @@ impl<E: Engine> Whole<E> {
         }
     }
 
-    /// Runs a graph, which is loaded unless it was loaded before.
+    /// Runs a graph. The graph is loaded unless it is cached.
     ///
     /// # Errors
     ///
@@ -110,7 +110,8 @@ impl<E: Engine> Whole<E> {
         }
         let program = self.loaded.get_or(attrs.identity, || {
             let module = attrs.module(graph)?;
-            // The caller has already limited the graph's values. Its limits are not known here.
+            // The caller has already applied its limits, and they are not known here, so do not limit
+            // values again.
             let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
             let options = CompileOptions::default().within(&unbounded);
             self.load(module, &options.with_node(attrs.attributes, attrs.metadata))
@@ -125,7 +126,7 @@ impl<E: Engine> Whole<E> {
     ///
     /// # Errors
     ///
-    /// Those of [`load`](Self::load), or of lowering the module to primitives.
+    /// The errors of [`load`](Self::load) and of lowering the module to primitives.
     pub fn compile<B>(
         &self,
         on: &B,
@@ -145,7 +146,7 @@ impl<E: Engine> Whole<E> {
     }
 }
 
-/// Combines an engine and the backend for the rest into one backend; the engine runs all nodes that it can.
+/// Combines an engine and the backend for the rest into one backend. The engine runs all nodes that it can.
 fn several<E: Engine>(shared: &Arc<Shared<E>>, rest: BackendHandle) -> Option<BackendHandle> {
     let whole = Whole { shared: shared.clone(), how: How::Alone, loaded: Cache::default() };
     let engine = BackendHandle::start("engine", Alone { whole });
@@ -153,7 +154,7 @@ fn several<E: Engine>(shared: &Arc<Shared<E>>, rest: BackendHandle) -> Option<Ba
     Some(BackendHandle::start(E::NAME, several.with_order().with_fallback(Fallback::WhenFailed)))
 }
 
-/// Runs a loaded model with tensors by name.
+/// Runs a loaded model with named tensors.
 fn named<B: Backend<Tensor = Host, Error = EngineError>>(
     on: &B,
     program: &dyn Executable<B>,
@@ -169,13 +170,13 @@ fn named<B: Backend<Tensor = Host, Error = EngineError>>(
     Ok(program.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
 }
 
-/// Returns whether a graph contains only primitives, as a backend for whole graphs receives it.
+/// Returns whether a graph contains only primitives, as graphs for a whole-graph backend do.
 fn primitive(graph: &GraphProto) -> bool {
     let own = |op: &str| Primitive::ALL.iter().any(|known| known.spec().name == op);
     graph.node.iter().all(|node| node.domain().is_empty() && own(node.op_type()))
 }
 
-/// An engine that refuses the nodes that it cannot run.
+/// A backend over an engine that refuses the nodes that the engine cannot run.
 struct Alone<E: Engine> {
     whole: Whole<E>,
 }

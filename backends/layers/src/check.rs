@@ -1,4 +1,4 @@
-//! The layer `check`, which compares results with the rules of operations.
+//! The layer `check`, which checks results against the type and shape rules of operations.
 
 use bb::ir::op::OpSpec;
 use bb::{
@@ -6,11 +6,11 @@ use bb::{
     OptionDefault, Outputs, OwnOption, Tensor, TensorData,
 };
 
-/// A result breaks a rule.
+/// A result that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// There are more or fewer results.
+    /// The number of results is wrong.
     #[error("expected {expected} results, got {got}")]
     Count {
         /// The number of results that the operation has.
@@ -18,38 +18,38 @@ pub enum CheckError {
         /// The number of results that the backend returned.
         got: usize,
     },
-    /// A result has another element type or other extents.
+    /// A result has a wrong element type or shape.
     #[error("result {index}: expected {expected_type}{expected_shape:?}, got {got_type}{got_shape:?}")]
     Type {
-        /// The position of the result.
+        /// The index of the result.
         index: usize,
         /// The element type by the rule.
         expected_type: DataType,
-        /// The extents by the rule.
+        /// The shape by the rule.
         expected_shape: Vec<usize>,
-        /// The element type that came.
+        /// The element type of the result.
         got_type: DataType,
-        /// The extents that came.
+        /// The shape of the result.
         got_shape: Vec<usize>,
     },
-    /// A result has a NaN or an infinity, and no operand has one.
+    /// A result contains a NaN or an infinity although all operands are finite.
     #[error("result {index} has {value} at element {at}, and all operands are finite")]
     NotFinite {
-        /// The position of the result.
+        /// The index of the result.
         index: usize,
-        /// The position of the element, in row-major order.
+        /// The row-major index of the element.
         at: usize,
         /// The value: `NaN`, `inf` or `-inf`.
         value: &'static str,
     },
 }
 
-/// Compares results with the rules of operations: their number, element types and extents, and that finite operands give no NaN and no
-/// infinity.
+/// Checks results against the rules of operations: their number, element types and shapes, and optionally that finite operands give no
+/// NaN and no infinity.
 ///
-/// The last rule does not apply inside the body of an operation: the hyperbolic tangent may take the logarithm of 0. For this rule, the
-/// layer copies each operand and result to the host. Operations are called by their methods, because a prepared kernel has packed some
-/// operands.
+/// The check for NaN and infinity does not apply inside the body of an operation; for example, the body of the hyperbolic tangent may
+/// take the logarithm of 0. For this check, the layer copies each operand and result to the host. Plans call operations by their
+/// methods, because a prepared kernel has packed some operands.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Check<B> {
@@ -58,14 +58,14 @@ pub struct Check<B> {
 }
 
 impl<B> Check<B> {
-    /// Checks the results of a backend. With `values`, also checks the elements.
+    /// Checks the results of a backend. If `values`, also checks that elements are finite.
     pub fn new(inner: B, values: bool) -> Check<B> {
         Check { inner, values }
     }
 }
 
 impl<B: InnerBackend> Check<B> {
-    /// Returns whether all elements of a tensor are finite.
+    /// Returns the index and the name of the first element that is not finite; `None` if all are finite.
     fn first_not_finite(&self, x: &B::Tensor) -> Result<Option<(usize, &'static str)>, B::Error> {
         if !x.dtype().is_float() {
             return Ok(None);
@@ -90,7 +90,7 @@ impl<B: InnerBackend> bb::Layer for Check<B> {
         if let Some(expected) = expected {
             compare::<B>(spec, &expected, &results)?;
         }
-        // A result that is computed only from parameters may hold any number.
+        // A result that is created only from parameters may contain any value.
         let computes = spec.class != bb::ir::op::Class::Creates;
         if self.values && computes && !is_inside && all_finite(self, &operands)? {
             for (index, y) in results.iter().enumerate() {
@@ -116,7 +116,7 @@ fn all_finite<B: InnerBackend>(on: &Check<B>, operands: &[Option<B::Tensor>]) ->
     Ok(true)
 }
 
-/// Compares results with the rule's types.
+/// Compares the results with the element types and shapes of the rule.
 fn compare<B: InnerBackend>(
     spec: &'static OpSpec,
     expected: &[(DataType, Vec<usize>)],
@@ -140,7 +140,7 @@ fn compare<B: InnerBackend>(
     Ok(())
 }
 
-/// Returns the position and the name of the first element that is not finite.
+/// Returns the row-major index and the name of the first element that is not finite.
 fn first_not_finite(x: &TensorData) -> Result<Option<(usize, &'static str)>, Error> {
     let floats = bb_ir::convert::cast(x, DataType::F64, bb_ir::convert::Rounding::default())?;
     let name = |x: f64| match x {

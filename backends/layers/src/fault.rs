@@ -1,4 +1,4 @@
-//! The layer `fault`: failures on purpose.
+//! The layer `fault`, which makes operations fail on purpose.
 
 use bb::services::{Lifecycle, ServiceError};
 use bb::{
@@ -10,24 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The disturbance that a [`Fault`] causes.
+/// The kind of failure that a [`Fault`] causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// It fails.
+    /// The operation fails.
     #[default]
     Error,
     /// It is delayed.
     Delay,
-    /// Its first result gets one more dimension.
+    /// The first result gets one more dimension.
     Shape,
-    /// It panics.
+    /// The operation panics.
     Panic,
     /// The device is lost: this operation and all later ones fail.
     Loss,
 }
 
-/// The names of the kinds, for messages.
+/// The names of the kinds, for error messages.
 const KINDS: &str = "`error`, `delay`, `shape`, `panic` or `loss`";
 
 impl FromStr for FaultKind {
@@ -45,42 +45,42 @@ impl FromStr for FaultKind {
     }
 }
 
-/// Which operations a [`Fault`] disturbs, and how.
+/// The options of a [`Fault`]: the operations that it disturbs, and how.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct FaultOptions {
-    /// The disturbance.
+    /// The kind of failure.
     pub kind: FaultKind,
-    /// The share of operations that are disturbed, from 0 to 1.
+    /// The fraction of operations that are disturbed, from 0 to 1.
     pub rate: f64,
-    /// The number of the operation that is disturbed, counted from 1.
+    /// The sequence number of the operation that is disturbed, counted from 1.
     pub at: Option<u64>,
-    /// The seed of the random choice: with the same seed, the same calls are disturbed.
+    /// The seed of the random choice. The same seed disturbs the same calls.
     pub seed: u64,
-    /// The name of the operation; `None` for all.
+    /// The name of the operation that may be disturbed; `None` for all operations.
     pub op: Option<String>,
     /// The duration of a [`FaultKind::Delay`].
     pub delay: Duration,
 }
 
 impl FaultOptions {
-    /// Disturbs the operation with a number, counted from 1.
+    /// Returns options that disturb the operation with this sequence number, counted from 1.
     pub fn at(kind: FaultKind, number: u64) -> FaultOptions {
         FaultOptions { kind, at: Some(number), ..FaultOptions::default() }
     }
 
-    /// Disturbs a share of the operations, which are chosen by a seed.
+    /// Returns options that disturb a random fraction of the operations, chosen by a seed.
     pub fn rate(kind: FaultKind, rate: f64, seed: u64) -> FaultOptions {
         FaultOptions { kind, rate, seed, ..FaultOptions::default() }
     }
 
-    /// Returns the options for only one operation, by its name, for example `matmul`.
+    /// Restricts the fault to one operation, by its name, for example `matmul`.
     #[must_use]
     pub fn with_op(self, op: impl Into<String>) -> FaultOptions {
         FaultOptions { op: Some(op.into()), ..self }
     }
 
-    /// Returns the options with a time for a [`FaultKind::Delay`].
+    /// Sets the duration of a [`FaultKind::Delay`].
     #[must_use]
     pub fn with_delay(self, delay: Duration) -> FaultOptions {
         FaultOptions { delay, ..self }
@@ -91,11 +91,11 @@ impl FaultOptions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an injected fault: operation {number}")]
 pub struct InjectedFault {
-    /// The number of the operation, counted from 1 among the operations that may be disturbed.
+    /// The sequence number of the operation, counted from 1 among the operations that may be disturbed.
     pub number: u64,
 }
 
-/// Disturbs operations, by their number or at random.
+/// Disturbs operations, selected by their sequence number or at random.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Fault<B> {
@@ -106,7 +106,7 @@ pub struct Fault<B> {
     device: Device,
 }
 
-/// The device that may be lost.
+/// The device, which can be lost.
 struct Device {
     lost: AtomicBool,
 }
@@ -131,12 +131,12 @@ impl<B> Fault<B> {
         Fault { inner, options, calls: AtomicU64::new(0), injected: Arc::default(), device }
     }
 
-    /// Returns the counter of disturbed operations, which the layer keeps updating.
+    /// Returns the counter of disturbed operations. The layer keeps updating it.
     pub fn injected(&self) -> Arc<AtomicU64> {
         self.injected.clone()
     }
 
-    /// Counts an operation, and returns its number if it is to be disturbed.
+    /// Counts an operation. Returns its sequence number if it is disturbed.
     fn strikes(&self, op: &str) -> Option<u64> {
         if self.options.op.as_deref().is_some_and(|only| only != op) {
             return None;
@@ -151,7 +151,7 @@ impl<B> Fault<B> {
     }
 }
 
-/// Mixes the bits of a number.
+/// Mixes the bits of an integer.
 ///
 /// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", the finalizer of SplitMix64.
 fn mixed(seed: u64) -> u64 {
@@ -170,7 +170,7 @@ impl<B: InnerBackend> bb::Layer for Fault<B> {
             return Err(failed(self.calls.load(Ordering::Relaxed)).into());
         }
         let Some(number) = self.strikes(op) else { return call.run() };
-        // A result has wrong extents once there is a result.
+        // A fault of kind `Shape` is counted only when there is a result that it changes.
         if self.options.kind != FaultKind::Shape {
             self.count();
         }

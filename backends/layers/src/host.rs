@@ -1,4 +1,4 @@
-//! Tensors of backends that compute nothing: their elements are on the host.
+//! The tensor of backends without kernels: its elements are on the host.
 
 use bb::ext::OpSet;
 use bb::ir::op::Family;
@@ -18,7 +18,7 @@ impl Tensor for HostTensor {
     }
 }
 
-/// Adds an operation to native operations by family.
+/// Adds the operation with this index in its family to a list of native operations.
 pub(crate) fn add_native(natives: &mut Vec<(Family, OpSet)>, family: Family, index: u16) {
     match natives.iter_mut().find(|(known, _)| *known == family) {
         Some((_, set)) => *set = set.with(index),

@@ -1,7 +1,7 @@
-//! Layers for backends: they log, measure, limit, check, disturb, record and replay operations.
+//! Layers for backends. They log, measure, limit, check, disturb, record and replay operations.
 //!
-//! Each layer is a struct that wraps any backend. It has a name, so that `metrics+limit(calls=1000)+cpu` is valid wherever a backend name
-//! is. A program that names this crate has all of them: `use bb_layers as _;`.
+//! Each layer is a struct that wraps any backend. Each layer also has a name, so that for example `metrics+limit(calls=1000)+cpu` can be
+//! used wherever a backend name can. To link all layers, a program names this crate: `use bb_layers as _;`.
 //!
 //! | name | what it does | options |
 //! |---|---|---|
@@ -12,7 +12,8 @@
 //! | `fault` | injects errors, delays, wrong extents, panics and the loss of the device | `kind`, `rate`, `at`, `seed`, `op`, `seconds` |
 //! | `record` | writes every operation, its operands and its results to a file | `to` |
 //!
-//! `replay(from=FILE)` is a backend that answers from a recorded file, and reports which call differs. A [`Mock`] answers from a script.
+//! `replay(from=FILE)` is a backend that answers from a recorded file, and reports the first call that differs. A [`Mock`] answers from a
+//! script.
 #![forbid(unsafe_code)]
 
 extern crate bb_core as bb;
@@ -45,7 +46,7 @@ pub use spans::Spans;
 
 use bb::Tensor;
 
-/// Returns the bytes of a tensor on the host, at the size of its elements; 0 for strings, whose size is not known.
+/// Returns the size in bytes of a tensor's elements on the host; 0 for strings, whose size is not known.
 fn bytes_of(x: &impl Tensor) -> u64 {
     let elements = bb_ir::element_count(x.shape()).unwrap_or(usize::MAX);
     x.dtype().bytes_for(elements).map_or(0, |bytes| bytes as u64)

@@ -1,4 +1,4 @@
-//! The layer `limit`: refuses operations beyond a limit.
+//! The layer `limit`, which refuses operations beyond a limit.
 
 use crate::bytes_of;
 use bb::{
@@ -12,28 +12,28 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The greatest number of operations.
+    /// The maximum number of operations.
     pub calls: Option<u64>,
-    /// The greatest time that operations take together.
+    /// The maximum total duration of operations.
     pub time: Option<Duration>,
-    /// The greatest number of bytes of one result.
+    /// The maximum size of a result in bytes.
     pub result: Option<u64>,
 }
 
 impl Limits {
-    /// Returns the limits with a number of operations.
+    /// Limits the number of operations.
     #[must_use]
     pub fn with_calls(self, calls: u64) -> Limits {
         Limits { calls: Some(calls), ..self }
     }
 
-    /// Returns the limits with a time for all operations together.
+    /// Limits the total duration of operations.
     #[must_use]
     pub fn with_time(self, time: Duration) -> Limits {
         Limits { time: Some(time), ..self }
     }
 
-    /// Returns the limits with a size of results.
+    /// Limits the size of each result.
     ///
     /// Units: bytes.
     #[must_use]
@@ -42,7 +42,7 @@ impl Limits {
     }
 }
 
-/// An operation exceeded a limit.
+/// An error of an operation that exceeds a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -52,27 +52,28 @@ pub enum LimitError {
         /// The limit.
         limit: u64,
     },
-    /// Operations took as long as is allowed.
+    /// The total duration of operations has reached the limit.
     #[error("operations took {took:?} together; the limit is {limit:?}")]
     Time {
         /// The limit.
         limit: Duration,
-        /// How long they took.
+        /// The total duration of the operations.
         took: Duration,
     },
-    /// A result is larger than is allowed.
+    /// A result is larger than the limit.
     #[error("a result has {got} bytes; the limit is {limit}")]
     Result {
         /// The limit, in bytes.
         limit: u64,
-        /// The bytes of the result.
+        /// The size of the result, in bytes.
         got: u64,
     },
 }
 
-/// Refuses operations beyond limits: a number of operations, their time, the size of a result.
+/// Refuses operations beyond limits on their number, their total duration, and the size of a result.
 ///
-/// The time is checked before an operation, not within it. The size of a result is the size of its elements on the host.
+/// The duration is checked before an operation starts, not while it runs. The size of a result is the size of its
+/// elements on the host.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Limit<B> {
@@ -88,7 +89,7 @@ impl<B> Limit<B> {
         Limit { inner, limits, calls: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
-    /// Checks whether one more operation is allowed.
+    /// Counts an operation, and checks whether the limits allow it.
     fn begin(&self) -> Result<(), LimitError> {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         if let Some(limit) = self.limits.calls.filter(|limit| calls >= *limit) {
@@ -139,7 +140,7 @@ impl bb::RegisteredLayer for Limit<Erased> {
         )),
     ];
 
-    /// `memory` limits the service of memory of the backend, which must have one.
+    /// The option `memory` sets a limit in the backend's memory service, so the backend must have that service.
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
         if let Some(bytes) = options.memory {
             let memory = bb::Backend::memory(&inner)

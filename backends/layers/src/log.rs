@@ -1,4 +1,4 @@
-//! The layer `log`: a line for each operation.
+//! The layer `log`, which writes a line for each operation.
 
 use bb::{
     BoxError, Erased, Error, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault, Outputs,
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Writes a line for each operation: its operands, its results or its error, and how long it took.
+/// Writes a line for each operation, with its operands, its results or error, and its duration.
 ///
 /// ```text
 /// matmul(f32[2, 3], -) -> f32[2, 4] in 12 µs, prepared
@@ -58,7 +58,7 @@ impl<B: InnerBackend> bb::Layer for Log<B> {
             }
             Err(error) => _ = write!(line, " failed: {error}"),
         }
-        // A log that cannot be written must not stop the operation.
+        // Ignore an error of the log, because it must not fail the operation.
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         let _unwritten = writeln!(to, "{line} in {} µs{prepared}", took.as_micros());
         outcome

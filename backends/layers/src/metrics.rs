@@ -1,4 +1,4 @@
-//! The layer `metrics`: calls, elements, bytes and time, by operation.
+//! The layer `metrics`, which counts calls, elements and bytes and measures time, by operation.
 
 use crate::bytes_of;
 use bb::{BoxError, Erased, InnerBackend, LayerCall, OpenOptions, Outputs, Tensor};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OperationMetrics {
-    /// The calls.
+    /// The number of calls.
     pub calls: u64,
-    /// The calls that a prepared kernel computed.
+    /// The number of calls that a prepared kernel computed.
     pub prepared: u64,
-    /// The calls that failed.
+    /// The number of calls that failed.
     pub failed: u64,
-    /// The elements of results.
+    /// The number of elements of all results.
     pub elements: u64,
-    /// The bytes of operands and results, without the operands that kernels have packed.
+    /// The size in bytes of all operands and results, except operands that kernels have packed.
     pub bytes: u64,
-    /// The time within calls.
+    /// The total duration of the calls.
     pub time: Duration,
 }
 
-/// The metrics of operations, by their names.
+/// The metrics of each operation, by name.
 #[derive(Debug, Default)]
 pub struct MetricsTable(Mutex<BTreeMap<&'static str, OperationMetrics>>);
 
@@ -34,7 +34,7 @@ impl MetricsTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts from zero again.
+    /// Resets all metrics to zero.
     pub fn reset(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -64,7 +64,7 @@ impl<B> Metrics<B> {
         Metrics { inner, table: Arc::default() }
     }
 
-    /// Returns the table, which stays when the layer is moved into a runtime.
+    /// Returns the table. It stays available after the layer is moved into a runtime.
     pub fn table(&self) -> Arc<MetricsTable> {
         self.table.clone()
     }

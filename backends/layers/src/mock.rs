@@ -1,4 +1,4 @@
-//! A backend of scripted answers, for tests of components.
+//! A backend with scripted answers, for tests of components.
 
 use crate::host::{self, HostTensor};
 use bb::ext::OpSet;
@@ -7,19 +7,19 @@ use bb::{Backend, BackendHandle, Error, ErrorKind, InnerBackend, Outputs, Primit
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A component called another operation than a [`Mock`] expects, or the script makes the call fail.
+/// An error of a [`Mock`]: a call that the script does not expect, or a failure that the script contains.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MockError {
-    /// Another operation was expected.
+    /// The script expects another operation.
     #[error("expected a call of `{expected}`, got `{got}`")]
     Operation {
-        /// The operation that comes next in the script.
+        /// The next operation in the script.
         expected: &'static str,
         /// The operation that was called.
         got: &'static str,
     },
-    /// The operands or parameters do not match the expectation.
+    /// The operands or parameters do not match the script.
     #[error("the operands or parameters of `{op}` are not those that were expected")]
     Operands {
         /// The operation.
@@ -31,7 +31,7 @@ pub enum MockError {
         /// The operation that was called.
         got: &'static str,
     },
-    /// The script makes the call fail.
+    /// The script contains this failure.
     #[error("{message}")]
     Scripted {
         /// The message in the script.
@@ -39,10 +39,10 @@ pub enum MockError {
     },
 }
 
-/// Returns whether operands and parameters match the expectation.
+/// A function that returns whether operands and parameters match the script.
 type Accepts = Box<dyn Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync>;
 
-/// A call that is expected, and how it is answered.
+/// An expected call, and its answer.
 struct Expected {
     spec: &'static OpSpec,
     accepts: Option<Accepts>,
@@ -50,12 +50,12 @@ struct Expected {
     answer: Result<Vec<TensorData>, String>,
 }
 
-/// The calls that are still expected.
+/// The remaining expected calls.
 #[derive(Clone, Default)]
 pub struct Script(Arc<Mutex<VecDeque<Expected>>>);
 
 impl Script {
-    /// Returns the number of calls that are still expected.
+    /// Returns the number of remaining expected calls.
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|expected| expected.times).sum()
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Script {
     }
 }
 
-/// A backend that answers calls from a script, in its order. Creating constants and reading tensors needs no expectation.
+/// A backend that answers calls from a script, in order. Creating constants and reading tensors are always allowed.
 ///
 /// # Examples
 ///
@@ -105,12 +105,12 @@ impl Mock {
         Expectation { mock: self, spec, accepts: None, times: 1 }
     }
 
-    /// Returns the script, which stays when the backend is moved into a runtime.
+    /// Returns the script. It stays available after the backend is moved into a runtime.
     pub fn script(&self) -> Script {
         self.script.clone()
     }
 
-    /// Starts the backend under a name.
+    /// Starts the backend under this name.
     pub fn start(self, name: &'static str) -> BackendHandle {
         BackendHandle::start(name, self)
     }
@@ -160,7 +160,7 @@ impl Mock {
     }
 }
 
-/// A call that is added to the script of a [`Mock`].
+/// An expected call that is being added to the script of a [`Mock`].
 #[must_use = "an expectation needs an answer: write `.returns(…)` or `.fails(…)`"]
 pub struct Expectation {
     mock: Mock,
@@ -170,7 +170,7 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Expects operands and parameters that `accepts` returns true for.
+    /// Requires operands and parameters that `accepts` returns true for.
     pub fn with(
         self,
         accepts: impl Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync + 'static,
@@ -178,7 +178,7 @@ impl Expectation {
         Expectation { accepts: Some(Box::new(accepts)), ..self }
     }
 
-    /// Expects the call `times` times in a row; 0 means 1.
+    /// Expects the call `times` times in succession; 0 means 1.
     pub fn times(self, times: usize) -> Expectation {
         Expectation { times: times.max(1), ..self }
     }
@@ -227,7 +227,7 @@ impl Backend for Mock {
 }
 
 impl InnerBackend for Mock {
-    /// The operations of families that the script expects.
+    /// Returns the operations of extension families that the script expects.
     fn natives(&self) -> Vec<(Family, OpSet)> {
         self.natives.clone()
     }

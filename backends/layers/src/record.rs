@@ -1,4 +1,4 @@
-//! The layer `record`: every operation, its operands and results, in a file.
+//! The layer `record`, which writes every operation with its operands and results to a file.
 
 use crate::recording::{
     Header, Outcome, RecordError, RecordedCall, RecordedOperand, WriteEntries, is_constant,
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Writes every operation to a file that [`Replay`](crate::Replay) answers from: the operation, its parameters, the element types,
-/// extents and a hash of its operands, its results or its error, and its time.
+/// Writes every operation to a file that [`Replay`](crate::Replay) answers from. An entry contains the operation, its parameters, the
+/// element type, shape and hash of each operand, the results or the error, and the duration.
 ///
-/// Each result is copied to the host, and each operand, for its hash. Operations are called by their methods, because a prepared kernel
-/// has packed some operands. The file is complete after each operation.
+/// The layer copies each result to the host, and each operand to compute its hash. Plans call operations by their methods, because a
+/// prepared kernel has packed some operands. After each operation, the file is complete.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Record<B> {
@@ -68,7 +68,7 @@ impl<B: InnerBackend> bb::Layer for Record<B> {
         let outcome = call.run();
         entry.microseconds = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         entry.outcome = match &outcome {
-            // The elements of a constant come from the caller.
+            // The elements of a constant come from the caller, so they need not be stored.
             Ok(_) if is_constant(spec) => Outcome::Results(Vec::new()),
             Ok(results) => {
                 let mut host = Vec::with_capacity(results.len());

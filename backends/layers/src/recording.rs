@@ -1,7 +1,7 @@
-//! The file of a recording: a header, and an entry for each operation.
+//! The file format of a recording: a header, and an entry for each operation.
 //!
-//! Integers are little-endian. An entry is the length of its form, the number of its tensors, the form
-//! ([`Compact`]) and the tensors as frames of the wire.
+//! Integers are little-endian. An entry consists of the length of its compact encoding ([`Compact`]),
+//! the number of its tensors, the encoding, and the tensors as frames of the wire format.
 
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{DataType, InnerBackend, Primitive, TensorData};
@@ -11,10 +11,10 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The first bytes of a recording; the last is the version of its form.
+/// The first bytes of a recording. The last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"bbrecor\x01";
 
-/// A recording could not be written.
+/// An error while writing a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -26,12 +26,12 @@ pub enum RecordError {
         /// The reason.
         source: std::io::Error,
     },
-    /// A tensor has no form in the file.
+    /// A tensor cannot be encoded.
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 }
 
-/// A recording cannot be replayed.
+/// An error while reading or replaying a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -43,55 +43,55 @@ pub enum ReplayError {
         /// The reason.
         source: std::io::Error,
     },
-    /// The file is no recording, or is damaged.
+    /// The file is not a recording, or is damaged.
     #[error("`{}` is no recording, or it is damaged", path.display())]
     Form {
         /// The file.
         path: PathBuf,
     },
-    /// Another version of `bb` recorded it.
+    /// Another version of `bb` created the recording.
     #[error("the recording is of version {got} of `bb`, and this is {expected}: record it again")]
     Version {
         /// The version of this program.
         expected: String,
-        /// The version that recorded.
+        /// The version that created the recording.
         got: String,
     },
-    /// None of the remaining recorded calls matches.
+    /// No remaining recorded call matches.
     #[error("call {number} differs: expected {expected}, got {got}")]
     Differs {
-        /// The number of the first recorded call that was not made, counted from 1.
+        /// The sequence number of the first recorded call that has not been made, counted from 1.
         number: usize,
-        /// That call.
+        /// The recorded call.
         expected: String,
-        /// The call that came.
+        /// The actual call.
         got: String,
     },
-    /// All recorded calls were made.
+    /// All recorded calls have already been made.
     #[error("the recording has {calls} calls; one more came: {got}")]
     Ended {
         /// The number of recorded calls.
         calls: usize,
-        /// The call that came.
+        /// The actual call.
         got: String,
     },
-    /// The call failed when it was recorded.
+    /// The recorded call failed.
     #[error("{message}")]
     Failed {
         /// The recorded message.
         message: String,
     },
-    /// A tensor of the file is damaged.
+    /// A tensor in the file is damaged.
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 }
 
-/// Returns whether an operation is `constant`, whose elements are its parameter.
+/// Returns whether an operation is `constant`, whose parameter contains its elements.
 pub(crate) fn is_constant(spec: &OpSpec) -> bool {
     spec == Primitive::Constant.spec()
 }
 
-/// The header of a recording: versions, and the backend properties that plans depend on.
+/// The header of a recording: versions, and the backend properties that affect plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The version of `bb`.
@@ -102,7 +102,7 @@ pub(crate) struct Header {
     pub(crate) natives: Vec<Native>,
 }
 
-/// A native operation, by its family and method.
+/// A native operation, identified by its family and method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Native {
     pub(crate) family: String,
@@ -171,7 +171,7 @@ impl RecordedOperand {
     }
 }
 
-/// The hash FNV-1a of 64 bits.
+/// The 64-bit FNV-1a hash.
 ///
 /// Source: Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm".
 struct Fnv(u64);
@@ -188,7 +188,7 @@ impl Fnv {
 }
 
 impl RecordedCall {
-    /// Describes a call. The elements of a constant are described as an operand is, and not kept.
+    /// Describes a call. The elements of a constant are hashed like an operand, and not stored.
     pub(crate) fn of(
         spec: &OpSpec,
         operands: Vec<Option<RecordedOperand>>,
@@ -208,7 +208,7 @@ impl RecordedCall {
         })
     }
 
-    /// Returns whether another call is the same.
+    /// Returns whether another call has the same operation, operands and parameters.
     pub(crate) fn is_call(&self, other: &RecordedCall) -> bool {
         self.family == other.family
             && self.method == other.method
@@ -267,7 +267,8 @@ impl WriteEntries {
     }
 }
 
-/// Reads a recording within limits: a length in the file allocates no more than the file has bytes.
+/// Reads a recording within limits. A length in the file never causes an allocation larger than the
+/// file.
 pub(crate) fn read(path: &Path, limits: &bb::Limits) -> Result<(Header, Vec<RecordedCall>), ReplayError> {
     let failed = |source| ReplayError::Read { path: path.to_path_buf(), source };
     let file = File::open(path).map_err(failed)?;
@@ -287,7 +288,7 @@ pub(crate) fn read(path: &Path, limits: &bb::Limits) -> Result<(Header, Vec<Reco
     Ok((header, entries))
 }
 
-/// Reads a form; `None` at the end of the file.
+/// Decodes a value; `None` at the end of the file.
 fn form<T: Compact>(
     from: &mut BufReader<File>,
     size: u64,
@@ -322,7 +323,8 @@ fn form<T: Compact>(
     Ok(Some(value))
 }
 
-/// Returns the row of an operation, by its family and method.
+/// Returns the family of an operation and its index in the family, looked up by family name and method
+/// name.
 pub(crate) fn native(of: &Native) -> Option<(Family, u16)> {
     let spec = bb::operation(&of.method).ok().filter(|spec| spec.family.name() == of.family)?;
     Some((spec.family, spec.index))

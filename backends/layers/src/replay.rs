@@ -1,4 +1,4 @@
-//! The backend `replay`: it answers from a recording.
+//! The backend `replay`, which answers from a recording.
 
 use crate::host::{self, HostTensor};
 use crate::recording::{self, Header, Outcome, RecordedCall, ReplayError, is_constant};
@@ -14,23 +14,24 @@ use std::sync::{Mutex, PoisonError};
 
 /// Answers from a recording that the layer `record` wrote.
 ///
-/// Calls may come in another order, for example from several threads; each recorded call answers once.
+/// Calls may come in another order, for example from several threads. Each recorded call answers one
+/// call.
 #[derive(Debug)]
 pub struct Replay {
     header: Header,
     calls: Mutex<Calls>,
 }
 
-/// The recorded calls, and whether each was made.
+/// The recorded calls, each with a flag for whether it has been made.
 #[derive(Debug)]
 struct Calls {
     all: Vec<(RecordedCall, bool)>,
-    /// The position of the first that was not made.
+    /// The index of the first call that has not been made.
     next: usize,
 }
 
 impl Calls {
-    /// Finds the first call that was not made and is the same as this one, and marks it as made.
+    /// Finds the first equal call that has not been made, and marks it as made.
     fn make(&mut self, call: &RecordedCall) -> Option<&RecordedCall> {
         let left = self.all.iter().enumerate().skip(self.next);
         let (at, _) = left.filter(|(_, (_, made))| !made).find(|(_, (entry, _))| entry.is_call(call))?;

@@ -1,8 +1,8 @@
-//! The layer `trace`: a span of the crate `tracing` for each operation.
+//! The layer `trace`, which opens a `tracing` span for each operation.
 
 use bb::{BoxError, Erased, InnerBackend, LayerCall, OpenOptions, Outputs};
 
-/// Opens a span of the crate `tracing` around each operation, at the level `TRACE`, with the fields `op`, `prepared` and `operands`.
+/// Opens a `tracing` span around each operation, at the level `TRACE`, with the fields `op`, `prepared` and `operands`.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
 pub struct Spans<B> {

@@ -1,4 +1,4 @@
-//! Tests of each layer: what it sees, what it refuses, and that failures arrive as errors and leave nothing behind.
+//! Tests of each layer: the operations that it sees and refuses, and that failures are reported as errors and leave nothing behind.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -99,7 +99,7 @@ fn limits_refuse_and_say_what() {
 fn faults_arrive_as_errors_of_their_node_and_change_no_later_answer() {
     let expected = run(&BackendHandle::start("plain", Cpu::new()), &X).unwrap();
     for kind in [FaultKind::Error, FaultKind::Panic] {
-        // Whatever operation it hits, while the plan is made or later.
+        // The fault may occur in any operation, while the plan is built or later.
         for number in 1..8 {
             let on = BackendHandle::start("faulty", Fault::new(Cpu::new(), FaultOptions::at(kind, number)));
             let mut failures = 0;
@@ -141,7 +141,8 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
-/// The reference lowers `tanh(x)` to primitives, which take the logarithm of 0. The model itself takes the square root of a negative number.
+/// The reference backend lowers `tanh(x)` to primitives, which take the logarithm of 0. Only the model itself takes the square root of a
+/// negative number.
 #[test]
 fn check_does_not_judge_what_a_body_computes_inside() {
     let on = bb::backend("check+reference").unwrap();
@@ -185,7 +186,7 @@ fn names_put_layers_on_backends() {
     );
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
-    // A layer holds no elements.
+    // The layer has no elements to narrow, so it refuses this option.
     let floats = bb::backend("limit(narrow_floats)+cpu");
     assert!(matches!(
         floats,
@@ -244,7 +245,7 @@ fn a_hostile_recording_is_an_error() {
     let damaged = scratch("damaged.recording");
     for cut in 0..whole.len() {
         std::fs::write(&damaged, &whole[..cut]).unwrap();
-        // A file that ends behind an entry is a shorter recording.
+        // A file that ends after a whole entry is a valid, shorter recording.
         let _no_panic = bb_layers::Replay::open(&damaged);
     }
     for at in 0..whole.len().min(2000) {
@@ -288,7 +289,7 @@ fn a_mock_answers_as_its_script_says() {
     let say = |error: Error| bb_core::error::causes(&error);
     assert!(say(negated(&on, &two).unwrap_err()).contains("the operands or parameters of `neg`"));
     assert!(say(one.exp().unwrap_err()).contains("expected a call of `neg`, got `exp`"));
-    // Calls that were refused are still expected.
+    // The script still expects the calls that were refused.
     for left in [3, 2] {
         assert_eq!(script.left(), left);
         assert_eq!(on.to_host(&negated(&on, &one).unwrap()).unwrap().as_slice::<f32>().unwrap(), [7.0]);

@@ -1,4 +1,4 @@
-//! ONNX Runtime behind the interface of engines.
+//! Implements the engine interface for ONNX Runtime.
 
 use crate::gaps::GAPS;
 use crate::library::{LibraryError, environment};
@@ -13,16 +13,16 @@ use ort::session::builder::SessionBuilder;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
-/// ONNX Runtime.
+/// ONNX Runtime as an engine.
 #[derive(Debug, Clone)]
 pub struct OrtEngine {
     environment: &'static Environment,
-    /// The provider that runs all nodes; `None` for ONNX Runtime's own.
+    /// The execution provider that runs all nodes; `None` for ONNX Runtime's built-in CPU provider.
     provider: Option<Provider>,
 }
 
 impl OrtEngine {
-    /// Loads the library, unless the process has loaded it.
+    /// Loads the library, unless the process has already loaded it.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl OrtEngine {
         Ok(OrtEngine { environment: environment()?, provider: None })
     }
 
-    /// Makes the engine run models on a provider alone.
+    /// Creates an engine that runs models only on this execution provider.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl OrtEngine {
     }
 }
 
-/// A loaded model, which one thread at a time runs.
+/// A loaded model. Only one thread at a time runs it.
 #[derive(Debug)]
 pub struct OrtSession(Mutex<ort::session::Session>);
 
@@ -66,7 +66,8 @@ impl Engine for OrtEngine {
     }
 
     fn holds(&self, _: DataType) -> bool {
-        // It says itself what its operators do not take.
+        // ONNX Runtime itself reports the types that an operator does not support when it loads the
+        // model.
         true
     }
 
@@ -106,5 +107,5 @@ impl Engine for OrtEngine {
     }
 }
 
-/// The newest released opset of ONNX that version 1.31 knows.
+/// The newest released opset of ONNX that ONNX Runtime 1.31 supports.
 const NEWEST_OPSET: i64 = 26;

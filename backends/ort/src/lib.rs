@@ -1,4 +1,4 @@
-//! Backends over ONNX Runtime.
+//! Backends that wrap ONNX Runtime.
 //!
 //! | backend | what ONNX Runtime cannot run |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | `ort-strict`, [`OrtStrict`] | is refused |
 //! | `ort-provider`, [`OrtProvider`] | is refused; a provider of another library runs everything |
 //!
-//! ONNX Runtime is a library of its own, [`NEEDED`], which is looked for when the first of these backends is opened, not
-//! before: see [`library`]. A process loads it once and has one environment, whose threads all sessions share. A session
-//! runs for one thread at a time, because parts of ONNX Runtime are not safe for more; threads that run one model wait for
-//! each other.
+//! ONNX Runtime is a separate shared library of version [`NEEDED`] or newer. It is searched for when the first of these
+//! backends is opened: see [`library`]. A process loads it once and has one environment, whose threads all sessions share.
+//! A session runs for one thread at a time, because parts of ONNX Runtime are not thread-safe. Threads that run the same
+//! model wait for each other.
 
 mod engine;
 mod gaps;
@@ -26,7 +26,7 @@ use bb_engines::{Engine, EngineError, Rest, Whole};
 use plugin::{Provider, ProviderError};
 use std::path::Path;
 
-/// ONNX Runtime, with the CPU backend for what it cannot run.
+/// ONNX Runtime, with the CPU backend for the nodes that it cannot run.
 #[derive(bb::Backend)]
 #[bb(name = "ort", new = Ort::new)]
 pub struct Ort {
@@ -34,7 +34,7 @@ pub struct Ort {
 }
 
 impl Ort {
-    /// Makes the backend.
+    /// Creates the backend.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Ort {
         Ort::with_rest(Rest::on_cpu())
     }
 
-    /// Makes the backend with something else for what ONNX Runtime cannot run.
+    /// Creates the backend with another treatment of the nodes that ONNX Runtime cannot run.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Ort {
     }
 }
 
-/// ONNX Runtime alone.
+/// Only ONNX Runtime. Models that it cannot run are refused.
 #[derive(bb::Backend)]
 #[bb(name = "ort-strict", new = OrtStrict::new)]
 pub struct OrtStrict {
@@ -61,7 +61,7 @@ pub struct OrtStrict {
 }
 
 impl OrtStrict {
-    /// Makes the backend.
+    /// Creates the backend.
     ///
     /// # Errors
     ///
@@ -70,7 +70,8 @@ impl OrtStrict {
         Ok(OrtStrict { whole: Whole::new(opened()?, Rest::Refuse) })
     }
 
-    /// Makes the backend without its table of gaps: ONNX Runtime runs whatever it accepts. This is for testing the table.
+    /// Creates the backend without its table of gaps, so that ONNX Runtime runs all nodes that it accepts. Only for
+    /// testing the table.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl OrtStrict {
     }
 }
 
-/// A provider of another library, alone: ONNX Runtime runs a model on it, or refuses the model.
+/// Only the execution provider of another library. ONNX Runtime runs a model on this provider, or refuses the model.
 #[derive(bb::Backend)]
 #[bb(
     name = "ort-provider",
@@ -95,7 +96,7 @@ pub struct OrtProvider {
 }
 
 impl OrtProvider {
-    /// Makes the backend.
+    /// Creates the backend for the device with index `number` of the provider in `library`.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! Finding and probing the library of ONNX Runtime.
+//! Finds and probes the shared library of ONNX Runtime.
 //!
-//! The environment variable `ORT_DYLIB_PATH` names the file, or a folder that has it: `libonnxruntime.so`, perhaps with a
-//! version behind it, as in the folder `onnxruntime/capi` of the Python wheel. Without the variable, the system's loader
-//! looks for its own `libonnxruntime.so`.
+//! The environment variable `ORT_DYLIB_PATH` contains the path of the file, or of a folder with the file. The file is
+//! called `libonnxruntime.so`, possibly followed by a version, as in the folder `onnxruntime/capi` of the Python wheel.
+//! Without the variable, the system's loader searches for `libonnxruntime.so`.
 //!
-//! The library is asked for its version before anything else of it is called.
+//! The library's version is queried before any other function of the library is called.
 
 use ort::environment::{Environment, GlobalThreadPoolOptions};
 use ort::logging::LogLevel;
@@ -15,10 +15,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The environment variable that names the library.
 pub const VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// The oldest library that is used: its operators are those that the table of gaps speaks of.
+/// The oldest supported version. The table of gaps describes the operators of this version.
 pub const NEEDED: Version = Version { major: 1, minor: 31 };
 
-/// How to get the library.
+/// The advice on how to install the library, for error messages.
 const ADVICE: &str = "`pip install onnxruntime` has it: set ORT_DYLIB_PATH to the folder `onnxruntime/capi` of the \
                       installed package";
 
@@ -32,7 +32,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads a version, as in `1.31.1`.
+    /// Parses a version, for example `1.31.1`.
     fn parse(text: &str) -> Option<Version> {
         let mut parts = text.split('.');
         let mut number = || parts.next()?.parse().ok();
@@ -46,20 +46,20 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// Why ONNX Runtime cannot be used.
+/// The reason why ONNX Runtime cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// The folder that `ORT_DYLIB_PATH` names has no library.
+    /// The folder in `ORT_DYLIB_PATH` contains no library.
     #[error("`{}` has no file {name}*; {ADVICE}", .folder.display())]
     NotInFolder {
         /// The folder.
         folder: PathBuf,
-        /// The beginning of the file's name.
+        /// The expected prefix of the file's name.
         name: String,
     },
 
-    /// The library cannot be loaded: there is none, or the file is something else.
+    /// The library cannot be loaded: it does not exist, or the file is not a library.
     #[error("`{}` cannot be loaded; {ADVICE}", .path.display())]
     Load {
         /// The file.
@@ -76,27 +76,27 @@ pub enum LibraryError {
         path: PathBuf,
     },
 
-    /// The library is of a version that is not used.
+    /// The version of the library is not supported.
     #[error("`{}` is ONNX Runtime {found}, expected {NEEDED} or a newer 1.x; {ADVICE}", .path.display())]
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version, as it says.
+        /// The version that the library reports.
         found: String,
     },
 
-    /// ONNX Runtime did not start.
+    /// ONNX Runtime failed to start.
     #[error("ONNX Runtime from `{}` does not start", .path.display())]
     Start {
         /// The file.
         path: PathBuf,
-        /// Its own error.
+        /// ONNX Runtime's own error.
         #[source]
         source: bb::BoxError,
     },
 }
 
-/// Returns the environment of the process, and makes it if it is the first time. What fails is tried again.
+/// Returns the environment of the process. The first call creates it; a call after a failure tries again.
 pub(crate) fn environment() -> Result<&'static Environment, LibraryError> {
     static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
     static STARTING: Mutex<()> = Mutex::new(());
@@ -108,7 +108,7 @@ pub(crate) fn environment() -> Result<&'static Environment, LibraryError> {
     Ok(ENVIRONMENT.get_or_init(|| started))
 }
 
-/// Returns the library's file: a path, or a name that the system's loader looks for.
+/// Returns the library's file: a path, or a file name that the system's loader searches for.
 ///
 /// # Errors
 ///
@@ -125,7 +125,8 @@ pub fn found() -> Result<PathBuf, LibraryError> {
     let begins = |file: &OsString| {
         let stem = name.trim_end_matches(std::env::consts::DLL_SUFFIX);
         let file = file.to_string_lossy();
-        // `libonnxruntime.so.1.31.1`, `libonnxruntime.1.31.1.dylib`, but no library of a provider.
+        // Matches `libonnxruntime.so.1.31.1` and `libonnxruntime.1.31.1.dylib`, but not the library of an execution
+        // provider.
         file.strip_prefix(stem).is_some_and(|rest| rest.starts_with('.'))
     };
     let entries = std::fs::read_dir(&given).into_iter().flatten().flatten();
@@ -136,12 +137,12 @@ pub fn found() -> Result<PathBuf, LibraryError> {
     }
 }
 
-/// A relative path means the working folder, and not the program's.
+/// Makes a path absolute relative to the working folder, because the loader would search relative to other folders.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// Asks a library for its version, and calls nothing else of it.
+/// Queries the version of a library, without calling any other function of the library.
 ///
 /// # Errors
 ///
@@ -158,14 +159,14 @@ pub fn probe(path: &Path) -> Result<String, LibraryError> {
 #[expect(unsafe_code, reason = "loads a library and calls two functions of it")]
 fn version(path: &Path, other: impl Fn() -> LibraryError) -> Result<String, LibraryError> {
     type Base = unsafe extern "C" fn() -> *const ort::sys::OrtApiBase;
-    // SAFETY: loading runs what the library does when it is loaded. The user names it or installed it for the system.
+    // SAFETY: loading a library runs its initialisation code. The user named this library or installed it for the system.
     let library = unsafe { libloading::Library::new(path) };
     let library = library.map_err(|source| LibraryError::Load { path: path.to_owned(), source })?;
     // SAFETY: all versions of ONNX Runtime export this function with this signature, and nothing else has the name.
     let base = unsafe { library.get::<Base>(b"OrtGetApiBase") }.map_err(|_| other())?;
-    // SAFETY: it takes nothing and may be called at any time.
+    // SAFETY: the function takes no arguments and may be called at any time.
     let base = unsafe { base() };
-    // SAFETY: a pointer that is not null is to a table that lives as long as the library, whose two entries have not
+    // SAFETY: a pointer that is not null points to a table that lives as long as the library, whose two entries have not
     // changed since the first version.
     let base = unsafe { base.as_ref() }.ok_or_else(&other)?;
     // SAFETY: as above.
@@ -175,7 +176,7 @@ fn version(path: &Path, other: impl Fn() -> LibraryError) -> Result<String, Libr
     }
     // SAFETY: the string ends with a zero and lives as long as the library; it is copied.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    // What ONNX Runtime starts when it is loaded does not expect to be unloaded.
+    // Never unload the library, because threads and state that it creates when it is loaded do not support that.
     std::mem::forget(library);
     Ok(text)
 }
@@ -184,9 +185,9 @@ fn start(path: &Path) -> Result<Environment, LibraryError> {
     probe(path)?;
     let failed = |source| LibraryError::Start { path: path.to_owned(), source };
     let started = || -> Result<Environment, bb::BoxError> {
-        // Before the library is loaded, anything else of `ort` would look for one itself.
+        // Load the library first; any other function of `ort` would search for a library itself.
         let builder = ort::init_from(path)?.with_name("bb").with_telemetry(false);
-        // One pool of threads for all sessions; a session of its own would start as many threads again.
+        // Use one thread pool for all sessions. Otherwise, each session would start the same number of threads again.
         let pool = GlobalThreadPoolOptions::default().with_spin_control(false)?;
         let environment = builder.with_global_thread_pool(pool).build()?;
         environment.set_log_level(LogLevel::Fatal);

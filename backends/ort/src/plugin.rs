@@ -1,4 +1,4 @@
-//! A provider of another library, alone: ONNX Runtime runs a model on it, or refuses the model.
+//! Loads execution providers from other libraries. ONNX Runtime runs a model only on the provider, or refuses the model.
 
 use crate::library::{LibraryError, environment};
 use bb_engines::Refusal;
@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The message of ONNX Runtime for a node that would go to its own provider, which is not allowed.
+/// The text in ONNX Runtime's message if a node would run on the built-in CPU provider, which is disabled.
 const FALLBACK: &str = "fallback to CPU EP has been explicitly disabled";
 
-/// A device of a provider.
+/// A device of an execution provider.
 #[derive(Debug, Clone)]
 pub struct Provider {
     /// The name of the provider.
     name: String,
-    /// The position of the device among those of the provider.
+    /// The index of the device among the devices of the provider.
     number: usize,
 }
 
-/// Why a provider cannot be used.
+/// The reason why a provider cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
@@ -39,23 +39,23 @@ pub enum ProviderError {
         source: ort::Error,
     },
 
-    /// No library is named.
+    /// The option `library` is missing.
     #[error("expected the option `library`, the file of a provider of ONNX Runtime")]
     NoLibrary,
 
-    /// The library has no such device.
+    /// The provider has no device with this index.
     #[error("the provider of `{}` has no device {number}: {}", .path.display(), there_are(*.count))]
     NoDevice {
         /// The library.
         path: PathBuf,
         /// The number of devices.
         count: usize,
-        /// The device that was asked for, counted from 0.
+        /// The requested device index, counted from 0.
         number: usize,
     },
 }
 
-/// Says which numbers devices have.
+/// Returns a text with the valid device indices.
 fn there_are(count: usize) -> String {
     match count.checked_sub(1) {
         None => "it finds no device on this machine".to_owned(),
@@ -64,21 +64,22 @@ fn there_are(count: usize) -> String {
     }
 }
 
-/// Why a provider runs no part of a model although it does nothing wrong.
+/// The reason why a provider runs no part of a model, if that is not a fault of the provider.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotRun {
-    /// The provider leaves nodes to others.
+    /// The provider does not support some nodes.
     #[error("the provider declines nodes of the model")]
     Declined(#[source] ort::Error),
 
-    /// ONNX Runtime does not load the model on its own provider either.
+    /// ONNX Runtime cannot load the model on its built-in CPU provider either.
     #[error("ONNX Runtime does not load the model")]
     NotLoaded(#[source] ort::Error),
 }
 
 impl NotRun {
-    /// Looks for this among the causes of an error. What this crate does not pass to ONNX Runtime is not loaded either.
+    /// Searches the causes of an error for a [`NotRun`]. A model that this crate does not pass to ONNX Runtime counts as not
+    /// loaded.
     pub fn among(error: &(dyn std::error::Error + 'static)) -> Option<Without> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
             match (error.downcast_ref(), error.downcast_ref()) {
@@ -91,7 +92,7 @@ impl NotRun {
     }
 }
 
-/// The component that does not run a model.
+/// The component that cannot run a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Without {
     /// The provider.
@@ -101,7 +102,7 @@ pub enum Without {
 }
 
 impl Provider {
-    /// Registers the library of a provider, unless the process has registered it.
+    /// Registers the library of a provider, unless the process has already registered it.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl Provider {
         Ok(Provider { name, number })
     }
 
-    /// Makes a session run on the provider alone.
+    /// Restricts a session to the provider.
     pub(crate) fn alone(
         &self,
         builder: SessionBuilder,
@@ -136,7 +137,8 @@ impl Provider {
         builder.with_disable_cpu_fallback().map_err(ort::Error::<()>::from)
     }
 
-    /// Says whose fault it is that a session could not be made of a model. `plain` makes one on ONNX Runtime's own provider.
+    /// Determines why a session could not be created for a model. `plain` tries to create it on ONNX Runtime's built-in CPU
+    /// provider.
     pub(crate) fn blame<T>(error: ort::Error, plain: impl FnOnce() -> Result<T, ort::Error>) -> bb::BoxError {
         if error.message().contains(FALLBACK) {
             return NotRun::Declined(error).into();
@@ -148,13 +150,14 @@ impl Provider {
     }
 }
 
-/// Registers a library, and returns the name of its provider; empty if it has no device here.
+/// Registers a library, and returns the name of its provider. The name is empty if the provider has no device on this
+/// machine.
 fn register(environment: &Environment, path: &Path) -> Result<String, ProviderError> {
     let names = || -> Vec<String> {
         environment.devices().filter_map(|device| Some(device.ep().ok()?.to_owned())).collect()
     };
     let before = names();
-    // The name is for unregistering only.
+    // ONNX Runtime uses the registration name only to unregister the library.
     let registered = environment.register_ep_library(path.to_string_lossy(), path);
     registered.map_err(|source| ProviderError::Register { path: path.to_owned(), source })?;
     Ok(names().into_iter().find(|name| !before.contains(name)).unwrap_or_default())

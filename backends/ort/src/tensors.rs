@@ -1,17 +1,17 @@
-//! Tensors on their way to ONNX Runtime and back.
+//! Converts tensors to ONNX Runtime values and back.
 
 use bb::{DataType, Element, TensorData, bf16, f16};
 use ort::session::SessionInputValue;
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 
-/// Why a tensor does not cross.
+/// The reason why a tensor cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TensorError {
-    /// Elements of this type are not given to ONNX Runtime.
+    /// ONNX Runtime does not support this element type.
     #[error("tensors of {0} are not given to ONNX Runtime")]
     Type(DataType),
 
-    /// Truth values have bytes other than 0 and 1.
+    /// A boolean has a byte other than 0 and 1.
     #[error("truth values have bytes other than 0 and 1")]
     Truth,
 
@@ -24,7 +24,7 @@ pub(crate) enum TensorError {
     Elements(#[from] bb::Error),
 }
 
-/// Calls `$do::<T>` for the Rust type of an element type.
+/// Calls `$do::<T>` with the Rust type of an element type.
 macro_rules! by_type {
     ($dtype:expr, $do:ident($($argument:expr),*)) => {
         match $dtype {
@@ -45,7 +45,7 @@ macro_rules! by_type {
     };
 }
 
-/// Lends a tensor where it lies.
+/// Borrows a tensor as an input, without a copy.
 pub(crate) fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError> {
     fn elements<T: Element + PrimitiveTensorElementType + std::fmt::Debug>(
         x: &TensorData,
@@ -61,7 +61,7 @@ pub(crate) fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError>
     by_type!(x.dtype(), elements(x))
 }
 
-/// Copies a result.
+/// Copies a result to a host tensor.
 pub(crate) fn taken(x: &DynValue, dtype: DataType) -> Result<TensorData, TensorError> {
     fn elements<T: Element + PrimitiveTensorElementType>(x: &DynValue) -> Result<TensorData, TensorError> {
         let (shape, elements) = x.try_extract_tensor::<T>()?;
@@ -74,7 +74,7 @@ pub(crate) fn taken(x: &DynValue, dtype: DataType) -> Result<TensorData, TensorE
     by_type!(dtype, elements(x))
 }
 
-/// Extents are never negative in a tensor that exists.
+/// Converts extents. A tensor that exists has no negative extents.
 fn extents(shape: &[i64]) -> Vec<usize> {
     shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(0)).collect()
 }

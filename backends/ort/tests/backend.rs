@@ -1,4 +1,4 @@
-//! Tests of the backends' promises besides results: reuse and release of sessions, refusals, threads, models.
+//! Tests of the backends apart from results: reuse and release of sessions, refusals, threads, and models.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx;
@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An operator of the table of gaps, and what `relu(x) + op(relu(x))` is for -1 and 3, if all elements become one.
+/// An operator in the table of gaps, and the values of `relu(x) + op(relu(x))` for `x` = -1 and 3. The operator may
+/// reduce all elements to one.
 const GAP: (&str, [f32; 2]) = ("ReduceMax", [3.0, 6.0]);
 
 fn made() -> Ort {
@@ -33,7 +34,7 @@ fn node(op: &str, from: &[&str], to: &str) -> NodeProto {
     }
 }
 
-/// A graph from `x`, two elements, with these nodes, to `y`.
+/// Creates a graph with these nodes, from `x` with two elements to `y`.
 fn graph(dtype: DataType, nodes: Vec<NodeProto>) -> GraphProto {
     let two = tensor_shape_proto::Dimension {
         value: Some(tensor_shape_proto::dimension::Value::DimValue(2)),
@@ -52,7 +53,7 @@ fn graph(dtype: DataType, nodes: Vec<NodeProto>) -> GraphProto {
     }
 }
 
-/// `relu(x)`, squared.
+/// Creates a graph that computes the square of `relu(x)`.
 fn squares() -> GraphProto {
     graph(DataType::F32, vec![node("Relu", &["x"], "r"), node("Mul", &["r", "r"], "y")])
 }
@@ -89,7 +90,7 @@ fn a_deployment_hands_over_the_model_as_it_is() {
     let on = BackendHandle::new(runtime);
     let model = Module::from_graph(&squares(), &opsets(), &[]).unwrap();
     let ready = Deployment::builder().model("m", model).backend(on.clone()).ready().unwrap();
-    // Before, the deployment tried which operations the backend has.
+    // Count only from here on, because building the deployment probes which operations the backend has.
     let before = on.typed::<Ort>().unwrap().counts();
     for _ in 0..3 {
         let outputs = ready.run_named([("x", on.tensor(&[2], &[3f32, -4.0]).unwrap())]).unwrap();
@@ -111,7 +112,8 @@ fn sessions_are_freed_with_what_was_compiled() {
     assert_eq!(on.counts().alive, 0);
 }
 
-/// The engine runs what is before and after a node that it cannot run; alone, it refuses the model before anything runs.
+/// The engine runs the nodes before and after a node that it cannot run. Without another backend, it refuses the model
+/// before any node runs.
 #[test]
 fn a_model_with_a_gap_is_cut_around_it() {
     let (op, expected) = GAP;
@@ -128,7 +130,7 @@ fn a_model_with_a_gap_is_cut_around_it() {
     assert_eq!(node, "make g");
 }
 
-/// Another backend may be bound for the rest.
+/// A caller can select another backend for the nodes that the engine cannot run.
 #[test]
 fn the_rest_runs_where_it_is_bound() {
     let rest = Rest::On(BackendHandle::new(Runtime::named("also cpu", bb_cpu::Cpu::new())));
@@ -139,7 +141,8 @@ fn the_rest_runs_where_it_is_bound() {
     assert_eq!((on.counts().loaded, on.counts().rest), (0, 1));
 }
 
-/// Strings go to the rest; alone, the engine refuses them with an error that names the value.
+/// Strings are computed by the other backend. Without another backend, the engine refuses them with an error that names
+/// the value.
 #[test]
 fn an_element_type_that_the_engine_does_not_take_is_refused() {
     let graph = graph(DataType::String, vec![node("Identity", &["x"], "y")]);
@@ -182,7 +185,7 @@ fn a_foreign_tensor_is_refused() {
     assert!(matches!(error, bb::Error::ForeignTensor { .. }), "{error:?}");
 }
 
-/// Eight threads run one graph that none has loaded: one of them loads it.
+/// Eight threads run a graph that is not loaded: exactly one of them loads it.
 #[test]
 fn threads_share_a_session() {
     let on = made();

@@ -1,3 +1,4 @@
-//! Runs the cases of every primitive and ONNX's cases on ONNX Runtime, with the CPU backend for what it cannot run.
+//! Runs the cases of every primitive and the ONNX test cases on ONNX Runtime, with the CPU backend for nodes that
+//! it cannot run.
 
 bb::conformance!(bb_ort::Ort::new().expect("ONNX Runtime"));

@@ -1,4 +1,4 @@
-//! Each row of the table of gaps says what ONNX Runtime fails, and it does.
+//! Tests that ONNX Runtime fails the case of each row of its table of gaps.
 
 use bb_ort::{GAPS, OrtStrict};
 

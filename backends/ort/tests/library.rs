@@ -1,14 +1,14 @@
-//! A missing, a wrong and an old library are errors that say what to do. Each is tried in a process of its own, because a
-//! process loads one library.
+//! Tests that a missing, a wrong and an old library give errors with advice. Each test runs in a separate process,
+//! because a process loads only one library.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that makes this program a child, which opens the backend and prints why it cannot.
+/// The environment variable that marks this program as a child process, which opens the backend and prints the error.
 const CHILD: &str = "BB_ORT_CHILD";
 
-/// Returns what opening the backend says if this is the library.
+/// Returns the output of a child process that opens the backend with this library.
 fn opened(library: &Path) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "child", "--nocapture"]).env(CHILD, "1").env(bb_ort::library::VARIABLE, library);
@@ -24,7 +24,7 @@ fn child() {
         return;
     }
     let mut error: Option<Box<dyn std::error::Error>> = bb::backend("ort").err().map(Into::into);
-    // A second try finds the same, and does not hang or panic.
+    // A second attempt must give the same result, and must not hang or panic.
     assert_eq!(bb::backend("ort").is_err(), error.is_some());
     let mut next: Option<&dyn std::error::Error> = error.as_mut().map(|error| &**error as _);
     while let Some(error) = next {
@@ -33,7 +33,7 @@ fn child() {
     }
 }
 
-/// A folder that is removed again.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// Compiles a shared library from C; `None` if there is no compiler.
+/// Compiles a shared library from C source. Returns `None` if there is no C compiler.
 fn library(folder: &Folder, source: &str) -> Option<PathBuf> {
     let (code, library) = (folder.0.join("fake.c"), folder.0.join("libonnxruntime.so"));
     std::fs::write(&code, source).unwrap();
@@ -114,7 +114,7 @@ fn an_old_library_is_named_with_its_version() {
     assert!(said.contains("is ONNX Runtime 1.9.0, expected 1.31 or a newer 1.x"), "{said}");
 }
 
-/// The library that the other tests use.
+/// The library that the other tests use opens without an error.
 #[test]
 fn a_right_library_opens() {
     let library = std::env::var_os(bb_ort::library::VARIABLE).unwrap_or_default();

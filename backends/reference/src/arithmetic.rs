@@ -1,4 +1,4 @@
-//! `add sub mul div neg abs` and `sqrt exp log pow`.
+//! Arithmetic: `add sub mul div neg abs` and `sqrt exp log pow`.
 
 use crate::cast::cast;
 use crate::elementwise::{binary, unary};

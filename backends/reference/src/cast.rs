@@ -1,4 +1,4 @@
-//! `cast`. The code belongs to all backends: [`bb::ir::convert`] converts host tensors.
+//! `cast`. All backends can share this code: [`bb::ir::convert`] converts host tensors.
 
 use crate::tensor::{from_host, to_host};
 use crate::{Error, Tensor};

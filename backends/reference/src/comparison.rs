@@ -1,4 +1,4 @@
-//! `equal greater less` and `where`.
+//! Comparison and selection: `equal greater less` and `where`.
 
 use crate::elementwise::{binary, ternary};
 use crate::{Error, Tensor};

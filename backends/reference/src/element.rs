@@ -1,10 +1,10 @@
-//! Macros that select a Rust type for an element type that is known only at run time. `numbers!("add", dtype, T => …)` runs its last
-//! argument with `T` as the Rust type that stores elements of `dtype`.
+//! Macros that select a Rust type for an element type that is known only at run time. For example, `numbers!("add", dtype, T => …)`
+//! evaluates its last argument with `T` as the Rust type that stores elements of `dtype`.
 //!
-//! Each macro supports a set of element types. A type that is not in the set is an error that names the operation and
-//! the type.
+//! Each macro supports a set of element types. For a type outside this set, it returns an error with the names of the operation and
+//! of the type.
 
-/// Selects one of the rows `element types => Rust type`.
+/// Selects the Rust type from rows of the form `element types => Rust type`.
 macro_rules! choose {
     ($op:expr, $dtype:expr, $T:ident => $body:expr, { $( $($variant:ident)|+ => $type:ty, )* }) => {
         match $dtype {
@@ -14,7 +14,7 @@ macro_rules! choose {
     };
 }
 
-/// Every element type, storage types included.
+/// Supports every element type, including storage types.
 macro_rules! any {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -31,7 +31,7 @@ macro_rules! any {
     };
 }
 
-/// The floats and the integers.
+/// Supports the floats and the integers.
 macro_rules! numbers {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -42,14 +42,14 @@ macro_rules! numbers {
     };
 }
 
-/// The floats.
+/// Supports the floats.
 macro_rules! floats {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, { F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64, })
     };
 }
 
-/// The integers.
+/// Supports the integers.
 macro_rules! integers {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -59,7 +59,7 @@ macro_rules! integers {
     };
 }
 
-/// The types with an order: the numbers, and bool with false below true.
+/// Supports the ordered types: the numbers, and bool with false below true.
 macro_rules! ordered {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -71,7 +71,7 @@ macro_rules! ordered {
     };
 }
 
-/// The types that `equal` compares: the compute types and strings.
+/// Supports the types that `equal` compares: the compute types and strings.
 macro_rules! equatable {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {

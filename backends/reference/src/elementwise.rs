@@ -1,4 +1,4 @@
-//! Element-wise operations: they apply any function to the elements of one, two or three tensors and make one tensor.
+//! Element-wise operations. They apply a function to the elements of one, two or three tensors and create one tensor.
 
 use crate::Error;
 use crate::tensor::{Array, Held, blank, stretched};
@@ -6,10 +6,10 @@ use bb::RunOptions;
 use bb::ir::infer;
 use ndarray::Zip;
 
-/// The number of elements, or of multiplications, after which a kernel checks whether its run must end.
+/// The number of elements or multiplications between two checks whether the run must end.
 pub(crate) const PART: usize = 1 << 18;
 
-/// Calls a function with all elements of a `Zip`, in parts. Between them, it checks whether the run must end.
+/// Calls a function with all elements of a `Zip`, in parts. Between parts, it checks whether the run must end.
 macro_rules! for_each {
     ($operands:expr, $f:expr) => {
         let mut parts = vec![$operands];

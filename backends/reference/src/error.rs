@@ -1,6 +1,6 @@
-//! Why an operation of this backend failed.
+//! The error type of this backend.
 
-/// Why an operation of this backend failed.
+/// An error of an operation of this backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -8,10 +8,10 @@ pub enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// An array of ndarray cannot have these extents.
+    /// An ndarray array cannot have this shape.
     #[error("extents {shape:?} are more than an array can have")]
     Extents {
-        /// The extents.
+        /// The shape.
         shape: Box<[usize]>,
         /// The error of ndarray.
         #[source]

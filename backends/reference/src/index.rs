@@ -24,7 +24,8 @@ pub(crate) fn gather(data: &Tensor, indices: &Tensor, axis: i64) -> Result<Tenso
             memory::try_collected("gather", indices.iter().map(|&i| resolve(i)))?
         }
     };
-    // With all indices along one axis, each entry of the result is an entry of the operand.
+    // Select the entries with all indices along the one axis first, and reshape the result
+    // afterwards.
     let mut along: Shape = data.shape().into();
     if let Some(extent) = along.get_mut(axis) {
         *extent = indices.len();
@@ -41,7 +42,7 @@ pub(crate) fn gather(data: &Tensor, indices: &Tensor, axis: i64) -> Result<Tenso
     })
 }
 
-/// Converts an index, which counts from the end if it is negative, to a position.
+/// Converts an index to a position. A negative index counts from the end.
 fn position(index: i64, extent: usize) -> Result<usize, IrError> {
     let from_start = if index < 0 { i128::from(index) + extent as i128 } else { index.into() };
     match usize::try_from(from_start) {

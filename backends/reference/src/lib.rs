@@ -1,9 +1,10 @@
-//! The smallest complete backend: plain ndarray, without optimisations, with every primitive on every element type.
+//! The smallest complete backend, in plain ndarray without optimisations. It supports every primitive on every element type.
 //!
-//! The tutorial (`bb/docs/writing-a-backend.md`) explains its code, and faster backends are tested against it. It is
-//! not meant to be fast.
+//! The tutorial (`bb/docs/writing-a-backend.md`) explains its code, and faster backends are tested against it. It is not meant to be
+//! fast.
 
-// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
+// Code outside this workspace depends on `bb`, which re-exports `bb_core`. This crate uses only `bb_core`, so it compiles in parallel
+// with the operator crates.
 extern crate bb_core as bb;
 
 #[macro_use]
@@ -21,7 +22,7 @@ mod reduce;
 mod shape;
 mod tensor;
 
-/// The programs of the tutorial, as tests.
+/// Runs the programs of the tutorial as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../bb/docs/writing-a-backend.md")]
 mod tutorial {}

@@ -1,4 +1,4 @@
-//! `matmul`.
+//! Matrix products: `matmul`.
 
 use crate::cast::cast;
 use crate::elementwise::PART;
@@ -10,13 +10,13 @@ use bb::{DataType, Primitive, RoundMode, RunOptions, Tensor as _};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, LinalgScalar, ShapeError};
 
-/// The greatest number of bytes that ndarray allocates for a product of floats: a block of each operand, rearranged to the order of
-/// reads. ndarray does not report a failure of this allocation.
+/// The maximum number of bytes that ndarray allocates for a product of floats: one block of each operand, rearranged to the order
+/// of reads. ndarray does not report a failure of this allocation, so it is probed first.
 ///
 /// Source: `matrixmultiply` 0.3, whose blocks have at most 256 x 1024 and 64 x 256 elements.
 const BLOCKS: usize = 4 << 20;
 
-/// Multiplies matrices. Those of `f16` and `bf16` are multiplied in `f32`, and the results are rounded once.
+/// Multiplies matrices. `f16` and `bf16` are multiplied in `f32`, and the results are rounded once.
 pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::MatMul, &[a.dtype(), b.dtype()], &[])?;
     match dtype {
@@ -39,7 +39,7 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     }
 }
 
-/// Broadcasts the leading extents of `a` and `b`, and multiplies each pair of matrices.
+/// Broadcasts the leading dimensions of `a` and `b`, and multiplies each pair of matrices.
 fn batched<T: Held>(
     a: &Array<T>,
     b: &Array<T>,
@@ -66,7 +66,7 @@ fn batched<T: Held>(
     array(&extents.shape, products)
 }
 
-/// Divides the elements of all products into matrices. A product without elements has no matrices.
+/// Divides the elements of all products into matrices. Empty products give no matrices.
 fn matrices_of<'y, T>(
     products: &'y mut [T],
     a: &[ArrayView2<'_, T>],
@@ -93,8 +93,8 @@ fn matrices<'a, T>(x: &'a ArrayViewD<'a, T>, batch: &[usize]) -> Result<Vec<Arra
     memory::try_collected("matmul", ndarray::indices(batch).into_iter().map(matrix))
 }
 
-/// Writes the product of two matrices of floats. A long sum is the sum of its halves, so that the error grows with the
-/// logarithm of the length.
+/// Writes the product of two float matrices. A long sum is computed as the sum of its two halves, so that the error grows only with
+/// the logarithm of the length.
 fn float_product<T: LinalgScalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -111,7 +111,7 @@ fn float_product<T: LinalgScalar>(
     product.zip_mut_with(&rest, |sum, &part| *sum = *sum + part);
 }
 
-/// Adds the product of two matrices of integers to `product`; sums and products wrap.
+/// Adds the product of two integer matrices to `product`. Sums and products wrap around.
 fn integer_product<T: Integer>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,

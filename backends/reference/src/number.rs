@@ -1,7 +1,7 @@
-//! The arithmetic of each number type: integers wrap, floats round once.
+//! The arithmetic of each number type. Integers wrap around, and floats round once.
 //!
-//! The files of the operations determine which elements are combined; this file determines how. For sums and functions,
-//! a float is widened (`f16` and `bf16` to `f32`, `f32` to `f64`), and the result is narrowed.
+//! The modules of the operations determine which elements are combined; this module determines how. Sums and functions
+//! of floats are computed in a wider type (`f32` for `f16` and `bf16`, `f64` for `f32`), and the result is rounded.
 
 use crate::tensor::Held;
 use bb::{bf16, f16};
@@ -18,11 +18,11 @@ pub(crate) trait Number: Held + Copy + PartialOrd {
     fn negated(self) -> Self;
     fn magnitude(self) -> Self;
     fn sum(row: &[Self]) -> Self;
-    /// Returns the mean; `None` for a mean of no integers.
+    /// Returns the mean; `None` for the mean of an empty row of integers.
     fn mean(row: &[Self]) -> Option<Self>;
 }
 
-/// A type with a least and a greatest value.
+/// A type with a minimum and a maximum value.
 pub(crate) trait Ordered: Held + Copy + PartialOrd {
     const LEAST: Self;
     const GREATEST: Self;
@@ -35,10 +35,10 @@ pub(crate) trait Float: Number {
     fn logarithm(self) -> Self;
 }
 
-/// An integer type with powers.
+/// An integer type that can be raised to a power.
 pub(crate) trait Integer: Number {
     fn widened(self) -> i128;
-    /// Returns the power, wrapped; `None` for zero to a negative power.
+    /// Returns the power, wrapped around; `None` for zero to a negative power.
     fn power(self, exponent: i128) -> Option<Self>;
 }
 
@@ -76,7 +76,7 @@ macro_rules! integers {
             }
 
             fn mean(row: &[$type]) -> Option<$type> {
-                // No quotient is larger than the sum, which is a `$type`.
+                // The magnitude of the mean does not exceed the magnitude of the sum, which is a `$type`.
                 let mean = Self::sum(row).widened().checked_div(row.len() as i128);
                 mean.map(|mean| mean as $type)
             }
@@ -94,7 +94,7 @@ macro_rules! integers {
 
             fn power(self, exponent: i128) -> Option<$type> {
                 if exponent < 0 {
-                    // 1 over the power is less than 1, so it truncates to 0, unless the base is 1 or -1.
+                    // The result is 1 divided by the power, which truncates to 0 unless the base is 1 or -1.
                     return match self.widened() {
                         0 => None,
                         1 => Some(1),
@@ -128,7 +128,8 @@ integers! {
     u64, std::convert::identity;
 }
 
-/// Adds up floats. A long row is the sum of its halves, so that the error grows with the logarithm of the length.
+/// Adds up floats. A long row is the sum of its two halves, so that the error grows only with the logarithm of the
+/// length.
 fn total<T: Copy + Into<W>, W: Add<Output = W> + Default>(row: &[T]) -> W {
     if row.len() <= 64 {
         return row.iter().fold(W::default(), |sum, &x| sum + x.into());
@@ -171,7 +172,7 @@ macro_rules! floats {
             }
 
             fn mean(row: &[$type]) -> Option<$type> {
-                // The sum of numbers that a mean is between may be beyond them.
+                // The sum may be outside the range of the type although the mean is inside it.
                 let sum: f64 = total(row);
                 Some($narrow((sum / row.len() as f64) as $wide))
             }

@@ -1,4 +1,4 @@
-//! `reduce_sum reduce_mean reduce_max reduce_min`.
+//! Reductions: `reduce_sum reduce_mean reduce_max reduce_min`.
 
 use crate::elementwise::PART;
 use crate::number::{Number, Ordered};
@@ -53,7 +53,7 @@ fn prefer<T: Ordered>(better: bool, x: T, best: T) -> T {
     if better || x != x { x } else { best }
 }
 
-/// Applies `f` to the elements that are reduced to each result. If `f` returns `None`, a number was divided by zero.
+/// Applies `f` to the elements that are reduced to each result. If `f` returns `None`, returns an error for a division by zero.
 fn reduce<T: Clone>(
     op: &'static str,
     x: &Array<T>,

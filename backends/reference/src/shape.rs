@@ -1,5 +1,5 @@
-//! `reshape transpose squeeze unsqueeze identity concat slice split`. These move elements or only change extents, so
-//! they support every element type.
+//! `reshape transpose squeeze unsqueeze identity concat slice split`. These operations only move elements or change
+//! the shape, so they support every element type.
 
 use crate::tensor::{array, blank};
 use crate::{Error, Tensor};
@@ -20,7 +20,7 @@ pub(crate) fn unsqueeze(x: &Tensor, axes: &[i64]) -> Result<Tensor, Error> {
     with_extents("unsqueeze", x, infer::unsqueeze(x.shape(), axes)?)
 }
 
-/// Reshapes the elements. Copies them only if they are not in row-major order.
+/// Reshapes a tensor. The elements are copied only if they are not in row-major order.
 fn with_extents(op: &'static str, x: &Tensor, shape: Shape) -> Result<Tensor, Error> {
     any!(op, x.dtype(), T => {
         let elements = x.array::<T>(x.dtype())?;
@@ -53,7 +53,7 @@ pub(crate) fn slice(
         let mut part = x.array::<T>(x.dtype())?.clone();
         for (axis, dim) in sliced.dims.iter().enumerate() {
             let last = dim.start.saturating_add_signed(dim.step * (dim.count.saturating_sub(1)) as isize);
-            // ndarray first selects a range, and walks it backwards if the step is negative.
+            // ndarray first selects a range, and then walks it backwards if the step is negative.
             let range = if dim.count == 0 { 0..0 } else { dim.start.min(last)..dim.start.max(last) + 1 };
             part.slice_axis_inplace(Axis(axis), Slice::from(range).step_by(dim.step));
         }

@@ -1,7 +1,7 @@
-//! The tensor: a shared ndarray of one of the element types. A clone copies no elements.
+//! The tensor type: a shared ndarray of one of the element types. Cloning it copies no elements.
 //!
-//! Each of the thirteen compute types is stored as the Rust type of the same name; strings are stored as `Arc<[u8]>`.
-//! Storage types are stored as bytes, and an element that is smaller than a byte has its own byte.
+//! Each of the thirteen compute types is stored as the Rust type of the same name, and strings as `Arc<[u8]>`.
+//! Storage types are stored as bytes; an element of less than 8 bits uses a whole byte.
 
 use crate::Error;
 use bb::ir::{Error as IrError, element_count, memory};
@@ -40,7 +40,8 @@ impl Tensor {
         Tensor { dtype, values: T::hold(array) }
     }
 
-    /// Returns the array, whose elements the caller expects to be stored as `T`.
+    /// Returns the array if its elements are stored as `T`, which stores the element type `expected`; otherwise an
+    /// error.
     pub(crate) fn array<T: Held>(&self, expected: DataType) -> Result<&Array<T>, Error> {
         let other = IrError::DataType { expected, got: self.dtype };
         Ok(T::held(&self.values).ok_or(other)?)
@@ -64,14 +65,14 @@ pub(crate) fn array<T: Clone>(shape: &[usize], elements: Vec<T>) -> Result<Array
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
-/// Creates an array whose elements will be computed later.
+/// Creates an array with placeholder elements, which the caller overwrites.
 pub(crate) fn blank<T: Held>(op: &'static str, shape: &[usize]) -> Result<ArrayD<T>, Error> {
     let elements = memory::filled(op, T::blank(), element_count(shape).unwrap_or(0))?;
     ArrayD::from_shape_vec(IxDyn(shape), elements)
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
-/// Returns the elements in row-major order. They are copied if they are in another order.
+/// Returns the elements in row-major order. They are copied only if they are in another order.
 pub(crate) fn row_major<'a, T: Clone>(
     op: &'static str,
     x: &'a ArrayViewD<'_, T>,
@@ -82,7 +83,7 @@ pub(crate) fn row_major<'a, T: Clone>(
     }
 }
 
-/// Broadcasts an array to extents, without copying.
+/// Broadcasts an array to a shape without copying elements.
 pub(crate) fn stretched<'a, T>(x: &'a Array<T>, shape: &[usize]) -> Result<ArrayViewD<'a, T>, Error> {
     let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
     x.broadcast(IxDyn(shape)).ok_or(Error::Extents { shape: shape.into(), source: overflow })
@@ -143,7 +144,7 @@ macro_rules! values {
     };
 }
 
-/// The rows of [`values!`] for the types that the host stores in the same way.
+/// Calls [`values!`] with a row for each storage type. The arguments are the types that host tensors store as plain Rust values.
 macro_rules! all_values {
     ($( $plain:ident($type:ty), )*) => { values! {
         $( $plain($type), <$type>::default(),
@@ -154,7 +155,8 @@ macro_rules! all_values {
             |_dtype, shape, elements| TensorData::bools(shape, elements);
         Text(Arc<[u8]>), Arc::default(),
             |x| {
-                // Each string has its own allocation, and the standard library does not report that one fails.
+                // Each string has its own allocation, and the standard library does not report a failure, so probe
+                // the memory first.
                 memory::probe_strings("constant", x.len(), x.byte_len())?;
                 memory::collected("constant", x.iter_bytes().map(Arc::from))
             },

@@ -1,11 +1,12 @@
-//! Tests that the tutorial's excerpts are in the files.
+//! Tests that the excerpts in the tutorial match the source files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 
 const TUTORIAL: &str = include_str!("../../../bb/docs/writing-a-backend.md");
 
-/// Returns the blocks that begin with the name of a file: this name and the rest of the block.
+/// Returns the code blocks that begin with a file name, as pairs of the file name and the rest of
+/// the block.
 fn excerpts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let blocks = TUTORIAL.split("```rs\n// ").skip(1);
     blocks.map(|block| block.split("```").next().unwrap().split_once('\n').unwrap())

@@ -1,4 +1,4 @@
-//! rten behind the interface of engines.
+//! Implements the engine interface for rten.
 
 use crate::gaps::GAPS;
 use crate::tensors::{RtenInput, taken};
@@ -6,7 +6,7 @@ use bb::{BoxError, DataType, TensorData};
 use bb_engines::{Engine, Gap, Signature};
 use rten::{Model, ModelOptions, NodeId};
 
-/// rten.
+/// rten as an engine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RtenEngine;
 
@@ -36,7 +36,8 @@ impl Engine for RtenEngine {
     }
 
     fn newest_opset(&self) -> i64 {
-        // rten does not ask: what an operator computes in a newer opset is in the table.
+        // rten does not check opsets. Operators whose newer versions it computes wrongly are in the
+        // table of gaps.
         i64::MAX
     }
 

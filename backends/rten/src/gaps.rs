@@ -11,29 +11,31 @@ const fn until(until: i64, gap: Gap) -> Gap {
     Gap { until, ..gap }
 }
 
-/// The gaps, by operator; `tests/gaps.rs` runs each one's case.
+/// The gaps, ordered by operator. `tests/gaps.rs` runs the case of each row.
 pub const GAPS: &[Gap] = &[
-    // Of equal elements, it takes the last.
+    // If elements are equal, it selects the last one.
     differs("ArgMax", When::Always, "node/test_argmax_no_keepdims_example"),
-    // Numbers beyond the integers become the nearest ones, and NaN becomes 0; truth values are rounded integers.
+    // Floats out of range saturate, and NaN becomes 0. Conversions to bool round to an integer first.
     differs("Cast", When::All(&[When::Takes(&[F32]), When::Ints("to", &[2, 3, 6, 7, 9])]), "primitive/cast"),
     differs("DFT", When::Always, "node/test_dft"),
-    // A quotient by one number has the shape of the first operand.
+    // If the divisor has one element, the quotient has the shape of the first operand.
     differs("Div", When::RankGrows, "primitive/div"),
-    // Training drops other elements than ONNX's generator of random numbers.
+    // In training mode, it drops other elements than ONNX's random number generator.
     differs("Dropout", When::Operand(2), "node/test_training_dropout_default"),
     differs("DynamicQuantizeLinear", When::Always, "node/test_dynamicquantizelinear"),
-    // The last columns of a row are summed in another order than the others, so that equal ones differ.
+    // The last columns of a row are summed in another order than the other columns, so that equal columns give
+    // different results.
     differs("Gemm", When::Always, "light/test_resnet50"),
-    // The axis of older versions splits the shape in two; here it is an axis.
+    // In older opsets, the axis divides the shape into two parts. rten always normalises along a single axis.
     until(12, differs("LogSoftmax", When::Always, "history/test_logsoftmax_axis_0__o9_onnx1.7.0")),
     differs("MatMul", When::Rank(1, 1), "node/test_matmul_4d_1d"),
     differs("NonMaxSuppression", When::Always, "node/test_nonmaxsuppression_two_batches"),
     differs("Pow", When::RankGrows, "primitive/pow"),
     differs("Pow", When::Takes(&[I32, I64]), "primitive/pow"),
-    // It multiplies by the reciprocal of the scale, so that a half may round to the other side.
+    // It multiplies by the reciprocal of the scale, so a quotient halfway between two integers may round to the
+    // wrong one.
     differs("QuantizeLinear", When::Always, "node/test_dynamicquantizelinear_expanded"),
-    // What remains of no elements is 32 bits wide.
+    // The result of a reduction of no elements is a 32-bit integer's limit, not the limit of the element type.
     differs("ReduceMax", When::Takes(&[Bool, I64]), "primitive/reduce_max"),
     differs("ReduceMin", When::Takes(&[Bool, I64]), "primitive/reduce_min"),
     differs(
@@ -43,7 +45,7 @@ pub const GAPS: &[Gap] = &[
     ),
     differs("Resize", When::Text("mode", "cubic"), "node/test_resize_upsample_scales_cubic"),
     differs("SequenceErase", When::Always, "simple/test_sequence_model3"),
-    // The sign of 0 is 1.
+    // The sign of 0 is computed as 1.
     differs("Sign", When::Takes(&[F32]), "simple/test_sign_model"),
     until(12, differs("Softmax", When::Always, "history/test_softmax_axis_0__o9_onnx1.7.0")),
 ];

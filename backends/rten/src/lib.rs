@@ -1,4 +1,4 @@
-//! Backends over `rten`, an inference engine in pure Rust that runs ONNX models.
+//! Backends that wrap `rten`, an inference engine in pure Rust that runs ONNX models.
 //!
 //! | backend | what rten cannot run |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `rten-strict`, [`RtenStrict`] | is refused |
 //! | `rten-primitives`, [`RtenPrimitives`] | is refused, but models are lowered to primitives, and rten runs graphs of these |
 //!
-//! rten has 32-bit floats, 32-bit integers and bytes. Truth values and 64-bit integers are 32-bit integers to it. A run whose
-//! 64-bit inputs do not fit is not given to it, but whether the sums and products that it computes of them fit is not
-//! known before; a model that needs such numbers wants another backend.
+//! rten supports 32-bit floats, 32-bit integers and bytes. Booleans and 64-bit integers are passed to it as 32-bit integers. A
+//! run with a 64-bit input that does not fit is not passed to rten. But it is not known in advance whether the intermediate
+//! results fit; for a model that needs larger integers, use another backend.
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -20,7 +20,7 @@ pub use gaps::GAPS;
 
 use bb_engines::{Rest, Whole};
 
-/// rten, with the CPU backend for what it cannot run.
+/// rten, with the CPU backend for the nodes that it cannot run.
 #[derive(bb::Backend)]
 #[bb(name = "rten")]
 pub struct Rten {
@@ -28,12 +28,12 @@ pub struct Rten {
 }
 
 impl Rten {
-    /// Makes the backend.
+    /// Creates the backend.
     pub fn new() -> Rten {
         Rten::with_rest(Rest::on_cpu())
     }
 
-    /// Makes the backend with something else for what rten cannot run.
+    /// Creates the backend with another treatment of the nodes that rten cannot run.
     pub fn with_rest(rest: Rest) -> Rten {
         Rten { whole: Whole::new(RtenEngine, rest) }
     }
@@ -45,7 +45,7 @@ impl Default for Rten {
     }
 }
 
-/// rten alone.
+/// Only rten. Models that it cannot run are refused.
 #[derive(bb::Backend)]
 #[bb(name = "rten-strict")]
 pub struct RtenStrict {
@@ -53,12 +53,12 @@ pub struct RtenStrict {
 }
 
 impl RtenStrict {
-    /// Makes the backend.
+    /// Creates the backend.
     pub fn new() -> RtenStrict {
         RtenStrict { whole: Whole::new(RtenEngine, Rest::Refuse) }
     }
 
-    /// Makes the backend without its table of gaps: rten runs whatever it accepts. This is for testing the table.
+    /// Creates the backend without its table of gaps, so that rten runs all nodes that it accepts. Only for testing the table.
     pub fn without_table() -> RtenStrict {
         RtenStrict { whole: Whole::new(RtenEngine, Rest::Nothing) }
     }
@@ -78,7 +78,7 @@ pub struct RtenPrimitives {
 }
 
 impl RtenPrimitives {
-    /// Makes the backend.
+    /// Creates the backend.
     pub fn new() -> RtenPrimitives {
         RtenPrimitives { whole: Whole::new(RtenEngine, Rest::Primitives) }
     }

@@ -1,11 +1,11 @@
-//! Tensors on their way to rten and back.
+//! Converts tensors to rten values and back.
 
 use bb::{DataType, TensorData};
 use rten::{Value, ValueView};
 use rten_tensor::prelude::*;
 use rten_tensor::{Tensor, TensorView};
 
-/// Why a tensor does not cross.
+/// The reason why a tensor cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TensorError {
     /// A 64-bit integer does not fit into 32 bits.
@@ -13,21 +13,21 @@ pub(crate) enum TensorError {
     TooWide {
         /// The integer.
         number: i64,
-        /// The element type that rten lacks, as an error.
+        /// The missing element type, as an error.
         #[source]
         source: bb::ir::Error,
     },
 
-    /// rten has no such element type.
+    /// rten does not support this element type.
     #[error("rten has no element type {0}")]
     Type(DataType),
 
-    /// rten answered with another type than the model's.
+    /// rten returned another type than the model declares.
     #[error("expected {expected}, got a value of rten's type {got}")]
     Answer {
         /// The element type of the output.
         expected: DataType,
-        /// rten's type.
+        /// The type that rten returned.
         got: String,
     },
 
@@ -40,14 +40,14 @@ pub(crate) enum TensorError {
     Elements(#[from] bb::Error),
 }
 
-/// A tensor that rten reads: where it lies, or as 32-bit integers.
+/// A tensor as an input of rten: borrowed, or converted to 32-bit integers.
 pub(crate) enum RtenInput<'a> {
     AsIs(&'a TensorData),
     Ints(&'a TensorData, Vec<i32>),
 }
 
 impl<'a> RtenInput<'a> {
-    /// Lends a tensor, narrowed if RTen lacks its element type.
+    /// Borrows a tensor, or narrows its elements if rten lacks its element type.
     pub(crate) fn new(x: &'a TensorData) -> Result<RtenInput<'a>, TensorError> {
         match x.dtype() {
             DataType::I64 => {
@@ -68,7 +68,7 @@ impl<'a> RtenInput<'a> {
         }
     }
 
-    /// Returns the tensor as rten reads it.
+    /// Returns the tensor as a view for rten.
     pub(crate) fn view(&self) -> Result<ValueView<'_>, TensorError> {
         fn of<'a, T>(x: &TensorData, elements: &'a [T]) -> Result<TensorView<'a, T>, TensorError> {
             TensorView::try_from_data(x.shape(), elements).map_err(|_| TensorError::Shape)
@@ -86,7 +86,7 @@ impl<'a> RtenInput<'a> {
     }
 }
 
-/// Makes a tensor of this element type of what rten answered.
+/// Converts a result of rten to a host tensor of this element type.
 pub(crate) fn taken(x: Value, dtype: DataType) -> Result<TensorData, TensorError> {
     fn dense<T: bb::Element + Copy>(x: Tensor<T>) -> Result<TensorData, TensorError> {
         let shape = x.shape().to_vec();

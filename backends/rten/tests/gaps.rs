@@ -1,4 +1,4 @@
-//! Each row of the table of gaps says what rten fails, and it does.
+//! Tests that rten fails the case of each row of its table of gaps.
 
 use bb_rten::{GAPS, RtenStrict};
 

@@ -1,4 +1,4 @@
-//! The contract: the lifecycle of the backend, and the primitives.
+//! Implements the `Backend` trait: the lifecycle of the backend, and the primitives.
 
 use crate::open::Wgpu;
 use crate::ops::{arithmetic, cast, host, index, matmul, own, reduce, shape};
@@ -13,7 +13,7 @@ use bb::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The element types of tensors.
+/// The supported element types.
 const TYPES: DataTypes = DataTypes::of(&[
     DataType::F32,
     DataType::F16,
@@ -136,7 +136,7 @@ impl bb::Backend for Wgpu {
     }
 
     fn cast(&self, x: &Tensor, to: DataType, _saturate: bool, _round_mode: RoundMode) -> Result<Tensor> {
-        // Both options concern types that this backend does not have.
+        // The two options affect only element types that this backend does not support.
         cast::cast(&self.gpu, x, to)
     }
 
@@ -201,7 +201,7 @@ impl bb::Backend for Wgpu {
         Some(self)
     }
 
-    /// Records the whole graph, submits it, and answers when the device has finished.
+    /// Records the whole graph, submits it, and completes the call when the device has finished.
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -213,7 +213,8 @@ impl bb::Backend for Wgpu {
             self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
         match recorded {
             Err(error) => ContractResponse::Now(Err(error)),
-            // A browser completes tensors by itself, and its threads cannot wait.
+            // In a browser, threads cannot block, and the browser itself completes the tensors, so
+            // respond immediately.
             Ok((outputs, None)) => ContractResponse::Now(Ok(outputs)),
             Ok((outputs, Some(_))) if cfg!(target_arch = "wasm32") => ContractResponse::Now(Ok(outputs)),
             Ok((outputs, Some(submission))) => {

@@ -1,4 +1,4 @@
-//! The device, its known state, and the errors that it reports.
+//! The device, its state, and the errors that it reports.
 
 pub(crate) mod pipelines;
 pub(crate) mod pool;
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use stream::Stream;
 
-/// One device with its queue, its memory and its compiled kernels.
+/// A device with its queue, its memory and its compiled kernels.
 pub(crate) struct Gpu {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) limits: wgpu::Limits,
     pub(crate) features: wgpu::Features,
     pub(crate) info: wgpu::AdapterInfo,
-    /// The greatest number of bytes of one binding.
+    /// The maximum size of a binding in bytes.
     pub(crate) binding: u64,
     pub(crate) pool: Arc<Pool>,
     pub(crate) pipelines: Pipelines,
@@ -35,29 +35,29 @@ impl std::fmt::Debug for Gpu {
     }
 }
 
-/// The state that callbacks of the device have reported.
+/// The device state that its callbacks have reported.
 #[derive(Default)]
 struct State {
-    /// Why the device is lost.
+    /// The reason for the loss of the device, if it is lost.
     lost: OnceLock<String>,
     shut: AtomicBool,
-    /// Whether `failed` holds an error.
+    /// Whether `failed` contains an error.
     has_failed: AtomicBool,
-    /// The first error that no scope caught.
+    /// The first error that no [`Scope`] caught.
     failed: Mutex<Option<wgpu::Error>>,
 }
 
-/// The options of opening a device.
+/// The options for opening a device.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Opening {
-    /// Bytes.
+    /// The memory limit in bytes.
     pub(crate) memory: Option<u64>,
-    /// Bytes; the device's own limit if it is less.
+    /// The maximum size of a binding in bytes, if it is less than the device's limit.
     pub(crate) binding: Option<u64>,
 }
 
 impl Gpu {
-    /// Opens a device of an adapter.
+    /// Opens a device on an adapter.
     pub(crate) async fn open(adapter: &wgpu::Adapter, opening: &Opening) -> Result<Gpu> {
         let info = adapter.get_info();
         let wanted = wgpu::Features::IMMEDIATES | wgpu::Features::SHADER_F16;
@@ -84,7 +84,8 @@ impl Gpu {
             let _first_reason_stays = to.lost.set(message);
         });
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-        // Offsets of bindings are multiples of this alignment, so that a smaller binding could hold nothing.
+        // The offset of a binding is a multiple of this alignment, so a much smaller binding might not contain the
+        // requested element.
         let least = u64::from(limits.min_storage_buffer_offset_alignment) * 4;
         let binding = opening.binding.map_or(binding, |bytes| bytes.clamp(least, binding)) & !3;
         let pool = Pool::new(device.clone(), limits.max_buffer_size, opening.memory);
@@ -93,7 +94,7 @@ impl Gpu {
         Ok(Gpu { device, queue, limits, features, info, binding, pool, pipelines, stream, state })
     }
 
-    /// Returns an error if the device is lost, shut down, or has reported an error that no scope caught.
+    /// Returns an error if the device is lost or shut down, or has reported an error that no scope caught.
     pub(crate) fn check(&self) -> Result<()> {
         if self.state.shut.load(Ordering::Acquire) {
             return Err(WgpuError::Shutdown);
@@ -106,7 +107,8 @@ impl Gpu {
             self.state.has_failed.store(false, Ordering::Release);
             if let Some(error) = failed.take() {
                 drop(failed);
-                // A lost device refuses commands, and reports the loss only when it is polled.
+                // A lost device rejects commands, but reports its loss only when it is polled. So poll before
+                // choosing the error.
                 let patience = Some(std::time::Duration::from_secs(10));
                 let wait = wgpu::PollType::Wait { submission_index: None, timeout: patience };
                 let _polled = self.device.poll(wait);
@@ -119,12 +121,12 @@ impl Gpu {
         Ok(())
     }
 
-    /// Returns why the device is lost.
+    /// Returns the reason for the loss of the device, if it is lost.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.state.lost.get().map(String::as_str)
     }
 
-    /// Refuses all further work, and releases the pool's unused buffers.
+    /// Makes all further work fail, and releases the pool's unused buffers.
     pub(crate) fn shut(&self) {
         self.state.shut.store(true, Ordering::Release);
         self.pool.trim(0);
@@ -150,7 +152,7 @@ impl State {
     }
 }
 
-/// Creates the error of a request that the device refused.
+/// Creates the error for a request that the device refused.
 pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
     match error {
         wgpu::Error::OutOfMemory { .. } => {
@@ -160,7 +162,7 @@ pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
     }
 }
 
-/// Catches every error that the device reports on this thread until it ends.
+/// Catches all errors that the device reports on this thread, until [`end`](Self::end).
 pub(crate) struct Scope {
     memory: wgpu::ErrorScopeGuard,
     internal: wgpu::ErrorScopeGuard,
@@ -175,7 +177,8 @@ impl Scope {
         Scope { memory, internal, validation }
     }
 
-    /// Returns the first error. A browser reports it too late to be seen here; the device's handler gets it there.
+    /// Ends the scope and returns the first error. A browser reports errors too late for this; they reach the
+    /// device's error handler instead.
     pub(crate) fn end(self) -> Option<wgpu::Error> {
         let validation = now(self.validation.pop()).flatten();
         let internal = now(self.internal.pop()).flatten();
@@ -184,7 +187,7 @@ impl Scope {
     }
 }
 
-/// Returns the output of a future if it is ready.
+/// Returns the output of a future if it is ready immediately.
 fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -192,7 +195,7 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Wakes a thread that waits for a future.
+/// Wakes the thread that waits for a future.
 struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {
@@ -201,7 +204,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread.
+/// Blocks this thread until a future is ready, and returns its output.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -1,8 +1,8 @@
-//! The element types of this backend, and how a kernel reads and writes them.
+//! The element types of this backend, and their representation in buffers.
 //!
-//! Every element is one 32-bit word of a buffer, whatever its type: kernels then read and write any element without its
-//! neighbours, and those that only move elements are the same for all types. Signed integers are sign-extended, other
-//! small types are zero-extended.
+//! Every element uses one 32-bit word of a buffer, whatever its type. So a kernel can read and write any element
+//! without its neighbours, and kernels that only move elements are the same for all types. Signed integers are
+//! sign-extended; other small types are zero-extended.
 
 use crate::Result;
 use bb::ir::memory;
@@ -23,7 +23,7 @@ pub(crate) enum Elem {
     Bool,
 }
 
-/// The type that a kernel computes in.
+/// The type that a kernel computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Float,
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name in WGSL.
+    /// Returns the name of the type in WGSL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Float => "f32",
@@ -44,7 +44,8 @@ impl Kind {
 }
 
 impl Elem {
-    /// Returns the type for an element type; an error that names the operation if this backend lacks it.
+    /// Converts an element type. Returns an error with the name of the operation if this backend does not support the
+    /// type.
     pub(crate) fn of(op: &'static str, dtype: DataType) -> Result<Elem> {
         Ok(match dtype {
             DataType::F32 => Elem::F32,
@@ -85,7 +86,7 @@ impl Elem {
         }
     }
 
-    /// Writes how a word becomes a value in WGSL.
+    /// Returns a WGSL expression that converts a word to a value.
     pub(crate) fn load(self, word: &str) -> String {
         match self {
             Elem::F32 => format!("bitcast<f32>({word})"),
@@ -96,7 +97,7 @@ impl Elem {
         }
     }
 
-    /// Writes how a value becomes a word in WGSL; rounds floats, wraps integers.
+    /// Returns a WGSL expression that converts a value to a word. It rounds floats and wraps integers.
     pub(crate) fn store(self, value: &str) -> String {
         match self {
             Elem::F32 | Elem::I32 => format!("bitcast<u32>({value})"),
@@ -110,7 +111,7 @@ impl Elem {
         }
     }
 
-    /// Writes how a value of this type becomes one of another type, before it is stored.
+    /// Returns a WGSL expression that converts a value of this type to the type `to`, before it is stored.
     pub(crate) fn convert(self, to: Elem, value: &str) -> String {
         match (self.kind(), to.kind()) {
             (from, to) if from == to => value.to_owned(),
@@ -119,7 +120,7 @@ impl Elem {
             (Kind::Float, Kind::Truth) => format!("u32((bitcast<u32>({value}) & 0x7fffffffu) != 0u)"),
             (Kind::Signed, Kind::Truth) => format!("u32({value} != 0)"),
             (Kind::Float, Kind::Signed) => format!("int_({value})"),
-            // Small unsigned integers come from 32-bit signed ones.
+            // Smaller unsigned integers are converted through 32-bit signed integers.
             (Kind::Float, _) if to != Elem::U32 => format!("bitcast<u32>(int_({value}))"),
             (Kind::Float, _) => format!("uint_({value})"),
             (_, Kind::Float) => format!("f32({value})"),
@@ -129,7 +130,7 @@ impl Elem {
         }
     }
 
-    /// Returns the words of a host tensor.
+    /// Converts the elements of a host tensor to words.
     pub(crate) fn words(self, x: &TensorData) -> Result<Vec<u32>> {
         let bytes = x.bytes()?;
         let op = "constant";
@@ -149,9 +150,9 @@ impl Elem {
         })
     }
 
-    /// Writes the bytes of a host tensor from words.
+    /// Converts words to the bytes of a host tensor.
     ///
-    /// Units: `into` has one element for each word of `words`.
+    /// Units: `into` has room for one element for each word of `words`.
     pub(crate) fn read(self, words: &[u8], into: &mut [u8]) {
         match self {
             Elem::F32 | Elem::I32 | Elem::U32 => {
@@ -173,7 +174,7 @@ impl Elem {
         }
     }
 
-    /// The bytes of one element on the host.
+    /// Returns the size in bytes of an element on the host.
     pub(crate) fn host_size(self) -> usize {
         match self {
             Elem::F32 | Elem::I32 | Elem::U32 => 4,

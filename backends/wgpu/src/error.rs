@@ -1,11 +1,11 @@
-//! Why an operation of this backend failed.
+//! The error type of this backend.
 
 use bb::services::{OutOfMemory, Pressure, ServiceError};
 
 /// The cause of a failed request to the device.
 pub type DeviceError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Why an operation of this backend failed.
+/// An error of an operation of this backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WgpuError {
@@ -17,7 +17,7 @@ pub enum WgpuError {
     #[error("found no adapter; expected a driver for Vulkan, Metal or WebGPU, such as Mesa's")]
     NoAdapter,
 
-    /// No adapter has this number or name.
+    /// No adapter has this index or name.
     #[error("found no adapter `{name}`; the adapters are {known:?}")]
     UnknownAdapter {
         /// The requested name.
@@ -26,7 +26,7 @@ pub enum WgpuError {
         known: Vec<String>,
     },
 
-    /// The adapter gave no device.
+    /// The adapter did not provide a device.
     #[error("the adapter `{adapter}` gave no device")]
     Open {
         /// The adapter's name.
@@ -48,37 +48,37 @@ pub enum WgpuError {
     #[error("the backend was shut down")]
     Shutdown,
 
-    /// The memory limit is reached. After tensors are dropped, the same call works.
+    /// The memory limit is reached. The same call can succeed after tensors are dropped.
     #[error("the memory limit of the device is reached")]
     MemoryLimit(#[source] Pressure),
 
-    /// The device's memory is used up, or a buffer would be larger than the device allows.
+    /// The device has no more memory, or a buffer would be larger than the device allows.
     #[error("the memory of the device is used up: tensors use {used} bytes")]
     Memory {
-        /// The bytes that live tensors hold.
+        /// The total size in bytes of all live tensors.
         used: u64,
-        /// The allocation.
+        /// The failed allocation.
         #[source]
         source: OutOfMemory,
     },
 
-    /// A tensor or a part of one that must be bound at once is larger than a binding of the device.
+    /// A tensor, or a part that cannot be divided further, is larger than a binding of the device.
     #[error("`{op}` needs {bytes} bytes in one binding; the device allows {limit}")]
     Binding {
         /// The operation.
         op: &'static str,
-        /// The bytes.
+        /// The required size in bytes.
         bytes: u64,
-        /// The device's limit.
+        /// The device's limit in bytes.
         limit: u64,
     },
 
-    /// A tensor has more elements than 32-bit indices can number.
+    /// A tensor has more elements than 32-bit indices can address.
     #[error("`{op}`: a tensor of {elements} elements; the device numbers at most {}", u32::MAX)]
     Elements {
         /// The operation.
         op: &'static str,
-        /// The elements.
+        /// The number of elements.
         elements: usize,
     },
 
@@ -92,14 +92,14 @@ pub enum WgpuError {
     /// The device refused a command or a shader.
     #[error("the device refused {what}")]
     Refused {
-        /// The refused object.
+        /// The refused command or object.
         what: &'static str,
         /// The device's error.
         #[source]
         source: DeviceError,
     },
 
-    /// Results cannot be waited for here, because a browser's main thread may not block.
+    /// The call would have to block until the device has finished, which a browser's main thread must not do.
     #[error("`{op}` would block, which a browser does not allow; read the tensor with `read`")]
     Blocks {
         /// The operation.

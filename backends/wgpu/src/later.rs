@@ -1,4 +1,4 @@
-//! Answers that come later: a thread waits for the device and completes them.
+//! Asynchronous completion of graphs: a thread waits for the device and completes them.
 
 use crate::device::Gpu;
 use crate::{Result, Tensor, WgpuError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Outputs = HashMap<String, Tensor>;
 
-/// A graph that was submitted.
+/// A submitted graph.
 struct SubmittedGraph {
     gpu: Arc<Gpu>,
     submission: wgpu::SubmissionIndex,
@@ -17,14 +17,16 @@ struct SubmittedGraph {
     completer: Completer<Outputs, WgpuError>,
 }
 
-/// The thread that waits. It starts with the first answer, and ends when the backend is dropped.
+/// The thread that waits for the device. It starts with the first submitted graph, and ends when the backend is
+/// dropped.
 #[derive(Default)]
 pub(crate) struct Waiter {
     jobs: Mutex<Option<Sender<SubmittedGraph>>>,
 }
 
 impl Waiter {
-    /// Completes an answer when the device has finished a submission. If there is no thread, the caller waits here.
+    /// Completes a graph when the device has finished its submission. If the thread cannot be started, this
+    /// function blocks and completes it.
     pub(crate) fn complete(
         &self,
         gpu: &Arc<Gpu>,
@@ -58,7 +60,8 @@ impl SubmittedGraph {
     fn run(self) {
         let SubmittedGraph { gpu, submission, outputs, completer } = self;
         let waited: Result<()> = gpu.wait(submission);
-        // The waiter must not be the one that drops the device: that would wait for this thread.
+        // Drop the handle to the device before completing: if this thread dropped the last handle, the drop would
+        // wait for this thread.
         drop(gpu);
         completer.complete(waited.map(|()| outputs));
     }

@@ -1,4 +1,4 @@
-//! Strides, and the fewest dimensions through which a kernel can walk.
+//! Computes strides, and merges dimensions for kernels.
 
 use bb::Shape;
 use smallvec::SmallVec;
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// The strides of a tensor, in elements.
 pub(crate) type Strides = SmallVec<[isize; 6]>;
 
-/// One dimension of a walk over `N` operands, with the stride of each.
+/// One dimension of a loop over `N` operands, with the stride of each operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dim<const N: usize> {
     pub(crate) extent: usize,
@@ -24,7 +24,7 @@ pub(crate) fn row_major(shape: &[usize]) -> Strides {
     strides
 }
 
-/// Returns whether elements with these strides are in row-major order without gaps.
+/// Returns whether elements with these strides are contiguous in row-major order.
 pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1;
     for (&stride, &extent) in strides.iter().zip(shape).rev() {
@@ -36,7 +36,7 @@ pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     true
 }
 
-/// Returns the strides that broadcast a tensor to a shape: 0 where it repeats.
+/// Returns the strides that broadcast a tensor to a shape. A repeated dimension has stride 0.
 pub(crate) fn broadcast(shape: &[usize], strides: &[isize], to: &[usize]) -> Strides {
     let mut out = Strides::from_elem(0, to.len());
     let own = shape.iter().zip(strides);
@@ -46,8 +46,8 @@ pub(crate) fn broadcast(shape: &[usize], strides: &[isize], to: &[usize]) -> Str
     out
 }
 
-/// Returns the fewest dimensions that walk in the same order, outermost first: dimensions of extent 1 go, and neighbours
-/// that every operand walks through as through one are joined.
+/// Returns the minimum number of dimensions that visit the elements in the same order, outermost first. Dimensions of
+/// extent 1 are removed, and adjacent dimensions are merged if every operand can walk them with one stride.
 pub(crate) fn collapsed<const N: usize>(shape: &[usize], strides: [&[isize]; N]) -> SmallVec<[Dim<N>; 6]> {
     let mut dims: SmallVec<[Dim<N>; 6]> = SmallVec::new();
     for (axis, &extent) in shape.iter().enumerate() {
@@ -66,7 +66,7 @@ pub(crate) fn collapsed<const N: usize>(shape: &[usize], strides: [&[isize]; N])
     dims
 }
 
-/// Returns the strides of a tensor whose elements keep their order in another shape; `None` if they must be copied.
+/// Returns the strides for another shape with the elements in the same order; `None` if the elements must be copied.
 pub(crate) fn reshaped(shape: &[usize], strides: &[isize], to: &[usize]) -> Option<Strides> {
     let dims = collapsed(shape, [strides]);
     let mut out = Strides::from_elem(0, to.len());
@@ -84,11 +84,11 @@ pub(crate) fn reshaped(shape: &[usize], strides: &[isize], to: &[usize]) -> Opti
             left /= extent;
         }
     }
-    // The remaining dimensions have extent 1, and their strides do not matter.
+    // The remaining dimensions must have extent 1; their strides do not matter.
     to.get(..at)?.iter().all(|&extent| extent == 1).then_some(out)
 }
 
-/// Returns the least and the greatest position, relative to the first element, that a walk reaches.
+/// Returns the minimum and the maximum position that a loop reaches, relative to the first element.
 pub(crate) fn reach<const N: usize>(dims: &[Dim<N>], operand: usize) -> (isize, isize) {
     let mut range = (0, 0);
     for dim in dims {
@@ -98,7 +98,7 @@ pub(crate) fn reach<const N: usize>(dims: &[Dim<N>], operand: usize) -> (isize, 
     range
 }
 
-/// Returns a shape without the dimensions that a mask names, and the shape of those.
+/// Divides a shape into the dimensions that the mask does not select, and those that it selects.
 pub(crate) fn parted(shape: &[usize], mask: &[bool]) -> (Shape, Shape) {
     let pick = |which: bool| -> Shape {
         shape.iter().zip(mask).filter(|(_, gone)| **gone == which).map(|(&extent, _)| extent).collect()

@@ -1,27 +1,29 @@
-//! The GPU backend of `bb` on wgpu: generated WGSL, pooled buffers, batched submissions.
+//! The GPU backend of `bb`, based on wgpu. It generates WGSL, pools buffers, and submits commands in batches.
 //!
-//! [`Wgpu`] implements the contract on [`Tensor`], a handle to a view of a buffer on the device. Elements are copied to the host only
-//! when they are read, and commands are submitted in batches. The page `writing-a-device-backend.md` of `bb` walks through this crate.
+//! [`Wgpu`] implements the `Backend` trait on [`Tensor`], a handle to a view of a buffer on the device. Elements are copied to the host
+//! only when they are read, and commands are submitted in batches. The page `writing-a-device-backend.md` of `bb` walks through this
+//! crate.
 //!
-//! | module | has |
+//! | module | contents |
 //! |---|---|
-//! | `open` | adapters by number and name |
-//! | `device` | the device, its loss, its errors |
-//! | `pool` | buffers and limits of memory |
-//! | `stream` | recording, submitting, waiting, reading |
-//! | `pipelines` | compiled kernels by typed keys |
+//! | `open` | opening adapters by index and name |
+//! | `device` | the device, its loss, and its errors |
+//! | `pool` | buffers and memory limits |
+//! | `stream` | recording, submitting, waiting, and reading |
+//! | `pipelines` | compiled kernels, by typed keys |
 //! | `wgsl` | the sources of kernels |
-//! | `services` | lifecycle, memory, kernels of users |
-//! | `later` | answers that come later |
-//! | `ops` | types, shapes and calls of kernels |
+//! | `services` | lifecycle, memory, and user kernels |
+//! | `later` | asynchronous completion |
+//! | `ops` | types, shapes, and kernel calls |
 //! | `ext` | operations beyond the primitives |
 //!
-//! To link the backend, name it: `use bb_wgpu as _;`.
+//! A program that opens backends by name links this backend with `use bb_wgpu as _;`.
 
-// External authors write `bb`, which exports the same names. This crate needs only the core, and compiles in parallel with the operators.
+// Code outside this workspace depends on `bb`, which re-exports `bb_core`. This crate uses only `bb_core`, so it compiles in parallel
+// with the operator crates.
 extern crate bb_core as bb;
 
-/// The program of the guide, as a test.
+/// Runs the program of the guide as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../../../bb/docs/writing-a-device-backend.md")]
 mod guide {}

@@ -1,4 +1,4 @@
-//! The type of the backend, and how it is opened: adapters, by number and by name, and the devices that they give.
+//! The backend type, and opening it on an adapter that is selected by index or name.
 
 use crate::device::pool::MemoryStats;
 use crate::device::stream::StreamStats;
@@ -9,7 +9,7 @@ use crate::{Result, Tensor, WgpuError};
 use bb::{Device, OpenOptions, TensorData};
 use std::sync::Arc;
 
-/// The backend `wgpu`: one device.
+/// The backend `wgpu`, which owns one device.
 ///
 /// Clones share the device.
 #[derive(Clone, bb::Backend)]
@@ -40,7 +40,7 @@ impl Wgpu {
         &self.gpu
     }
 
-    /// Opens the adapter that the system prefers.
+    /// Opens the system's preferred adapter.
     ///
     /// # Errors
     ///
@@ -54,22 +54,22 @@ impl Wgpu {
         &self.gpu.info.name
     }
 
-    /// Returns the greatest number of bytes that a kernel sees of one buffer.
+    /// Returns the maximum number of bytes of a buffer that a kernel can access.
     pub fn binding(&self) -> u64 {
         self.gpu.binding
     }
 
-    /// Submits the recorded commands, without waiting.
+    /// Submits the recorded commands, without waiting for them.
     ///
     /// # Errors
     ///
-    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
-    /// call.
+    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device has refused a command since the
+    /// last call.
     pub fn flush(&self) -> Result<()> {
         self.gpu.flush().map(drop)
     }
 
-    /// Copies a tensor to the host as a future, which is how a browser reads.
+    /// Copies a tensor to the host asynchronously. In a browser, this is the only way to read a tensor.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Wgpu {
         self.gpu.pool.stats()
     }
 
-    /// Returns the numbers of recorded commands, submissions and waits.
+    /// Returns the numbers of recorded kernels, submissions and waits.
     pub fn stream(&self) -> StreamStats {
         self.gpu.stream.stats()
     }
@@ -93,12 +93,12 @@ impl Wgpu {
         self.gpu.pipelines.count()
     }
 
-    /// Returns the device of wgpu, for a program that shares it.
+    /// Returns the wgpu device, for a program that shares it.
     pub fn device(&self) -> &wgpu::Device {
         &self.gpu.device
     }
 
-    /// Returns the queue of wgpu. Call [`flush`](Self::flush) before work that reads tensors.
+    /// Returns the wgpu queue. Call [`flush`](Self::flush) before submitting work that reads tensors.
     pub fn queue(&self) -> &wgpu::Queue {
         &self.gpu.queue
     }
@@ -122,13 +122,13 @@ pub struct WgpuBuilder {
 }
 
 impl WgpuBuilder {
-    /// Chooses an adapter by its number, or by a part of its name, whose case does not matter.
+    /// Selects an adapter by its index, or by a part of its name, ignoring case.
     #[must_use]
     pub fn device(self, name: impl Into<String>) -> WgpuBuilder {
         WgpuBuilder { device: Some(name.into()), ..self }
     }
 
-    /// Limits the memory of the device's buffers.
+    /// Limits the total size of the device's buffers.
     ///
     /// Units: bytes.
     #[must_use]
@@ -137,7 +137,8 @@ impl WgpuBuilder {
         self
     }
 
-    /// Limits the bytes of a buffer that a kernel may bind, below the limit of the device. Larger work is done in parts.
+    /// Limits the number of bytes of a buffer that a kernel can bind, below the device's own limit. Larger work is computed
+    /// in parts.
     ///
     /// Units: bytes.
     #[must_use]
@@ -150,8 +151,9 @@ impl WgpuBuilder {
     ///
     /// # Errors
     ///
-    /// [`WgpuError::NoAdapter`] if there is none, [`WgpuError::UnknownAdapter`] if none has the name, [`WgpuError::Open`] if
-    /// the driver refused. In a browser [`WgpuError::Blocks`]: call [`open_async`](Self::open_async) there.
+    /// [`WgpuError::NoAdapter`] if there is no adapter, [`WgpuError::UnknownAdapter`] if no adapter matches,
+    /// [`WgpuError::Open`] if the driver refuses. In a browser [`WgpuError::Blocks`]: call [`open_async`](Self::open_async)
+    /// there.
     pub fn open(self) -> Result<Wgpu> {
         if cfg!(target_arch = "wasm32") {
             return Err(WgpuError::Blocks { op: "open" });
@@ -159,7 +161,7 @@ impl WgpuBuilder {
         block_on(self.open_async())
     }
 
-    /// Opens the device as a future, as a browser needs it.
+    /// Opens the device asynchronously, as a browser requires.
     ///
     /// # Errors
     ///
@@ -175,17 +177,17 @@ impl WgpuBuilder {
 
 fn instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    // Validation layers are for the development of wgpu itself; its own checks remain.
+    // The validation layers serve the development of wgpu itself. wgpu's own checks remain active.
     descriptor.flags = wgpu::InstanceFlags::empty();
     wgpu::Instance::new(descriptor)
 }
 
-/// Lists the adapters. Their numbers are their positions.
+/// Lists the adapters. The index of an adapter in this list is its device number.
 async fn adapters() -> Vec<wgpu::Adapter> {
     instance().enumerate_adapters(wgpu::Backends::all()).await
 }
 
-/// Returns the adapter that the system prefers for work.
+/// Returns the system's preferred adapter for high performance.
 async fn first() -> Result<wgpu::Adapter> {
     let options = wgpu::RequestAdapterOptions {
         power_preference: wgpu::PowerPreference::HighPerformance,
@@ -213,7 +215,7 @@ async fn named(name: &str) -> Result<wgpu::Adapter> {
     }
 }
 
-/// The constructor that the registry calls.
+/// Opens the backend with the options of the registry.
 pub(crate) fn open(options: &OpenOptions) -> Result<Wgpu> {
     let mut builder = WgpuBuilder::default();
     if let Some(device) = &options.device {
@@ -225,7 +227,7 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Wgpu> {
     builder.open()
 }
 
-/// Lists the devices: each by its number, and by its name with hyphens for spaces.
+/// Lists the devices. Each has its index as a name, and also its short name if that is unique.
 pub(crate) fn devices() -> Vec<Device> {
     if cfg!(target_arch = "wasm32") {
         return Vec::new();
@@ -242,7 +244,7 @@ pub(crate) fn devices() -> Vec<Device> {
     let mut devices: Vec<Device> =
         found.iter().enumerate().map(|(i, (_, about))| Device::new(i.to_string(), about.clone())).collect();
     for (i, (name, about)) in found.iter().enumerate() {
-        // Only the number distinguishes two adapters with the same name.
+        // Two adapters with the same name can only be distinguished by index.
         let unique = found.iter().filter(|(other, _)| other == name).count() == 1;
         if unique && name.parse::<usize>().is_err() && !name.is_empty() {
             devices.push(Device::new(name.clone(), format!("the same as {i}: {about}")));
@@ -251,7 +253,7 @@ pub(crate) fn devices() -> Vec<Device> {
     devices
 }
 
-/// Returns a name without spaces: the adapter's name up to the first bracket, in lower case.
+/// Returns the short name of an adapter: its name up to the first bracket, in lower case, with hyphens for spaces.
 fn short(name: &str) -> String {
     let name = name.split('(').next().unwrap_or_default().trim().to_lowercase();
     name.split_whitespace().collect::<Vec<_>>().join("-")

@@ -1,4 +1,4 @@
-//! The services of the backend: its lifecycle, its memory, and kernels of users.
+//! The services of the backend: lifecycle, memory, and user kernels.
 
 use crate::device::pool::{Pool, Storage};
 use crate::device::{Gpu, Scope};
@@ -40,10 +40,10 @@ impl Lifecycle for Wgpu {
     }
 }
 
-/// A buffer of wgpu that holds a tensor: one 32-bit word for each element, in row-major order.
+/// A wgpu buffer that contains a tensor, as one 32-bit word for each element in row-major order.
 ///
-/// The memory stays as long as this exists. Commands that read it must be submitted to [`Wgpu::queue`] after
-/// [`Wgpu::flush`].
+/// The memory exists until this value is dropped. Call [`Wgpu::flush`] before submitting commands that read it to
+/// [`Wgpu::queue`].
 #[derive(Debug, Clone)]
 pub struct SharedBuffer {
     storage: Arc<Storage>,
@@ -51,7 +51,7 @@ pub struct SharedBuffer {
 }
 
 impl SharedBuffer {
-    /// Returns the buffer, whose first words are the elements; `None` for a tensor without elements.
+    /// Returns the buffer, which begins with the elements; `None` for a tensor without elements.
     pub fn buffer(&self) -> Option<&wgpu::Buffer> {
         self.storage.buffer()
     }
@@ -92,8 +92,8 @@ impl Memory<Tensor> for Wgpu {
         })
     }
 
-    /// Takes a `wgpu::Buffer` of this backend's device with the usages `STORAGE` and `COPY_SRC`, or a [`SharedBuffer`], which
-    /// hold one 32-bit word for each element. Nothing is copied.
+    /// Imports a `wgpu::Buffer` of this backend's device with the usages `STORAGE` and `COPY_SRC`, or a [`SharedBuffer`].
+    /// Either must contain one 32-bit word for each element. Nothing is copied.
     fn import(&self, buffer: ForeignBuffer) -> std::result::Result<Tensor, ServiceError> {
         let ForeignBuffer { dtype, shape, handle } = buffer;
         let elem = Elem::of("import", dtype)?;
@@ -123,7 +123,7 @@ impl Memory<Tensor> for Wgpu {
         Ok(Tensor::dense(self.gpu(), elem, shape, storage))
     }
 
-    /// Returns a [`SharedBuffer`]. A view is copied to a buffer of its own.
+    /// Exports a tensor as a [`SharedBuffer`]. A view is first copied to a new buffer.
     fn export(&self, tensor: &Tensor) -> std::result::Result<ForeignBuffer, ServiceError> {
         let gpu = self.gpu();
         own(gpu, "export", &[tensor])?;
@@ -138,7 +138,7 @@ impl Memory<Tensor> for Wgpu {
     }
 }
 
-/// Copies a tensor to a buffer of its own.
+/// Copies a tensor to a new buffer.
 fn copied(gpu: &Arc<Gpu>, op: &'static str, x: &Tensor) -> Result<Tensor> {
     let y = result(gpu, op, x.elem(), x.shape().into())?;
     crate::ops::arithmetic::place(gpu, op, &y, 0, x)?;
@@ -146,7 +146,7 @@ fn copied(gpu: &Arc<Gpu>, op: &'static str, x: &Tensor) -> Result<Tensor> {
 }
 
 impl Kernels<Tensor> for Wgpu {
-    /// Every element of a binding is one 32-bit word, whatever its type.
+    /// Returns the limits of user kernels. Every element of a binding is one 32-bit word, whatever its type.
     fn limits(&self) -> KernelLimits {
         let limits = &self.gpu().limits;
         let mut formats = vec![KernelFormat::Wgsl];
@@ -180,7 +180,7 @@ impl Kernels<Tensor> for Wgpu {
                 return Err(refused(problem));
             }
         };
-        // An error of the module is reported once, and not again for each object created from it.
+        // End the scope here, because otherwise each object created from an invalid module would report the error again.
         if let Some(error) = scope.end() {
             gpu.check()?;
             return Err(refused(KernelProblem::Compile { message: error.to_string() }));
@@ -222,7 +222,7 @@ impl Kernels<Tensor> for Wgpu {
     }
 }
 
-/// Creates a module of SPIR-V, whose length and magic number the runtime has checked.
+/// Creates a shader module from SPIR-V. The runtime has already checked the length and the magic number.
 #[cfg(not(target_arch = "wasm32"))]
 fn spirv(gpu: &Gpu, kernel: &UserKernel, bytes: &[u8]) -> wgpu::ShaderModule {
     let words = bytes.as_chunks::<4>().0.iter();
@@ -240,7 +240,7 @@ fn spirv(gpu: &Gpu, kernel: &UserKernel, bytes: &[u8]) -> wgpu::ShaderModule {
     })
 }
 
-/// A compiled kernel of a user.
+/// A compiled user kernel.
 struct CompiledKernel {
     gpu: Arc<Gpu>,
     name: String,
@@ -271,7 +271,7 @@ impl CompiledKernel {
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let mut storages: Vec<(Arc<Storage>, u64, u64)> = Vec::new();
         for x in inputs.iter().chain(&outputs) {
-            // A tensor without elements is bound as one word, because a binding cannot be empty.
+            // A binding cannot be empty, so a tensor without elements is bound as one word.
             let storage = match &x.0.storage {
                 Some(storage) => storage.clone(),
                 None => gpu.pool.storage(4, None)?,
@@ -324,7 +324,7 @@ impl CompiledKernel {
             }
             pass.dispatch_workgroups(x, y, z);
         })?;
-        // A fault of the kernel is reported here, and by the call that made it.
+        // Submit immediately, so that this call reports errors of the kernel.
         gpu.submitted()?;
         Ok(outputs)
     }

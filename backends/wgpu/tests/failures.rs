@@ -1,5 +1,5 @@
-//! Tests what fails: a lost device, a memory limit, shutdown, tensors of other devices, unknown adapters; and that nothing
-//! leaks.
+//! Tests failures: a lost device, a memory limit, shutdown, tensors of other devices, unknown adapters. Also tests that
+//! nothing leaks.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::Random;
@@ -25,13 +25,13 @@ fn a_lost_device_is_an_error_that_says_so() {
     assert!(lost(&error), "{error}: {error:?}");
     assert!(error.to_string().starts_with("the device is lost: "), "{error}");
     assert!(Lifecycle::lost(&on).is_some());
-    // Every later call says the same, and none panics.
+    // Every later call must return the same error, and none may panic.
     assert!(lost(&on.add(&x, &x).unwrap_err()));
     assert!(lost(&on.constant(&numbers(3)).unwrap_err()));
     assert!(lost(&on.flush().unwrap_err()));
     assert!(matches!(Lifecycle::synchronize(&on), Err(ServiceError::Lost { .. })));
     drop((x, y));
-    // A new device works.
+    // A newly opened device must work.
     let on = Wgpu::first().unwrap();
     let x = on.constant(&numbers(3)).unwrap();
     assert_eq!(on.to_host(&on.add(&x, &x).unwrap()).unwrap().as_slice::<f32>().unwrap(), [3.0; 3]);
@@ -47,7 +47,7 @@ fn a_device_that_is_lost_while_it_works_ends_the_wait() {
     }
     on.flush().unwrap();
     on.device().destroy();
-    // Work that was submitted before may still be read, or the loss is an error.
+    // Reading work that was submitted before the loss may succeed, or fail with the loss.
     if let Err(error) = on.to_host(&y) {
         assert!(matches!(error, WgpuError::Lost { .. }), "{error:?}");
     }
@@ -59,7 +59,7 @@ fn the_registry_opens_a_lost_device_anew() {
     let own = handle.typed::<Wgpu>().unwrap();
     let x = handle.tensor(&[2], &[1f32, 2.0]).unwrap();
     own.device().destroy();
-    // The loss is noticed when somebody waits.
+    // The loss is detected when the host waits for a result.
     let error = handle.add(&x, &x).and_then(|y| y.to_host(64)).unwrap_err();
     assert!(matches!(error, bb::Error::DeviceLost { .. }), "{error:?}");
     let again = bb::backend_with("wgpu", &OpenOptions::default().with_memory(1 << 29)).unwrap();
@@ -84,7 +84,7 @@ fn a_memory_limit_is_an_error_until_tensors_are_dropped() {
     kept.pop();
     let x = on.constant(&numbers(50_000)).unwrap();
     assert_eq!(on.to_host(&x).unwrap().as_slice::<f32>().unwrap().len(), 50_000);
-    // Buffers of other sizes give way.
+    // Buffers of other sizes are released to make room.
     kept.clear();
     drop(x);
     assert!(on.constant(&numbers(200_000)).is_ok());
@@ -158,7 +158,7 @@ fn adapters_have_numbers_and_names() {
         WgpuBuilder::default().device("nobody's").open(),
         Err(WgpuError::UnknownAdapter { .. })
     ));
-    // The registry knows the same names.
+    // The registry accepts the same names.
     assert_eq!(bb::backend("wgpu:0").unwrap().name(), "wgpu:0");
     assert!(bb::backend("wgpu:4711").is_err());
 }

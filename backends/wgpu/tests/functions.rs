@@ -1,11 +1,11 @@
-//! Tests functions of floats against the standard library's, in `f64`, over their whole ranges.
+//! Tests functions of floats over their whole ranges against the standard library's functions in `f64`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::Scalar;
 use bb::{Backend, TensorData};
 use bb_wgpu::{Result, Tensor, Wgpu};
 
-/// Points around zero, of every magnitude, and the edges.
+/// Returns points around zero, of every magnitude, and at the edges of ranges.
 fn points() -> Vec<f32> {
     let mut points = vec![0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -1.0, 0.5, -0.5];
     points.extend((-400..=400).map(|i| i as f32 * 0.0517));
@@ -99,7 +99,7 @@ fn error_function() {
     }
 }
 
-/// Every pattern of 16 bits survives a cast to `f32` and back, and `f32` rounds as the library `half` does.
+/// Every 16-bit pattern survives a cast to `f32` and back, and `f32` is rounded as the library `half` does.
 #[test]
 fn halves_round_as_they_should() {
     let on = Wgpu::first().unwrap();
@@ -109,7 +109,7 @@ fn halves_round_as_they_should() {
     let back = on.cast(&wide, bb::DataType::F16, true, bb::RoundMode::Up).unwrap();
     let back = on.to_host(&back).unwrap();
     for (before, after) in all.iter().zip(back.as_slice::<half::f16>().unwrap()) {
-        // A driver may flush the least numbers to zero.
+        // A driver may flush subnormal numbers to zero.
         let flushed = before.to_f32().abs() < half::f16::MIN_POSITIVE.to_f32() && after.to_f32() == 0.0;
         assert!(before == after || (before.is_nan() && after.is_nan()) || flushed, "{before:?}: {after:?}");
     }
@@ -123,7 +123,7 @@ fn halves_round_as_they_should() {
             .zip(got.bytes().unwrap().as_chunks::<2>().0)
             .zip(want.bytes().unwrap().as_chunks::<2>().0)
         {
-            // A subnormal operand may be flushed, and NaNs may have other bits.
+            // A driver may flush a subnormal operand, and NaNs may have other bits.
             assert!(
                 x.is_nan() || x.is_subnormal() || got == want,
                 "{dtype} of {x:e}: {got:x?}, expected {want:x?}"

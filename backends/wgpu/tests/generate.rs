@@ -1,4 +1,5 @@
-//! Language models on the device: logits beside the same decoders computed in `f64` by plain loops, and tokens beside the processor's.
+//! Tests language models on the device: logits against the same decoders computed in `f64` by plain loops, and tokens against the CPU
+//! backend's.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "../../../generate/tests/definition/mod.rs"]
@@ -14,7 +15,7 @@ use tiny::{Quant, Tiny};
 
 const PROMPT: [u32; 11] = [5, 90, 17, 3, 3, 64, 127, 1, 42, 8, 99];
 
-/// Sums of a few hundred terms in `f32`, through the layers.
+/// The tolerance allows for sums of a few hundred terms in `f32`, in each layer.
 fn check(tiny: &Tiny, name: &str) {
     let file = File::of(tiny, &format!("wgpu-{name}"));
     let expected = Definition::new(tiny).logits(&PROMPT);

@@ -1,11 +1,12 @@
-//! Tests that the excerpts of the guide are in the files that they name.
+//! Tests that the excerpts in the guide match the source files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 
 const GUIDE: &str = include_str!("../../../bb/docs/writing-a-device-backend.md");
 
-/// Returns the blocks that begin with the name of a file: this name and the rest of the block.
+/// Returns the code blocks that begin with a file name, as pairs of the file name and the rest of
+/// the block.
 fn excerpts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let blocks = GUIDE.split("```rs\n// ").skip(1);
     blocks.map(|block| block.split("```").next().unwrap().split_once('\n').unwrap())

@@ -1,4 +1,4 @@
-//! Tests kernels of users: valid ones run, and invalid ones are refused before they reach the device.
+//! Tests user kernels: valid ones run, and invalid ones are refused before they reach the device.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::services::{KernelFormat, KernelProblem, KernelSource, OutputSpec, ServiceError, UserKernel};
@@ -44,7 +44,7 @@ fn a_kernel_in_wgsl_is_loaded_run_and_unloaded() {
     let spec = [OutputSpec::new(DataType::F32, &[6])];
     let y = kernels.run("double", &[&turned], &spec, &[], [1, 1, 1]).unwrap();
     assert_eq!(y[0].to_host(1024).unwrap().as_slice::<f32>().unwrap(), [2.0, 6.0, 10.0, 4.0, 8.0, 12.0]);
-    // The result is a tensor like any other; a grid without workgroups gives zeros.
+    // The result can be used like any other tensor. A grid without workgroups gives zeros.
     let z = on.add(&y[0], &y[0]).unwrap();
     assert_eq!(z.to_host(1024).unwrap().as_slice::<f32>().unwrap()[0], 4.0);
     let none = kernels.run("double", &[&x], &spec, &[], [0, 1, 1]).unwrap();
@@ -91,7 +91,7 @@ fn faulty_kernels_are_refused_and_the_device_goes_on() {
         1,
         1,
     ));
-    // A binding that the kernel does not declare; no entry point of the name; more threads than a workgroup may have.
+    // Undeclared bindings, a missing entry point, and more threads than a workgroup may have.
     compile(&UserKernel::new("bindings", wgsl(DOUBLE), 1, 0));
     compile(&UserKernel::new("writes", wgsl(DOUBLE), 2, 0));
     compile(&UserKernel::new("entry", wgsl(DOUBLE), 1, 1).with_entry("other"));
@@ -100,7 +100,7 @@ fn faulty_kernels_are_refused_and_the_device_goes_on() {
     assert_eq!(on.add(&x, &x).unwrap().to_host(64).unwrap().as_slice::<f32>().unwrap(), [2.0, 4.0]);
 }
 
-/// The bytes of a SPIR-V module.
+/// Returns the bytes of a SPIR-V module.
 fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -114,7 +114,7 @@ fn spirv_is_checked_before_and_by_naga() {
     assert!(matches!(problem(&load(vec![3, 2, 0x23]).unwrap_err()), KernelProblem::SpirVLength { bytes: 3 }));
     let error = load(bytes(&[0xdead_beef, 0, 0, 0, 0])).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::SpirVMagic { got: 0xdead_beef }), "{error:?}");
-    // A header and an instruction that is longer than the module.
+    // A header, and an instruction that is longer than the module.
     let error = load(bytes(&[0x0723_0203, 0x0001_0000, 0, 8, 0, 0xffff_0011])).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::Compile { .. }), "{error:?}");
     // A module without an entry point.
@@ -129,7 +129,7 @@ fn a_kernel_in_spirv_runs() {
     let kernels = on.kernels().unwrap();
     let module = include_bytes!("double.spv").to_vec();
     kernels.load(UserKernel::new("double-spirv", KernelSource::SpirV(module.clone()), 1, 1)).unwrap();
-    // The other byte order is the same module.
+    // A module in the other byte order is the same module.
     let turned: Vec<u8> =
         module.as_chunks::<4>().0.iter().flat_map(|[a, b, c, d]| [*d, *c, *b, *a]).collect();
     kernels.load(UserKernel::new("double-big", KernelSource::SpirV(turned), 1, 1)).unwrap();

@@ -1,4 +1,5 @@
-//! Runs whole, real models: all of each on the GPU, and each on two backends with transfers between them.
+//! Runs complete, real models, entirely on the GPU, and also divided between two backends with transfers
+//! between them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::onnx;
@@ -9,7 +10,7 @@ use bb_wgpu as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The models in `tests/data/models`, and those in the folder that the variable `BB_MODELS` names.
+/// Returns the models in `tests/data/models`, and in the folder that the variable `BB_MODELS` names.
 fn models() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
     let folders = [Some(own), std::env::var_os("BB_MODELS").map(PathBuf::from)];
@@ -20,7 +21,7 @@ fn wgpu() -> BackendHandle {
     bb::backend("wgpu").unwrap()
 }
 
-/// A model either passes, or needs an element type that the device lacks.
+/// A model either passes, or needs an element type that the device does not support.
 #[test]
 fn models_run_on_the_device_alone() {
     let on: Arc<dyn BackendRuntime> = wgpu().runtime().clone();
@@ -37,7 +38,8 @@ fn models_run_on_the_device_alone() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Every model passes on the first of the device and the processor, and each run moves what the placement says.
+/// Every model passes on the combination of the device and the CPU, and each run transfers exactly the values
+/// that the placement lists.
 #[test]
 fn models_run_on_the_first_of_device_and_processor() {
     for case in models() {
@@ -60,7 +62,7 @@ fn models_run_on_the_first_of_device_and_processor() {
     }
 }
 
-/// Returns the outputs of a model on the first data set of its folder, and how many values were transferred.
+/// Returns the outputs of a model for the first data set of its folder, and the number of transferred values.
 fn outputs(case: &Path, backends: &[BackendHandle], of_cpu: &[&str]) -> (Vec<TensorData>, usize) {
     let mut builder = Deployment::builder().model("m", case.join("model.onnx").as_path()).accept_narrowing();
     for backend in backends {
@@ -71,7 +73,7 @@ fn outputs(case: &Path, backends: &[BackendHandle], of_cpu: &[&str]) -> (Vec<Ten
     }
     let node = builder.ready().unwrap();
     let transfers = node.model("m").unwrap().placement().transfers.len();
-    // The ports of the whole model, in order.
+    // The inputs and outputs of the whole model, in order.
     let compiled = bb::backend("cpu").unwrap();
     let module = Module::load(case.join("model.onnx")).unwrap();
     let ports = compiled.compile(module, &CompileOptions::default()).unwrap();
@@ -87,7 +89,7 @@ fn outputs(case: &Path, backends: &[BackendHandle], of_cpu: &[&str]) -> (Vec<Ten
     (results.iter().map(|y| y.to_host(usize::MAX).unwrap()).collect(), transfers)
 }
 
-/// Half of the model on the GPU and half on the processor, against the processor alone.
+/// Compares half of the model on the GPU and half on the CPU with the whole model on the CPU.
 #[test]
 fn a_model_on_two_backends_computes_the_same() {
     let cpu = bb::backend("cpu").unwrap();

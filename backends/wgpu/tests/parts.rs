@@ -1,4 +1,4 @@
-//! Tests that work is done in parts if a device can bind little at once.
+//! Tests that work is computed in parts if a device can only bind small buffers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::difference;
@@ -7,7 +7,7 @@ use bb::{Backend, DataType, RoundMode, TensorData};
 use bb_reference::Reference;
 use bb_wgpu::{Wgpu, WgpuBuilder, WgpuError};
 
-/// A device that binds 16 KiB at once: 4096 elements, less what alignment takes.
+/// Opens a device with bindings of at most 16 KiB: 4096 elements, less what alignment takes.
 fn small() -> Wgpu {
     WgpuBuilder::default().binding(16 << 10).open().unwrap()
 }
@@ -18,7 +18,7 @@ fn data(shape: &[usize]) -> TensorData {
     TensorData::new(shape, &values).unwrap()
 }
 
-/// Checks a function on the small device against the reference.
+/// Compares a function on the small device with the reference backend.
 fn same(
     name: &str,
     inputs: &[TensorData],
@@ -63,7 +63,7 @@ fn reductions() {
     for axes in [&[2i64][..], &[1], &[1, 2]] {
         same("sum", &x, |on, x| on.reduce_sum(&x[0], axes, true), |on, x| on.reduce_sum(&x[0], axes, true));
     }
-    // Neighbouring results are made of elements that are far apart, which no part can separate.
+    // Neighbouring results depend on elements that are far apart, so no part is small enough.
     let on = small();
     let wide = on.constant(&data(&[300, 40])).unwrap();
     let error = on.reduce_sum(&wide, &[0], false).unwrap_err();
@@ -95,7 +95,7 @@ fn gathers() {
 fn rows_and_windows() {
     let x = [data(&[100, 60]), data(&[60]), data(&[60])];
     let softmax = |on: &Wgpu, x: &[bb_wgpu::Tensor]| on.softmax(&x[0], 1);
-    // The bodies of operations are independent of this backend's kernels.
+    // The bodies of operations do not use this backend's kernels, so compare with them.
     let reference = Reference;
     same("softmax", &x, softmax, |_, x| extended_of(&reference).softmax(&x[0], 1));
     let options = LayerNormalizationOptions::default();
@@ -160,7 +160,7 @@ fn random_calls_give_what_the_reference_gives() {
     assert!(compared > 100, "{compared}");
 }
 
-/// A bias, a product and a function of it, in one kernel: the last line is what the definition gives.
+/// A bias, a product and a function run as one kernel, whose result equals the definition.
 #[test]
 fn a_program_is_one_kernel() {
     use bb::ext::scalar::Function;
@@ -169,7 +169,7 @@ fn a_program_is_one_kernel() {
     let bias = on.constant(&data(&[50])).unwrap();
     let scale = on.constant(&TensorData::scalar(0.5f32)).unwrap();
     let before = on.stream().kernels;
-    // relu((x + bias) * scale): the tensors are 0 to 2, the lines 3 to 5.
+    // `relu((x + bias) * scale)`. In the program, 0 to 2 are the tensors, and 3 to 5 are the lines.
     let program = [Function::Add as i64, 0, 1, Function::Mul as i64, 3, 2, Function::Relu as i64, 4];
     let y = on.fused(&[&x, &bias, &scale], &program).unwrap();
     assert_eq!(on.stream().kernels - before, 1);

@@ -1,4 +1,4 @@
-//! Tests when work is submitted, and that graphs are answered later.
+//! Tests when work is submitted, and that graphs complete asynchronously.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::services::Lifecycle;
@@ -24,13 +24,13 @@ fn many_operations_are_one_submission() {
     let y = on.to_host(&y).unwrap();
     let read = on.stream();
     assert_eq!((read.submissions - before.submissions, read.waits - before.waits), (1, 1));
-    // The limit of x = exp(-x).
+    // The limit of the iteration x = exp(-x).
     assert!((y.as_slice::<f32>().unwrap()[0] - 0.567_143_3).abs() < 1e-5);
     Lifecycle::synchronize(&on).unwrap();
     assert_eq!(Lifecycle::queued(&on), Some(0));
 }
 
-/// A buffer that is handed out again while commands read it must not get an upload before them.
+/// An upload to a reused buffer must not run before recorded commands that read the buffer.
 #[test]
 fn an_upload_does_not_overtake_commands() {
     let on = open();
@@ -80,7 +80,7 @@ fn threads_share_a_device() {
     });
 }
 
-/// A graph goes to the device by `dispatch`, and its results stay there.
+/// A graph is passed to the device by `dispatch`, and its results stay there.
 #[test]
 fn a_model_is_answered_later() {
     let on = bb::backend("wgpu").unwrap();

@@ -1,11 +1,12 @@
-//! A backend without kernels of its own. It is one function, which takes a graph and inputs and returns outputs.
+//! A backend without kernels. It is a single function that receives a graph and inputs and returns outputs.
 //!
-//! A graph compiler would translate the graph here, keep the result under the graph's identity, and launch it. This
-//! backend uses the kernels of the reference backend instead. That is enough to show what such a backend receives:
-//! graphs of primitives in normal form, each with an identity by which it is recognised when it comes again.
+//! A graph compiler would translate the graph here, cache the result under the graph's identity, and launch it. This backend
+//! uses the kernels of the reference backend instead. That is enough to show the input of a graph compiler: graphs of
+//! primitives in normal form, each with an identity, so that a repeated graph is recognised.
 #![forbid(unsafe_code)]
 
-// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+// Code outside this workspace depends on `bb`, which re-exports `bb_core`. This crate uses only `bb_core`, so it compiles in
+// parallel with the operator crates.
 extern crate bb_core as bb;
 
 use bb::Limits;
@@ -19,10 +20,10 @@ pub type WholeGraphTensor = <Reference as Backend>::Tensor;
 /// The error of the underlying backend.
 pub type Error = <Reference as Backend>::Error;
 
-/// A graph that was compiled before.
+/// A compiled graph, shared with the cache.
 type Compiled = Arc<dyn Executable<Reference>>;
 
-/// The greatest number of compiled graphs that are kept.
+/// The maximum number of compiled graphs in the cache.
 const KEPT: usize = 1024;
 
 /// A backend that runs whole graphs.
@@ -34,12 +35,12 @@ pub struct WholeGraph {
 }
 
 impl WholeGraph {
-    /// Makes the backend.
+    /// Creates the backend.
     pub fn new() -> WholeGraph {
         WholeGraph::default()
     }
 
-    /// Runs a graph. A backend of this kind writes only this function.
+    /// Runs a graph. A backend of this kind implements only this function.
     fn run(
         &self,
         graph: &GraphProto,
@@ -58,7 +59,7 @@ impl WholeGraph {
         Ok(compiled.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
     }
 
-    /// Returns the compiled form of this graph, and compiles the graph if there is none.
+    /// Returns the compiled graph from the cache, and compiles the graph if it is not cached.
     fn compiled(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Compiled, Error> {
         let known =
             |identity| self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(identity).cloned();
@@ -66,7 +67,7 @@ impl WholeGraph {
             return Ok(found);
         }
         let module = attrs.module(graph)?;
-        // The caller has already limited the graph's values. Its limits are not known here.
+        // The caller has already applied its limits, and they are not known here, so do not limit values again.
         let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
         let options = CompileOptions::default().within(&unbounded);
         let compiled: Compiled = self.engine.compile(module, &options)?.into();

@@ -1,4 +1,4 @@
-//! Runs the cases of every primitive, with operations as graphs of one node, and ONNX's cases, with graphs of
+//! Runs the cases of every primitive, as graphs of one node, and the ONNX test cases, as graphs of
 //! primitives.
 
 bb::conformance!(bb_whole_graph::WholeGraph::new());

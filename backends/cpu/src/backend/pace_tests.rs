@@ -1,4 +1,5 @@
-//! Tests that every kernel looks often enough whether its run must end, and that it leaves nothing behind if it ends.
+//! Tests that every kernel checks often enough whether its run must end, and that it leaves nothing behind if it ends
+//! early.
 
 use crate::array::Array;
 use crate::cpu::Cpu;
@@ -13,12 +14,12 @@ use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, 
 
 /// The number of elements of a large operand.
 const LARGE: usize = 1 << 23;
-/// The most work of a kernel between two checks, in elements of a cheap operation or in multiplications of floats.
+/// The maximum work of a kernel between two checks, in elements of a cheap operation or in multiplications of floats.
 const BETWEEN: usize = 1 << 24;
 
 type Run = Box<dyn Fn(&Cpu) -> Result<Array>>;
 
-/// A call, and what it costs.
+/// A call and its cost.
 struct PacedCall {
     name: &'static str,
     work: usize,
@@ -29,7 +30,7 @@ fn call(name: &'static str, work: usize, call: impl Fn(&Cpu) -> Result<Array> + 
     PacedCall { name, work, call: Box::new(call) }
 }
 
-/// Returns a tensor whose elements are `value`.
+/// Returns a tensor whose elements all equal `value`.
 fn full<T: Element>(cpu: &Cpu, shape: &[usize], value: T) -> Array {
     let elements = vec![value; shape.iter().product()];
     TensorData::new(shape, &elements)
@@ -38,7 +39,7 @@ fn full<T: Element>(cpu: &Cpu, shape: &[usize], value: T) -> Array {
         .expect("a tensor")
 }
 
-/// Returns a tensor of floats whose sums are rounded.
+/// Returns a tensor of floats whose sums need rounding.
 fn varied(cpu: &Cpu, shape: &[usize]) -> Array {
     let count: usize = shape.iter().product();
     let elements: Vec<f32> = (0..count).map(|i| (i.wrapping_mul(7919) % 1009) as f32 / 333.0 - 1.0).collect();
@@ -198,7 +199,7 @@ fn rows_and_windows(cpu: &Cpu) -> Vec<PacedCall> {
     ]
 }
 
-/// Calls `check` with every call; those of one kind exist at the same time.
+/// Calls `check` with every call. The operands of one group of calls are dropped before the next group.
 fn each_call(cpu: &Cpu, check: impl Fn(&PacedCall)) {
     for calls in [elementwise, movement, reductions, products, rows_and_windows] {
         calls(cpu).iter().for_each(&check);
@@ -228,7 +229,7 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
             let token = CancelToken::new();
             token.cancel();
             let ended = RunOptions::default().with_cancel(&token).within(|| call(&cpu));
-            // The share of one of several threads may be too small for a look.
+            // The share of each thread may be too small for a check, so the call may also succeed.
             let done = threads > 1 && ended.is_ok();
             assert!(
                 done || matches!(ended, Err(CpuError::Bb(Error::Cancelled))),

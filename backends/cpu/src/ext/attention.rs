@@ -1,5 +1,5 @@
-//! Attention of `f32`, some queries at a time: their products with all keys, the shares, and the averages of the values stay in
-//! the second-level cache, so that the matrix of products never exists as a whole.
+//! Attention of `f32`. It computes a block of queries at a time: their products with all keys, the softmax, and the averages of
+//! the values stay in the second-level cache, so the whole score matrix never exists in memory.
 
 use super::conv::with_buffers;
 use super::floats;
@@ -15,30 +15,31 @@ use crate::ops::{dense, made};
 use bb::ext::AttentionOptions;
 use bb::{DataType, Shape, Tensor};
 
-/// The number of products that are computed at once. They and their shares stay in the second-level cache.
+/// The number of scores (products of a query and a key) that are computed in one block. They and their softmax stay in the
+/// second-level cache.
 const PRODUCTS: usize = 1 << 15;
 
-/// The least and the greatest number of queries that are computed at once, and the number of rows of a tile, which divides it.
+/// The minimum and the maximum number of queries in a block. Both are multiples of [`TILE`], the number of rows of a tile.
 const QUERIES: [usize; 2] = [12, 96];
 const TILE: usize = 12;
 
-/// The least number of queries that makes packing the keys pay.
+/// The minimum number of queries that makes packing the keys worthwhile.
 const PACKED: usize = 9;
 
-/// The operands, whose extents fit each other and are not 0.
+/// The operands. Their extents fit each other, and none of them is 0.
 struct Attention<'a> {
     q: &'a Array,
     k: &'a Array,
     v: &'a Array,
-    /// The term that is added to products, with its strides in `[b, h, s, t]`.
+    /// The bias that is added to the scores, with its strides in `[b, h, s, t]`.
     bias: Option<(&'a Array, [isize; 4])>,
-    /// Whether minus infinity in the bias excludes a key, whatever its product is.
+    /// Whether minus infinity in the bias excludes a key even if its score is NaN or infinite.
     excludes: bool,
-    /// Batches, heads of queries, heads of keys.
+    /// The numbers of batches, query heads and key heads.
     batches: usize,
     heads: usize,
     groups: usize,
-    /// Queries, keys, elements of a key and of a value.
+    /// The numbers of queries and keys, and of the elements of a key and of a value.
     s: usize,
     t: usize,
     d: usize,
@@ -46,8 +47,8 @@ struct Attention<'a> {
     factor: f32,
 }
 
-/// Computes attention; returns `None` for other types, for options that the operation's body handles, and for extents that do
-/// not fit, which it refuses.
+/// Computes attention. Returns `None` for other types, for options that the operation's body handles, and for extents that do
+/// not fit, which the body reports.
 pub(super) fn attention(
     cpu: &Cpu,
     [q, k, v]: [&Array; 3],
@@ -59,7 +60,7 @@ pub(super) fn attention(
     if !plain || ![q, k, v].into_iter().chain(bias).all(single) {
         return Ok(None);
     }
-    // Rows of values are read in place.
+    // The rows of values are read in place, so their elements must be contiguous.
     let v = if v.strides().last() == Some(&1) { v.clone() } else { dense(cpu.pool(), v)? };
     let (&[b, h, s, d], &[k_batch, g, t, k_size], &[v_batch, v_heads, v_count, e]) =
         (q.shape(), k.shape(), v.shape())
@@ -89,8 +90,8 @@ pub(super) fn attention(
     Ok(Some(y))
 }
 
-/// Returns the strides that broadcast a bias to products; `None` if it does not broadcast, or if the elements of its last
-/// dimension are not next to each other.
+/// Returns the strides that broadcast a bias to the scores. Returns `None` if the bias does not broadcast, or if the elements
+/// of its last dimension are not contiguous.
 fn spread(bias: &Array, products: [usize; 4]) -> Option<[isize; 4]> {
     let shape = bias.shape();
     let missing = products.len().checked_sub(shape.len())?;
@@ -100,7 +101,7 @@ fn spread(bias: &Array, products: [usize; 4]) -> Option<[isize; 4]> {
     (fits && matches!(t, 0 | 1)).then_some([b, h, s, t])
 }
 
-/// The strides of a tensor with four dimensions.
+/// Returns the strides of a tensor with four dimensions.
 fn strides(x: &Array) -> [isize; 4] {
     let mut own = [0; 4];
     own.iter_mut().zip(x.strides()).for_each(|(own, stride)| *own = stride);
@@ -108,7 +109,7 @@ fn strides(x: &Array) -> [isize; 4] {
 }
 
 impl Attention<'_> {
-    /// Writes all results. A unit of work is a head.
+    /// Computes all results and writes them to `out`. A unit of work is one head of one batch.
     ///
     /// # Safety
     ///
@@ -117,7 +118,8 @@ impl Attention<'_> {
         let &Attention { batches, heads, groups, s, t, d, e, .. } = self;
         let queries = (PRODUCTS / t / TILE * TILE).clamp(QUERIES[0], QUERIES[1]).min(s);
         let width = gemm::panel_width::<f32>();
-        // Each part begins at a cache line. Operands that repeat elements may have any extents.
+        // Each part begins at a cache line. An operand that repeats elements can have arbitrarily large extents, so check for
+        // overflow.
         let part = |rows: usize, columns: usize| rows.checked_mul(columns)?.checked_next_multiple_of(16);
         let parts = || {
             let keys = if s >= PACKED { part(t.checked_next_multiple_of(width)?, d)? } else { 0 };
@@ -154,7 +156,7 @@ impl Attention<'_> {
         })
     }
 
-    /// Packs the keys of a group as the right operand of a product.
+    /// Packs the keys of a group as the right operand of a matrix product.
     ///
     /// # Safety
     ///
@@ -172,7 +174,7 @@ impl Attention<'_> {
         }
     }
 
-    /// Returns the keys of a group as columns.
+    /// Returns the keys of a group as the columns of a matrix.
     ///
     /// # Safety
     ///
@@ -184,11 +186,12 @@ impl Attention<'_> {
         Strided { ptr, row: d, col: t }
     }
 
-    /// Writes the results of a head. `keys` are packed, or null; the rooms are for products, their shares, and scaled queries.
+    /// Computes the results of a head. `keys` is null if the keys are not packed. The three buffers are for the scores, their
+    /// softmax, and the scaled queries.
     ///
     /// # Safety
     ///
-    /// The head exists, and there is room for `queries` rows in each room, and for the results.
+    /// The head exists, each buffer has room for `queries` rows, and there is room for the results.
     unsafe fn head(
         &self,
         [batch, head, group]: [usize; 3],
@@ -236,7 +239,7 @@ impl Attention<'_> {
                         let row = at(strides, head) + (top + i).cast_signed() * strides[2];
                         let count = if strides[3] == 0 { 1 } else { t };
                         let from = std::slice::from_raw_parts(floats(bias).offset(row), count);
-                        // If all keys are masked, there are no shares.
+                        // If the bias masks all keys, no key has a weight, so the softmax is set to zero.
                         if from.iter().all(|&x| x == f32::NEG_INFINITY) {
                             std::slice::from_raw_parts_mut(shares.add(i * t), t).fill(0.0);
                         }
@@ -249,11 +252,11 @@ impl Attention<'_> {
     }
 }
 
-/// Adds a row, or a single number.
+/// Adds a row, or one number for the whole row.
 struct Plus<'a> {
     to: &'a mut [f32],
     from: &'a [f32],
-    /// Whether a sum with minus infinity is minus infinity.
+    /// Whether adding minus infinity always gives minus infinity.
     excludes: bool,
 }
 
@@ -282,7 +285,7 @@ mod tests {
     use bb::ext::Llm;
     use bb::{Backend, TensorData};
 
-    /// Two keys are hidden from all queries but the last one.
+    /// The mask excludes two keys from all queries except the last query.
     #[test]
     fn what_a_mask_excludes_takes_no_part_whatever_its_product_is() {
         let cpu = Cpu::builder().threads(1).build().unwrap();

@@ -1,4 +1,4 @@
-//! `Bits`: shifts have a kernel.
+//! Implements `Bits`: shifts have a kernel.
 
 use crate::array::Array;
 use crate::cpu::Cpu;

@@ -1,4 +1,4 @@
-//! Convolution of floats in one to three dimensions. It is computed by matrix products with unrolled windows (im2col), or
+//! Float convolutions in one to three dimensions. They are computed as matrix products with unrolled windows (im2col), or
 //! window by window if each channel has its own filters (depthwise).
 
 use super::fused::{Results, Then, written};
@@ -22,18 +22,18 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The extents of a convolution.
+/// The resolved extents of a convolution.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) plane: Plane,
     pub(super) n: usize,
     pub(super) groups: usize,
-    /// The numbers of channels and filters of one group.
+    /// The number of input channels of one group, and its number of filters.
     pub(super) depth: usize,
     pub(super) filters: usize,
 }
 
-/// The number of bytes of windows that are unrolled at once. They stay in the second-level cache.
+/// The maximum size in bytes of the windows that are unrolled in one pass. They stay in the second-level cache.
 const UNROLLED: usize = 1 << 19;
 
 impl Plan {
@@ -60,16 +60,17 @@ impl Plan {
         self.depth * self.plane.rows.kernel * self.plane.cols.kernel
     }
 
-    /// Returns whether the windows are the elements of the operand.
+    /// Returns whether each window is exactly one element of the operand.
     pub(super) fn is_pointwise(&self) -> bool {
         let Plane { rows, cols, .. } = &self.plane;
         [rows, cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent)
     }
 }
 
-/// Computes the convolution; `None` for other types and shapes and for invalid arguments, which the operation's body handles.
+/// Computes a convolution. Returns `None` for unsupported types and shapes and for invalid arguments, which the operation's
+/// body handles.
 ///
-/// Filters and bias may be `f32` where the operand is of 16-bit floats, which are widened before anything is computed.
+/// If the operand has 16-bit floats, filters and bias may be `f32`. All operands are widened to `f32` first.
 pub(crate) fn conv(
     cpu: &Cpu,
     x: &Array,
@@ -98,8 +99,8 @@ pub(crate) fn conv(
     }
 }
 
-/// Computes the convolution by points of the filters, whose shape is `w`. Returns `None` where [`conv`] would, and for extents
-/// and elements that are not computed by points.
+/// Computes the convolution with filters that are transformed to Winograd points; `w` is the original shape of the filters.
+/// Returns `None` where [`conv`] does, and for extents and elements that the Winograd kernel does not support.
 pub(crate) fn by_points(
     cpu: &Cpu,
     x: &Array,
@@ -127,12 +128,12 @@ pub(crate) fn by_points(
         .map(Some)
 }
 
-/// Returns the elements one after another and as `f32`.
+/// Returns a contiguous copy of the array as `f32`, or the array itself if it already is that.
 pub(super) fn widened(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     single(pool, x)?.ok_or_else(|| unsupported("conv", x.dtype()))
 }
 
-/// Computes a convolution that was resolved.
+/// Computes a resolved convolution.
 fn planned(
     cpu: &Cpu,
     plan: &Plan,
@@ -152,7 +153,7 @@ fn planned(
     })
 }
 
-/// Writes all results, in the way that suits the extents.
+/// Computes all results with the algorithm that suits the extents, and writes them to `out`.
 ///
 /// # Safety
 ///
@@ -197,10 +198,10 @@ pub(super) fn with_buffers(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// The number of elements of results that a program goes over at once. They stay in the second-level cache.
+/// The number of result elements that the fused program processes in one pass. They stay in the second-level cache.
 const BLOCK: usize = 1 << 16;
 
-/// Writes all results. There is one matrix product for each run of output rows of each group of each sample.
+/// Computes all results with one matrix product for each run of output rows of each group of each sample.
 ///
 /// # Safety
 ///
@@ -217,11 +218,11 @@ unsafe fn products(
     let (size, results) = plane.sizes();
     let k = plan.terms();
     let direct = plan.is_pointwise();
-    // The number of windows that are unrolled at once: whole rows.
+    // The number of output rows whose windows are unrolled in one pass.
     let rows = (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1));
     let most = if direct { results } else { rows * plane.cols.out }.clamp(1, results.max(1));
     let runs = results.div_ceil(most);
-    // The number of results that a program goes over at once.
+    // The number of result elements that the fused program processes in one pass.
     let together = if out.has_epilogue() { BLOCK } else { usize::MAX };
     let shared = Shared((x, w, plus));
     let product = |i: usize, columns: *mut f32| {
@@ -256,7 +257,7 @@ unsafe fn products(
     };
     let (units, weight) = (n * groups * runs, filters * k * most);
     if direct {
-        // Few products are divided themselves.
+        // A small number of products is divided within each product instead.
         let grain = if units < walk::PARTS * threads::count() { usize::MAX } else { GRAIN };
         walk::split(units, weight, grain, |from, to| {
             (from..to).for_each(|i| product(i, std::ptr::null_mut()));
@@ -268,8 +269,8 @@ unsafe fn products(
     })
 }
 
-/// Unrolls the windows of `rows` output rows, from row `top` on. Each channel and position within the window gives one
-/// line.
+/// Unrolls the windows of `rows` output rows, from row `top` on. Each channel and each position within the window gives one
+/// row of the unrolled matrix.
 ///
 /// # Safety
 ///

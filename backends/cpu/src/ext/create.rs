@@ -1,4 +1,4 @@
-//! `Create`: `expand` returns a view.
+//! Implements `Create`: `expand` returns a view.
 
 use crate::array::Array;
 use crate::cpu::Cpu;

@@ -1,4 +1,4 @@
-//! `Image`: sampling between elements.
+//! Implements `Image`: sampling between elements.
 
 use super::floats;
 use crate::array::Array;
@@ -19,7 +19,7 @@ impl bb::ext::Image for Cpu {
     }
 }
 
-/// Samples `f32`; `None` for operands that the kernel does not take, and for those that do not fit.
+/// Samples an `f32` operand. Returns `None` for operands that the kernel does not support or that do not fit.
 fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions) -> Result<Option<Array>> {
     let GridSampleOptions { mode, padding, align_corners: centres } = options;
     let nearest = match mode {

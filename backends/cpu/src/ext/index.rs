@@ -1,4 +1,4 @@
-//! `Index`: positions of extrema, the first elements in order, and writing to indexed positions.
+//! Implements `Index`: arg-max and arg-min, top-k, and writes to indexed positions.
 
 use crate::array::Array;
 use crate::cpu::Cpu;
@@ -13,7 +13,8 @@ use bb::ir::Axis;
 use bb::{Backend, DataType, RoundMode, Shape, Tensor};
 use half::{bf16, f16};
 
-/// Evaluates a body with a name for the Rust type of ordered elements, if there is one.
+/// Evaluates an expression with `$name` bound to the Rust type of an ordered element type. Returns `None` for other
+/// element types.
 macro_rules! with_ordered {
     ($dtype:expr, $name:ident => $body:expr) => {
         with_ordered!(@each $dtype, $name => $body, F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64,
@@ -27,16 +28,18 @@ macro_rules! with_ordered {
     };
 }
 
-/// Returns whether updates are added to halves, or multiplied: many may meet one element, which is then rounded once.
+/// Returns whether updates are added to or multiplied with 16-bit floats. Several updates can combine with one element,
+/// which must be rounded only once.
 fn sums_halves(data: &Array, updates: &Array, reduction: ScatterReduction) -> bool {
     let halves = matches!(data.dtype(), DataType::F16 | DataType::BF16) && updates.dtype() == data.dtype();
     halves && matches!(reduction, ScatterReduction::Add | ScatterReduction::Mul)
 }
 
-/// The positions of the extrema along one dimension: the kind of extremum, the extents before and after it, and its own.
+/// A function that writes the positions of the extrema along one dimension. Its parameters are the kind of extremum, the
+/// numbers of elements before and after the dimension, the extent of the dimension, the operand and the result.
 type Positions = unsafe fn(Extremum, [usize; 2], u32, *const u8, *mut i64);
 
-/// Computes the positions; `None` if there is no kernel for the operand.
+/// Computes the positions of extrema along an axis. Returns `None` if there is no kernel for the operand.
 fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<Array>> {
     let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else { return Ok(None) };
     let Some(run) = with_ordered!(x.dtype(), T => positions_of::<T> as Positions) else { return Ok(None) };
@@ -53,11 +56,11 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
         .map(Some)
 }
 
-/// Writes the positions along the middle one of three dimensions.
+/// Writes the positions of extrema along the middle dimension of three.
 ///
 /// # Safety
 ///
-/// `x` holds elements of type `T` with these extents, none of them zero; `out` has room for `outer * inner` positions.
+/// `x` has elements of type `T` with these extents, none of them zero; `out` has room for `outer * inner` positions.
 unsafe fn positions_of<T: Ordered>(
     which: Extremum,
     [outer, inner]: [usize; 2],
@@ -75,12 +78,13 @@ unsafe fn positions_of<T: Ordered>(
     }
 }
 
-/// Finds the first elements along an axis in order; `None` if there is no kernel for the operands.
+/// Finds the `k` largest or smallest elements along an axis, in order. Returns `None` if there is no kernel for the
+/// operands.
 fn first(on: &Cpu, x: &Array, k: i64, axis: i64, largest: bool) -> Result<Option<Vec<Array>>> {
     let rank = x.shape().len();
     let Ok(at) = Axis::new(axis, rank).map(Axis::get) else { return Ok(None) };
     if at + 1 < rank && !x.is_empty() {
-        // The axis is swapped with the last one, and the results are swapped back.
+        // The kernel works along the last axis, so swap the axis with it, and swap the results back.
         let swapped: Vec<i64> = (0..rank)
             .map(|d| {
                 if d == at {
@@ -116,10 +120,11 @@ fn first(on: &Cpu, x: &Array, k: i64, axis: i64, largest: bool) -> Result<Option
     Ok(Some(vec![values, positions]))
 }
 
-/// The first elements of rows: whether the largest are, the numbers of rows and of results, and the length of a row.
+/// A function that writes the top-k elements of rows. Its first parameters are whether the largest elements are
+/// selected, the numbers of rows and of results per row, and the length of a row.
 type Top = unsafe fn(bool, [usize; 2], u32, *const u8, *mut u8, *mut i64) -> bool;
 
-/// Writes the first elements of rows, and their positions.
+/// Writes the first elements of each row in order, and their positions.
 ///
 /// # Safety
 ///

@@ -1,6 +1,7 @@
-//! Convolutions in three dimensions, computed as convolutions in two. The layers of a window become additional channels.
+//! Convolutions in three dimensions, computed as convolutions in two dimensions. The layers of a window become additional
+//! channels.
 //!
-//! The planes that the windows of a layer of results read are copied one after another. Filters already have that order.
+//! For each layer of results, the planes that its windows read are copied one after another. Filters already have that order.
 
 use super::conv::{Plan, convolve, widened};
 use super::fused::Results;
@@ -18,17 +19,17 @@ use bb::{DataType, Shape, Tensor};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The number of elements of planes that are put together at once.
+/// The maximum number of elements of input planes that are copied for one two-dimensional convolution.
 const TOGETHER: usize = 1 << 20;
 
-/// The number of elements that are copied by one thread.
+/// The number of copied elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
 
 /// The extents of a convolution in three dimensions.
 #[derive(Debug)]
 pub(super) struct Layers {
     line: Line,
-    /// The convolution that computes layers of results; each layer is a sample.
+    /// The two-dimensional convolution. Each layer of results is one of its samples.
     plan: Plan,
     n: usize,
     channels: usize,
@@ -63,7 +64,8 @@ impl Layers {
         [*n, plan.groups * plan.filters, line.out].into_iter().chain(plan.plane.out.iter().copied()).collect()
     }
 
-    /// Puts the planes together that the windows of `count` layers of results read, from layer `first` of all samples on.
+    /// Copies the planes that the windows of `count` layers of results read. `first` is the first layer, counted over all
+    /// samples.
     ///
     /// # Safety
     ///
@@ -97,7 +99,7 @@ impl Layers {
         });
     }
 
-    /// Writes planes of results, of all filters of one layer after another, where they belong.
+    /// Copies planes of results to their positions in `out`. `from` contains the layers in order, each with the planes of all filters.
     ///
     /// # Safety
     ///
@@ -118,7 +120,7 @@ impl Layers {
         });
     }
 
-    /// Writes all results.
+    /// Computes all results and writes them to `out`.
     ///
     /// # Safety
     ///
@@ -156,7 +158,7 @@ impl Layers {
     }
 }
 
-/// Computes a convolution in three dimensions that was resolved.
+/// Computes a resolved convolution in three dimensions.
 pub(super) fn conv(cpu: &Cpu, layers: &Layers, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let (pool, dtype) = (cpu.pool(), x.dtype());
     let (x, w) = (widened(pool, x)?, widened(pool, w)?);
@@ -186,8 +188,8 @@ mod tests {
     use bb::ext::Nn;
     use bb::{Backend, RoundMode, TensorData};
 
-    /// A convolution: samples, groups, channels and filters of a group, the extents of the operand and of the windows, their
-    /// distances, padding and dilation.
+    /// A test case: the numbers of samples, groups, and channels and filters per group; the extents of the operand and of the
+    /// windows; strides, padding and dilations.
     #[derive(Debug)]
     struct Case {
         n: usize,
@@ -222,7 +224,7 @@ mod tests {
             })
         }
 
-        /// Returns each result with the sum of the magnitudes of its terms.
+        /// Returns each result, paired with the sum of the magnitudes of its terms.
         fn by_definition(&self, x: &[f32], w: &[f32], bias: &[f32]) -> Vec<(f64, f64)> {
             let (outs, count) = (self.outs(), |extents: [usize; 3]| extents.iter().product::<usize>());
             let places = |extents: [usize; 3]| {
@@ -287,7 +289,7 @@ mod tests {
             Case { n: 0, ..PLAIN },
             Case { filters: 0, ..PLAIN },
             Case { depth: 0, ..PLAIN },
-            // The padding in front has whole windows.
+            // Some windows are entirely in the padding before the operand.
             Case { extents: [1, 2, 3], kernel: [2, 2, 2], pads: [4, 3, 2, 4, 3, 2], ..PLAIN },
         ];
         for case in cases {
@@ -323,7 +325,7 @@ mod tests {
             }
             let one = as_if(1, || computed(&x, &w, &bias));
             assert_eq!(as_if(3, || computed(&x, &w, &bias)), one, "{case:?}");
-            // Halves: the products are added as `f32`, and the sum is rounded once.
+            // 16-bit floats: the products are added as `f32`, and the sum is rounded once.
             let [x, w, bias] =
                 [x, w, bias].map(|x| cpu.cast(&x, DataType::F16, true, RoundMode::default()).unwrap());
             let wide =

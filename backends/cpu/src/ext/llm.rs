@@ -1,4 +1,4 @@
-//! `Llm`: normalisation of rows, and attention.
+//! Implements `Llm`: normalisation of rows, and attention.
 
 use super::{attention, floats, ragged, rounded, rows_from, single};
 use crate::array::Array;

@@ -1,4 +1,4 @@
-//! `Ml`: forests of decision trees, and distances.
+//! Implements `Ml`: ensembles of decision trees, and distances.
 
 use crate::array::Array;
 use crate::cpu::Cpu;
@@ -12,7 +12,7 @@ use bb::ext::TreeEnsembleOptions;
 use bb::{DataType, Shape, Tensor};
 use std::sync::Arc;
 
-/// Returns the elements of a contiguous array whose element type is `T`.
+/// Returns the elements of a contiguous array as a slice of `T`.
 ///
 /// # Safety
 ///
@@ -26,7 +26,7 @@ unsafe fn elements<T>(x: &Array) -> &[T] {
     unsafe { std::slice::from_raw_parts(x.ptr().cast(), x.len()) }
 }
 
-/// The tables of a forest, contiguous.
+/// The tables of a tree ensemble, as contiguous arrays.
 pub(crate) struct Tables {
     nodes: Array,
     thresholds: Array,
@@ -35,7 +35,7 @@ pub(crate) struct Tables {
     members: Option<Array>,
 }
 
-/// A packed forest by the type of its floats.
+/// A packed tree ensemble, with integer keys that order like the floats: `i32` for `f32`, `i64` for `f64`.
 pub(crate) enum PackedTables {
     Singles(Packed<i32>),
     Doubles(Packed<i64>),
@@ -60,7 +60,7 @@ impl PackedTables {
 }
 
 impl Tables {
-    /// Makes tables of the operands.
+    /// Creates contiguous tables from the operands.
     pub(crate) fn new(
         pool: &Arc<Pool>,
         [nodes, thresholds, roots, weights]: [&Array; 4],
@@ -75,7 +75,7 @@ impl Tables {
         })
     }
 
-    /// Returns whether the tables have the shapes and the element types that the kernel takes, with floats of this type.
+    /// Returns whether the tables have the shapes and element types that the kernel supports, with floats of type `dtype`.
     fn fit(&self, dtype: DataType) -> bool {
         let floats = matches!(dtype, DataType::F32 | DataType::F64)
             && [Some(&self.thresholds), Some(&self.weights), self.members.as_ref()]
@@ -97,7 +97,7 @@ impl Tables {
             && (1..=MOST_TARGETS).contains(&targets)
     }
 
-    /// Returns the forest of the tables; `None` if it is invalid.
+    /// Returns the tree ensemble of these tables; `None` if it is invalid.
     ///
     /// # Safety
     ///
@@ -130,7 +130,7 @@ impl Tables {
                 roots: elements(&self.roots),
                 weights: elements(&self.weights),
                 targets,
-                // A walk that meets no node twice has no more steps.
+                // A walk that visits no node twice has at most as long a path as there are nodes.
                 depth: depth.min(self.nodes.shape().first().copied().unwrap_or(0)),
                 aggregate,
                 tests: Tests { modes, missing, members },
@@ -138,7 +138,7 @@ impl Tables {
         })
     }
 
-    /// Packs the forest for rows of a type; `None` if the kernel does not take it, or cannot pack it.
+    /// Packs the ensemble for rows of type `dtype`. Returns `None` if the kernel does not support it or cannot pack it.
     pub(crate) fn packed(
         &self,
         dtype: DataType,
@@ -160,8 +160,8 @@ impl Tables {
         }
     }
 
-    /// Computes the operation; `None` if the kernel does not take the operands, or if a walk does not end at a leaf. `packed`
-    /// is built from the same tables and parameters.
+    /// Computes the ensemble. Returns `None` if the kernel does not support the operands, or if a walk does not end at a
+    /// leaf. `packed` must be built from the same tables and parameters.
     pub(crate) fn run(
         &self,
         on: &Cpu,
@@ -186,7 +186,7 @@ impl Tables {
     }
 }
 
-/// Walks down a forest; `None` if a walk does not end at a leaf, or if there is no row or no column.
+/// Walks down the trees for each row. Returns `None` if a walk does not end at a leaf, or if there are no rows or no columns.
 ///
 /// # Safety
 ///
@@ -249,7 +249,7 @@ impl bb::ext::Ml for Cpu {
     }
 }
 
-/// Computes squared distances.
+/// Computes the squared distance between each row of `a` and each row of `b`.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Operations beyond the primitives that this backend has kernels for.
+//! The operations of extensions that this backend has kernels for.
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
@@ -40,23 +40,22 @@ use std::sync::Arc;
 impl bb::ext::Ops for Cpu {}
 
 impl Cpu {
-    /// Runs the bodies of operations whose kernels decline the operands.
+    /// Returns the bodies of operations, which run if a kernel does not support the operands.
     pub(crate) const fn body(&self) -> Extended<'_, Cpu> {
         Extended::declining(self)
     }
 }
 
-/// Losses and optimizers are chains of element-wise functions, which have kernels.
+/// Losses and optimizers run through their bodies: chains of element-wise functions, which have kernels.
 #[bb::native]
 impl bb::ext::Train for Cpu {}
 
-/// Returns a contiguous array of `f32`, or `None` for other element types.
+/// Returns a contiguous `f32` array; `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     if x.dtype() == DataType::F32 { dense(pool, x).map(Some) } else { Ok(None) }
 }
 
-/// Returns a contiguous array of `f32` with the elements of one or of an array of 16-bit floats; `None` for other element
-/// types.
+/// Returns a contiguous `f32` array, widened from 16-bit floats if necessary. Returns `None` for other element types.
 pub(crate) fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     match x.dtype() {
         DataType::F16 | DataType::BF16 => rounded(pool, x.clone(), DataType::F32).map(Some),
@@ -64,7 +63,7 @@ pub(crate) fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     }
 }
 
-/// Returns whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
+/// Returns whether kernels support the element type: `f32`, or 16-bit floats, which are widened to `f32`.
 fn computed(x: &Array) -> bool {
     matches!(x.dtype(), DataType::F32 | DataType::F16 | DataType::BF16)
 }
@@ -80,8 +79,7 @@ fn floats(x: &Array) -> *const f32 {
     x.ptr().cast()
 }
 
-/// Returns the numbers of rows and columns of a tensor seen as a matrix whose columns are the dimensions from `axis`
-/// on.
+/// Returns the numbers of rows and columns of a tensor seen as a matrix: the dimensions from `axis` on form the columns.
 fn rows_from(shape: &[usize], axis: usize) -> [usize; 2] {
     let (rows, cols) = shape.split_at_checked(axis).unwrap_or_default();
     [rows.iter().product(), cols.iter().product()]

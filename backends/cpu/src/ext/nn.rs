@@ -1,4 +1,4 @@
-//! `Nn`: activations, normalisations of rows, sliding windows, and selecting by indices.
+//! Implements `Nn`: activations, normalisations of rows, sliding windows, and selection by indices.
 
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, CellKind, Operands};
@@ -118,7 +118,8 @@ impl bb::ext::Nn for Cpu {
         program: &[i64],
         options: FusedConvOptions<'_>,
     ) -> Result<Array> {
-        // Steps of plans are prepared, and have both computed together.
+        // Plans prepare their steps and fuse the program there; outside plans, the body computes
+        // it.
         self.body().fused_conv(x, w, bias, xs, program, options)
     }
 
@@ -274,7 +275,8 @@ impl bb::ext::Nn for Cpu {
         let wide = |v: &Array| rounded(self.pool(), v.clone(), DataType::F32);
         let (scale, bias, mean, variance) = (&wide(scale)?, &wide(bias)?, &wide(mean)?, &wide(variance)?);
         let root = self.sqrt(&self.add(variance, &self.scalar_like(variance, epsilon)?)?)?;
-        // As in the body, so that a plan whose lines compute it has the same bits.
+        // Use the body's order of operations, so that a plan that computes the body has
+        // bit-identical results.
         let factor = self.div(scale, &root)?;
         let shift = self.sub(bias, &self.mul(mean, &factor)?)?;
         window::scaled(self, x, &factor, &shift)

@@ -1,9 +1,9 @@
-//! Attention of new positions of several sequences, whose pasts are stored in blocks.
+//! Attention for new positions of several sequences whose past keys and values are stored in blocks.
 //!
-//! A unit of work is a run of queries of one sequence that share keys, from neighbouring heads and positions. The result of a
-//! query depends only on its sequence, to the last bit. It does not depend on the queries that are computed with it, on whether
-//! keys are new, or on the blocks that hold the others. For that, every product adds the elements of a key in their order, and
-//! averages add values in their order, in parts that begin at multiples of [`VALUES`].
+//! A unit of work is a run of queries of one sequence that share keys, from neighbouring heads and positions. The result of a query
+//! depends only on its sequence, bit for bit. It does not depend on the other queries in its unit, on whether keys are new or
+//! cached, or on the blocks that store cached keys. To ensure this, every dot product adds the elements of a key in their order,
+//! and averages add values in their order, in parts that begin at multiples of [`VALUES`].
 
 mod kept;
 mod table;
@@ -25,29 +25,30 @@ use table::{Sequence, Sequences, Table, numbers};
 
 const OP: &str = "ragged_attention";
 
-/// The number of products that are computed at once. They and their shares stay in the second-level cache.
+/// The number of scores (products of a query and a key) that are computed in one unit. They and their softmax stay in the
+/// second-level cache.
 const PRODUCTS: usize = 1 << 15;
 
-/// The least and the greatest number of queries that are computed at once.
+/// The minimum and the maximum number of queries in a unit.
 const QUERIES: [usize; 2] = [12, 96];
 
-/// The number of keys that are multiplied at once.
+/// The number of keys in one matrix product.
 const KEYS: usize = 128;
 
-/// The number of values that are added at once. The first of their positions is a multiple of it.
+/// The number of values that one matrix product adds. Each part begins at a position that is a multiple of this number.
 const VALUES: usize = 32;
 
-/// Queries of a sequence that share keys.
+/// Queries of one sequence that share keys.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     sequence: usize,
     group: usize,
-    /// The first new position in the sequence, and how many there are.
+    /// The first new position in the sequence, and the number of positions.
     first: usize,
     count: usize,
 }
 
-/// The operands, whose extents fit each other and are not 0.
+/// The operands. Their extents fit each other, and none of them is 0.
 struct Ragged<'a> {
     q: &'a Array,
     keys: PagedCache<'a>,
@@ -62,7 +63,7 @@ struct Ragged<'a> {
     left: Option<usize>,
 }
 
-/// The operands of a call, in their order.
+/// The operands of a call, in the operation's order.
 pub(super) struct PagedOperands<'a> {
     pub(super) new: [&'a Array; 3],
     pub(super) past: [&'a Array; 2],
@@ -70,8 +71,8 @@ pub(super) struct PagedOperands<'a> {
     pub(super) scales: [Option<&'a Array>; 2],
 }
 
-/// Computes attention; returns `None` for other types, for extents and numbers that do not fit, which the operation's body refuses,
-/// and where there is nothing to compute.
+/// Computes attention. Returns `None` for unsupported types, for extents and numbers that do not fit (the operation's body reports
+/// them), and for empty operands.
 pub(super) fn attention(
     cpu: &Cpu,
     PagedOperands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &PagedOperands<
@@ -142,12 +143,12 @@ pub(super) fn attention(
 }
 
 impl Ragged<'_> {
-    /// The number of heads that share keys.
+    /// Returns the number of query heads that share one key head.
     fn shared(&self) -> usize {
         self.heads / self.groups
     }
 
-    /// Divides the work.
+    /// Divides the work into units.
     fn units(&self) -> Result<Vec<Unit>> {
         let mut units = Vec::new();
         for (sequence, of) in self.sequences.list.iter().enumerate() {
@@ -164,7 +165,7 @@ impl Ragged<'_> {
         Ok(units)
     }
 
-    /// Writes all results.
+    /// Computes all results and writes them to `out`.
     ///
     /// # Safety
     ///
@@ -211,7 +212,7 @@ impl Ragged<'_> {
         })
     }
 
-    /// Calls `f` for each run of consecutive keys or values of some positions of a sequence.
+    /// Calls `f` for each run of keys or values that are consecutive in memory, over some positions of a sequence.
     ///
     /// # Safety
     ///
@@ -237,11 +238,11 @@ impl Ragged<'_> {
         }
     }
 
-    /// Writes the products of scaled queries with the keys of some positions.
+    /// Computes the scores of scaled queries with the keys of some positions.
     ///
     /// # Safety
     ///
-    /// The positions exist, and `rooms` has the queries and room for the products.
+    /// The positions exist, and `rooms` has the queries and room for the scores.
     unsafe fn products(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
         let &Ragged { d, .. } = self;
         let &Rooms { products, scaled, keys, wide, .. } = rooms;
@@ -266,12 +267,12 @@ impl Ragged<'_> {
         }
     }
 
-    /// Writes the averages of the values of some positions, weighted by their shares. The first position is a multiple of
+    /// Computes the averages of the values of some positions, weighted by their softmax. The first position is a multiple of
     /// [`VALUES`].
     ///
     /// # Safety
     ///
-    /// The positions exist, and `rooms` has the shares and room for the averages.
+    /// The positions exist, and `rooms` has the softmax and room for the averages.
     unsafe fn averages(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
         let &Ragged { e, .. } = self;
         let &Rooms { shares, sums, values, .. } = rooms;
@@ -291,7 +292,7 @@ impl Ragged<'_> {
         }
     }
 
-    /// Writes the results of a unit.
+    /// Computes the results of a unit.
     ///
     /// # Safety
     ///
@@ -302,7 +303,8 @@ impl Ragged<'_> {
         let shared = self.shared();
         let rows = unit.count * shared;
         let (head, position) = (unit.group * shared, of.past + unit.first);
-        // The keys that any of the queries reaches, and those before them from where softmax begins to add.
+        // All keys that any of the queries can attend to. Softmax adds in groups of fixed positions, so also include the keys from
+        // the start of the first group.
         let least = |position: usize| self.left.map_or(0, |left| position.saturating_sub(left));
         let (from, to) = (softmax::start(least(position)), position + unit.count);
         let t = to - from;
@@ -341,16 +343,16 @@ impl Ragged<'_> {
     }
 }
 
-/// The buffers of a unit.
+/// The buffers for one unit.
 struct Rooms {
     products: *mut f32,
     shares: *mut f32,
     scaled: *mut f32,
     sums: *mut f32,
-    /// Some keys as columns.
+    /// A block of keys, as the columns of a matrix.
     keys: *mut f32,
-    /// Some values, one behind another.
+    /// A block of values, as contiguous rows.
     values: *mut f32,
-    /// Some keys that are widened.
+    /// A block of keys, converted to `f32`.
     wide: *mut f32,
 }

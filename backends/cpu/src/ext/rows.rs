@@ -1,6 +1,7 @@
 //! Functions of whole rows: softmax, and normalisations by mean and variance.
 //!
-//! Each returns `None` for operands that its kernel does not take. 16-bit floats are computed in `f32` and rounded once.
+//! Each function returns `None` for operands that its kernel does not support. 16-bit floats are computed in `f32` and rounded
+//! once.
 
 use super::{dense_f32, floats, rounded, rows_from, single};
 use crate::array::Array;
@@ -14,15 +15,15 @@ use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
 
 impl Cpu {
-    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, which kernels compute with, and the
-    /// shape of its dimensions from `axis` on.
+    /// Returns `x` as a contiguous `f32` array if it has the type of `like`, which kernels must support, and the shape of
+    /// `like` from dimension `axis` on.
     pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
         let tail = like.shape().get(axis..).unwrap_or_default();
         if x.shape() == tail && x.dtype() == like.dtype() { single(self.pool(), x) } else { Ok(None) }
     }
 
-    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, and broadcasts to one element for each
-    /// of its rows, which are the dimensions from `axis` on.
+    /// Returns `x` as a contiguous `f32` array if it has the type of `like`, and broadcasts to one element for each row of
+    /// `like`. A row consists of the dimensions from `axis` on.
     fn leading(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
         let (rows, cols) = like.shape().split_at_checked(axis).unwrap_or_default();
         let Some(lead) = x.shape().len().checked_sub(cols.len()) else { return Ok(None) };
@@ -38,12 +39,13 @@ impl Cpu {
         single(self.pool(), &x.view(Shape::from_slice(rows), strides, 0))
     }
 
-    /// Computes softmax along the last dimension, or its logarithm.
+    /// Computes softmax, or its logarithm if `LOG`, along the last dimension.
     pub(super) fn shares<const LOG: bool>(&self, x: &Array, axis: i64) -> Result<Option<Array>> {
         if !Axis::new(axis, x.shape().len()).is_ok_and(|at| at.get() + 1 == x.shape().len()) {
             return Ok(None);
         }
-        // Each step of a softmax rounds to the type of its operand, and only the logarithm is rounded once.
+        // The body of softmax rounds each step to the type of the operand, so only the log-softmax of 16-bit floats is
+        // computed here, with one rounding.
         let dense = if LOG { single(self.pool(), x)? } else { dense_f32(self.pool(), x)? };
         let Some(dense) = dense else { return Ok(None) };
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
@@ -54,7 +56,7 @@ impl Cpu {
         rounded(self.pool(), out, x.dtype()).map(Some)
     }
 
-    /// Normalises rows by their mean and variance. The scale and the bias are rows, or have a number for each row.
+    /// Normalises rows by their mean and variance. The scale and the bias are either one row, or one number for each row.
     pub(super) fn normalized(
         &self,
         x: &Array,

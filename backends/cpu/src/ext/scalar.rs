@@ -1,4 +1,4 @@
-//! `Scalar`: functions that have a kernel.
+//! Implements `Scalar`: functions that have a kernel.
 
 use crate::array::Array;
 use crate::cpu::Cpu;
@@ -8,19 +8,20 @@ use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
 impl Cpu {
-    /// Computes an operation on floats; returns `None` for other types.
+    /// Computes an operation on floats. Returns `None` for other types.
     pub(super) fn float(&self, op: Unary, x: &Array) -> Option<Result<Array>> {
         x.dtype().is_float().then(|| elementwise::unary(self.pool(), op, x))
     }
 
-    /// Computes an operation on numbers of the same type; returns `None` for other types.
+    /// Computes an operation on two operands of the same numeric type. Returns `None` for other
+    /// types.
     fn numbers(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
         let dtype = a.dtype();
         let numbers = dtype.is_float() || dtype.is_integer();
         (numbers && b.dtype() == dtype).then(|| elementwise::binary(self.pool(), op, a, b))
     }
 
-    /// Computes an operation on bools; returns `None` for other types.
+    /// Computes an operation on booleans. Returns `None` for other types.
     fn bools(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
         let bools = [a, b].iter().all(|x| x.dtype() == DataType::Bool);
         bools.then(|| elementwise::binary(self.pool(), op, a, b))
@@ -175,7 +176,7 @@ impl bb::ext::Scalar for Cpu {
 }
 
 impl Cpu {
-    /// Computes a function of each `f32`; returns `None` for other types.
+    /// Applies `f` to each element of an `f32` operand. Returns `None` for other types.
     pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy + Sync) -> Option<Result<Array>> {
         (x.dtype() == DataType::F32).then(|| elementwise::map_f32(self.pool(), x, f))
     }

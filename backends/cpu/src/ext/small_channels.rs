@@ -1,7 +1,7 @@
-//! Convolutions of few windows with constant filters: products whose rows are windows and whose columns are filters.
+//! Convolutions of few windows with constant filters, as matrix products whose left operand is the windows.
 //!
-//! Otherwise filters are the left operand, and windows are packed for each run. A plane of few windows then leaves parts of the
-//! panels empty, and the filters are read from memory that is not packed. Here the filters are packed, once.
+//! The other kernels use filters as the left operand, and pack windows in each run. If a plane has few windows, they leave parts
+//! of the packed panels empty, and read filters that are not packed. Here the filters are packed, once.
 
 use super::conv::{Plan, unroll, widened, with_buffers};
 use super::fused::{Results, Then, written};
@@ -21,24 +21,24 @@ use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
-/// The greatest number of windows of a sample.
+/// The maximum number of windows of a sample.
 const WINDOWS: usize = 256;
 
-/// The number of windows of a vector. The last vector may be filled only in part.
+/// The number of windows in a vector. The last vector may be only partly filled.
 const LANES: usize = 16;
 
-/// The least numbers of terms of a window, and of filters.
+/// The minimum number of terms of a window, and the minimum number of filters.
 const TERMS: usize = 16;
 const FILTERS: usize = 32;
 
-/// The least number of filters of windows that are unrolled.
+/// The minimum number of filters for windows that must be unrolled.
 const UNROLLED: usize = 96;
 
-/// Resolves a convolution whose numbers of windows and filters are within these bounds.
+/// Resolves a convolution. Returns `None` unless its numbers of windows, terms and filters suit this kernel.
 fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptions<'_>) -> Option<Plan> {
     let plan = Plan::new(x, w, bias, options)?;
     let windows = plan.plane.sizes().1;
-    // If the windows of a pointwise convolution nearly fill vectors, they need not be rearranged.
+    // If the windows of a pointwise convolution nearly fill vectors, the other kernels compute it without rearranging them.
     let fill = plan.is_pointwise() && windows.next_multiple_of(LANES) * 8 <= windows * 9;
     let few = plan.groups == 1 && windows <= WINDOWS && !fill;
     let filters = if plan.is_pointwise() { FILTERS } else { UNROLLED };
@@ -50,7 +50,7 @@ pub(crate) fn sample(extents: &[Option<usize>]) -> Option<Vec<usize>> {
     extents.iter().enumerate().map(|(axis, &extent)| if axis == 0 { Some(1) } else { extent }).collect()
 }
 
-/// Packs filters, if the operand has few enough windows; `extents` are the extents of the operand, where they are known.
+/// Packs the filters, if the operand has few enough windows. `extents` are the known extents of the operand.
 pub(crate) fn packed(
     cpu: &Cpu,
     extents: &[Option<usize>],
@@ -66,8 +66,8 @@ pub(crate) fn packed(
     unsafe { Panels::new(cpu.pool(), DataType::F32, [k, plan.filters], right) }
 }
 
-/// Computes the convolution by the packed filters, whose shape is `w`. Returns `None` where [`conv`](super::conv::conv) would, and
-/// for other extents than [`packed`] takes.
+/// Computes the convolution with the packed filters, whose original shape is `w`. Returns `None` where [`conv`](super::conv::conv)
+/// does, and for extents that [`packed`] does not support.
 pub(crate) fn conv(
     cpu: &Cpu,
     x: &Array,
@@ -91,7 +91,7 @@ pub(crate) fn conv(
     .map(Some)
 }
 
-/// Writes all results.
+/// Computes all results and writes them to `out`.
 ///
 /// # Safety
 ///
@@ -112,7 +112,7 @@ unsafe fn convolve(
     let terms = plan.terms();
     let length = if plan.is_pointwise() { 0 } else { terms * results };
     let columns = pool.take(length * size_of::<f32>())?;
-    // Rows whose distance is a power of two would evict each other from the first-level cache.
+    // Pad each row, because rows whose stride is a power of two evict each other from the first-level cache.
     let row = terms.next_multiple_of(LANES) + LANES;
     let rows = pool.take(results * row * size_of::<f32>())?;
     let width = panels.width();
@@ -158,7 +158,7 @@ unsafe fn convolve(
                 out.done(sample, first..first + count, 0..results);
             }
         };
-        // Threads without a group of their own share the products of the other groups.
+        // If there are fewer groups than threads, the other threads share the product within a group.
         let alone = groups >= threads::count();
         with_buffers(pool, results * width, groups, terms * results * width, |buffer, from, to| {
             let some = || (from..to).for_each(|i| group(i, buffer));

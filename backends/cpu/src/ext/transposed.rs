@@ -1,5 +1,5 @@
-//! The transposed convolution: a matrix product of the filters and the operand, whose results are added up where windows of
-//! the result overlap.
+//! The transposed convolution, computed as a matrix product of the filters and the operand. Where windows of the result
+//! overlap, their products are summed.
 
 use super::conv::with_buffers;
 use super::window::{Line, Plane};
@@ -16,34 +16,35 @@ use bb::ext::ConvTransposeOptions;
 use bb::ir::infer::Step;
 use bb::{DataType, Tensor};
 
-/// The greatest number of products that are added one after another.
+/// The maximum number of products that are added sequentially.
 const SEQUENTIAL: usize = 512;
 
-/// The number of elements of a product that are computed before they are added up. They stay in the second-level cache.
+/// The number of elements of the matrix product that are computed before they are summed. They stay in the second-level
+/// cache.
 const PRODUCT: usize = 1 << 17;
 
 /// The extents of a transposed convolution.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The windows over the result. The operand has an element for each of them.
+    /// The windows over the result. The operand has one element for each window.
     plane: Plane,
     n: usize,
     groups: usize,
-    /// The numbers of channels and filters of one group.
+    /// The number of channels of one group, and its number of filters.
     depth: usize,
     filters: usize,
-    /// The rows of results that are computed at once.
+    /// The number of result rows that are computed in one pass.
     band: usize,
 }
 
-/// Returns the windows over a result. The operand has `out` elements along the dimension.
+/// Returns the windows over a result along one dimension, if the operand has `out` elements along it.
 fn line(out: usize, step: Step<i64>, more: i64) -> Option<Line> {
     let number = |v: i64| usize::try_from(v).ok().filter(|v| (..1 << 31).contains(v));
     let positive = |v: i64| number(v).filter(|&v| v > 0);
     let Step { kernel, stride, dilation, before, after } = step;
     let (kernel, stride, dilation) = (positive(kernel)?, positive(stride)?, positive(dilation)?);
     let (before, after) = (number(before)?, number(after)?);
-    // The result covers all windows except the padding.
+    // The result covers all windows, without the padding.
     let windows = out.checked_sub(1).filter(|_| out < 1 << 31)? * stride + (kernel - 1) * dilation + 1;
     let extent = (windows + number(more)?).checked_sub(before + after)?;
     Some(Line { extent, kernel, stride, dilation, before, after, out })
@@ -88,14 +89,14 @@ impl Plan {
             && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m])
             && plane.cols.extent.max(plane.cols.before).max(plane.cols.dilation * taps) < 1 << 24;
         let Line { kernel, stride, dilation, .. } = plane.rows;
-        // Windows that reach into the next band are multiplied twice, so bands are not much lower than windows.
+        // Windows that reach into the next band are computed twice, so bands should not be much lower than windows.
         let reach = ((kernel - 1) * dilation).div_ceil(stride);
         let rows = PRODUCT / filters.saturating_mul(taps).saturating_mul(plane.cols.out).max(1);
         let band = rows.max(2 * reach).max(1).saturating_mul(stride);
         fits.then_some(Plan { plane, n, groups, depth: c / groups, filters, band })
     }
 
-    /// Returns the rows of the operand whose windows have some of the rows of results from `top` to `end`.
+    /// Returns the range of operand rows whose windows overlap the result rows from `top` to `end`.
     fn windows(&self, top: usize, end: usize) -> (usize, usize) {
         let Line { kernel, stride, dilation, before, out, .. } = self.plane.rows;
         let first = (top + before).saturating_sub((kernel - 1) * dilation).div_ceil(stride).min(out);
@@ -174,14 +175,14 @@ pub(super) fn conv_transpose(
     rounded(pool, out, x.dtype())
 }
 
-/// The sums of the products that windows share, for some rows of results of a group.
+/// Sums the products of overlapping windows, for some result rows of a group.
 struct Fold<'a> {
     plan: &'a Plan,
     rows: [usize; 2],
-    /// The first row of the operand in the product, and the number of the product's columns.
+    /// The first row of the operand in the product, and the number of columns of the product.
     first: usize,
     width: usize,
-    /// The number of columns of each remainder in the line.
+    /// The number of elements in `line` for each remainder of a column index by the stride.
     pitch: usize,
     products: *const f32,
     line: *mut f32,
@@ -206,7 +207,7 @@ impl VectorLoop for Fold<'_> {
                     pace.step(rows.kernel * cols.kernel * cols.out + cols.extent);
                     line.fill(plus);
                     for ky in 0..rows.kernel {
-                        // The window that has this row of results as its row `ky`.
+                        // The index of the window whose row `ky` is this result row.
                         let window = (y + rows.before).checked_sub(ky * rows.dilation);
                         let window = window.filter(|at| at % rows.stride == 0).map(|at| at / rows.stride);
                         let Some(window) = window.filter(|&at| at < rows.out) else { continue };
@@ -228,7 +229,7 @@ impl VectorLoop for Fold<'_> {
     }
 }
 
-/// Writes a row of results, whose columns of the same remainder follow each other in the line.
+/// Writes a row of results. In `line`, columns with the same remainder by the stride are contiguous.
 #[inline(always)]
 fn together(cols: &Line, pitch: usize, line: &[f32], out: &mut [f32]) {
     let (step, before) = (cols.stride, cols.before);
@@ -244,7 +245,7 @@ fn together(cols: &Line, pitch: usize, line: &[f32], out: &mut [f32]) {
         return;
     }
     for remainder in 0..step {
-        // The first column of this remainder.
+        // The first result column with this remainder.
         let first = (remainder + step - before % step) % step;
         let values = line.iter().skip(remainder * pitch + (first + before) / step);
         out.iter_mut().skip(first).step_by(step).zip(values).for_each(|(out, &v)| *out = v);

@@ -1,5 +1,5 @@
-//! Convolutions of many channels: products of the filters and unrolled windows, which are written in the layout that the tiles
-//! of products read.
+//! Convolutions of many channels, as matrix products of the filters and unrolled windows. The windows are unrolled directly
+//! into the packed layout of the product's tiles.
 
 use super::conv::{Plan, with_buffers};
 use super::fused::Results;
@@ -18,28 +18,28 @@ use crate::threads;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The greatest number of products that are added one after another.
+/// The maximum number of products that are added sequentially.
 const SEQUENTIAL: usize = 1 << 16;
 
-/// The greatest number of weights of a channel.
+/// The maximum number of weights of a filter for one channel.
 const TAPS: usize = 512;
 
-/// The number of rows of unrolled windows that are multiplied at once, if a channel has fewer.
+/// The number of rows of unrolled windows in one pass, unless one channel has more.
 const DEPTH: usize = 512;
 
-/// The greatest number of elements of windows that are unrolled at once.
+/// The maximum number of elements of windows that are unrolled in one pass.
 const UNROLLED: usize = 1 << 17;
 
-/// The greatest number of windows that are unrolled at once.
+/// The maximum number of windows that are unrolled in one pass.
 const WINDOWS: usize = 1024;
 
-/// The least number of filters of a part of the work.
+/// The minimum number of filters in a unit of work.
 const FILTERS: usize = 48;
 
-/// The number of elements that are copied for the cost of a multiplication of a vector.
+/// The number of copied elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
 
-/// The greatest size of a padded sample, as a multiple of the sample and of the results.
+/// The maximum size of a padded sample, as a multiple of the sizes of the sample and of the results.
 const GROWTH: usize = 4;
 
 /// A convolution whose windows are unrolled.
@@ -48,16 +48,16 @@ pub(super) struct Unrolled<'a> {
     plan: &'a Plan,
     /// The padded planes; `None` if the operand needs neither padding nor another order of columns.
     padded: Option<Padded<'a>>,
-    /// The elements of a row and of a plane, and where a window has the element for each weight of a channel.
+    /// The number of elements of a row and of a plane, and the offset in a window of the element for each weight of a channel.
     row: usize,
     size: usize,
     taps: SmallVec<[usize; 32]>,
-    /// The number of channels, and the number of windows, that are multiplied at once.
+    /// The number of channels, and the number of windows, in one pass.
     channels: usize,
     windows: usize,
 }
 
-/// Windows of a row of results: where they are in a panel and in a plane, and their number.
+/// A run of windows in one row of results: their position in a panel, their position in a plane, and their number.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     to: usize,
@@ -66,7 +66,7 @@ struct Segment {
 }
 
 impl<'a> Unrolled<'a> {
-    /// Lays out the windows; returns `None` for convolutions that are computed otherwise.
+    /// Lays out the windows. Returns `None` for convolutions that other kernels compute.
     pub(super) fn new(plan: &'a Plan) -> Option<Unrolled<'a>> {
         let Plan { plane, n, groups, depth, filters } = plan;
         let Plane { rows, cols, .. } = plane;
@@ -95,16 +95,16 @@ impl<'a> Unrolled<'a> {
             .flat_map(|ky| columns.iter().map(move |&column| ky * rows.dilation * row + column))
             .collect();
         let channels = (DEPTH / (terms / depth)).clamp(1, *depth);
-        // All passes have nearly the same depth.
+        // Divide the channels so that all passes have nearly the same depth.
         let channels = depth.div_ceil(depth.div_ceil(channels));
         let width = gemm::panel_width::<f32>();
-        // The unrolled windows stay in the second-level cache and take half of it.
+        // The unrolled windows use half of the second-level cache.
         let unrolled = UNROLLED.min(second_level() / (2 * size_of::<f32>()));
         let windows = (unrolled / (channels * terms / depth)).clamp(width, WINDOWS) / width * width;
         Some(Unrolled { plan, padded, row, size, taps, channels, windows })
     }
 
-    /// Writes all results.
+    /// Computes all results and writes them to `out`.
     ///
     /// # Safety
     ///
@@ -142,7 +142,7 @@ impl<'a> Unrolled<'a> {
         Ok(())
     }
 
-    /// Pads the planes of a sample.
+    /// Copies the planes of a sample with padding.
     ///
     /// # Safety
     ///
@@ -164,11 +164,11 @@ impl<'a> Unrolled<'a> {
         });
     }
 
-    /// Writes the results of a sample.
+    /// Computes the results of a sample.
     ///
     /// # Safety
     ///
-    /// As for [`convolve`](Self::convolve), with the planes of a sample, which are padded if they must be.
+    /// As for [`convolve`](Self::convolve), with the planes of one sample, which are padded if necessary.
     unsafe fn sample(
         &self,
         pool: &Arc<Pool>,
@@ -182,10 +182,10 @@ impl<'a> Unrolled<'a> {
         let (_, results) = plane.sizes();
         let terms = depth * self.taps.len();
         let blocks = results.div_ceil(self.windows);
-        // If there are few blocks, their filters are divided, too.
+        // If there are too few blocks for all threads, the filters of a block are divided, too.
         let parts = (2 * threads::count()).div_ceil(groups * blocks).min(filters / FILTERS).max(1);
         let parts = if threads::count() > 1 { parts } else { 1 };
-        // A vector may be written beyond the last window.
+        // Leave room because a whole vector may be written beyond the last window.
         let length = self.channels * self.taps.len() * self.windows.min(results).next_multiple_of(64) + 64;
         let weight = terms * self.windows.min(results) * filters.div_ceil(parts);
         let shared = Shared((x, w, plus));
@@ -217,7 +217,7 @@ impl<'a> Unrolled<'a> {
         })
     }
 
-    /// Writes the results of `count` filters for `n` windows, from window `first` on.
+    /// Computes the results of `count` filters for `n` windows, from window `first` on.
     ///
     /// # Safety
     ///
@@ -260,7 +260,7 @@ impl<'a> Unrolled<'a> {
         }
     }
 
-    /// Returns the parts of result rows whose windows are in a panel.
+    /// Returns the runs of result rows whose windows are in a panel.
     fn segments(&self, first: usize, n: usize) -> SmallVec<[Segment; 16]> {
         let Plane { rows, cols, .. } = &self.plan.plane;
         let mut segments = SmallVec::new();
@@ -275,7 +275,7 @@ impl<'a> Unrolled<'a> {
     }
 }
 
-/// Windows to be written to a panel, a row for each weight; distances are in elements.
+/// Windows to write to a panel, with one row for each weight. Distances are in elements.
 struct Pack<'a> {
     segments: &'a [Segment],
     taps: &'a [usize],
@@ -287,11 +287,11 @@ struct Pack<'a> {
 }
 
 impl Pack<'_> {
-    /// Writes the panel. Elements behind a segment are overwritten, up to a vector.
+    /// Writes the panel. The elements after a segment may be overwritten, up to the length of a vector.
     ///
     /// # Safety
     ///
-    /// The planes have the segments for each weight, and there is room for the panel and a vector.
+    /// The planes have the segments for each weight, and there is room for the panel and one more vector.
     unsafe fn run(&self) {
         // SAFETY: this function has the same contract; `level` returns only what the processor has.
         unsafe {
@@ -329,7 +329,7 @@ unsafe fn pack<V: Vector<Item = f32>>(args: &Pack<'_>) {
     if let &[Segment { to: 0, from, n }] = segments
         && n == 2 * V::LANES
     {
-        // Most panels of two vectors are within one row of results.
+        // Fast path: most panels of two vectors are within one row of results.
         for channel in 0..channels {
             // SAFETY: the windows are in the plane, and there is room for the panel.
             unsafe {

@@ -1,4 +1,4 @@
-//! Windows that slide over planes, and factors of channels.
+//! Sliding windows over planes, and scaling of channels.
 
 use super::{floats, rounded, single};
 use crate::array::Array;
@@ -19,13 +19,13 @@ pub(super) struct Line {
     pub(super) stride: usize,
     pub(super) dilation: usize,
     pub(super) before: usize,
-    /// The padding at the end, which windows need not reach.
+    /// The padding at the end. The last window need not reach it.
     pub(super) after: usize,
     pub(super) out: usize,
 }
 
 impl Line {
-    /// The line of a dimension that the operand does not have.
+    /// The single window of a dimension that the operand does not have.
     pub(super) const SINGLE: Line =
         Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0, out: 1 };
 
@@ -40,7 +40,7 @@ impl Line {
         }
         let room = (extent + before + after).checked_sub((kernel - 1).checked_mul(dilation)? + 1)?;
         let out = if ceil {
-            // The last window begins in the operand or in the padding before it.
+            // The last window must begin in the operand or in the padding before it.
             (room.div_ceil(stride) + 1).min((extent + before).div_ceil(stride))
         } else {
             room / stride + 1
@@ -48,17 +48,17 @@ impl Line {
         Some(Line { extent, kernel, stride, dilation, before, after, out })
     }
 
-    /// Returns whether there is one window of one element, and nothing else.
+    /// Returns whether the dimension has one element, one window, and no padding.
     fn is_single(&self) -> bool {
         let Line { extent, kernel, before, after, out, .. } = *self;
         [extent, kernel, out] == [1; 3] && [before, after] == [0; 2]
     }
 
-    /// Returns the range of the windows whose element `k` is in the operand.
+    /// Returns the range of windows whose element `k` is in the operand and not in the padding.
     pub(super) fn inside(&self, k: usize) -> (usize, usize) {
         let ahead = k * self.dilation;
         let first = self.before.saturating_sub(ahead).div_ceil(self.stride);
-        // The last position is `extent - 1`.
+        // The last position in the operand is `extent - 1`.
         let end = match (self.extent + self.before).checked_sub(ahead + 1) {
             Some(last) => last / self.stride + 1,
             None => 0,
@@ -73,18 +73,18 @@ impl Line {
     }
 }
 
-/// The windows over a plane. A one-dimensional operand is a plane of one row. So is a plane of one column, because its elements
-/// have the same order.
+/// The windows over a plane. A one-dimensional operand is a plane of one row. A plane of one column is also stored as one row,
+/// because its elements have the same order.
 #[derive(Debug, Clone)]
 pub(super) struct Plane {
     pub(super) rows: Line,
     pub(super) cols: Line,
-    /// The extents of the result after the first two dimensions.
+    /// The spatial dimensions of the result.
     pub(super) out: SmallVec<[usize; 2]>,
 }
 
 impl Plane {
-    /// Describes windows with an extent of the result for each of their dimensions.
+    /// Describes the windows over planes whose results have the extents `out`.
     pub(super) fn new(rows: Line, cols: Line, out: [usize; 2]) -> Plane {
         let (rows, cols) = if cols.is_single() { (Line::SINGLE, rows) } else { (rows, cols) };
         Plane { rows, cols, out: SmallVec::from_slice(&out) }
@@ -96,7 +96,7 @@ impl Plane {
         Plane::pooling(shape, kernel, steps, false)
     }
 
-    /// Resolves windows as [`of`](Self::of). If `ceil`, a window may end beyond the padding.
+    /// Resolves windows as [`of`](Self::of) does. If `ceil`, the last window may end beyond the padding.
     pub(super) fn pooling(
         shape: &[usize],
         kernel: &[i64],
@@ -114,7 +114,8 @@ impl Plane {
         }
     }
 
-    /// Resolves windows over `[n, c, d, h, w]` as [`of`](Self::of): those along `d`, and those over planes.
+    /// Resolves windows over `[n, c, d, h, w]` as [`of`](Self::of) does. Returns the windows along `d`, and the windows over
+    /// planes.
     pub(super) fn of_layers(
         shape: &[usize],
         kernel: &[i64],
@@ -126,7 +127,7 @@ impl Plane {
         Some((line, Plane::next([h, w], &mut steps, false)?))
     }
 
-    /// Resolves windows over planes of these extents.
+    /// Resolves windows over planes with these extents.
     fn next([h, w]: [usize; 2], steps: &mut impl Iterator<Item = Step<i64>>, ceil: bool) -> Option<Plane> {
         let (rows, cols) = (Line::new(h, steps.next()?, ceil)?, Line::new(w, steps.next()?, ceil)?);
         Some(Plane::new(rows, cols, [rows.out, cols.out]))
@@ -137,7 +138,7 @@ impl Plane {
         (self.rows.extent * self.cols.extent, self.rows.out * self.cols.out)
     }
 
-    /// Returns whether the elements of a result with `n * c` planes can be counted.
+    /// Returns whether the number of elements of a result with `n * c` planes fits `usize`.
     pub(super) fn is_countable(&self, n: usize, c: usize) -> bool {
         [n, c].iter().chain(&self.out).try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_some()
     }

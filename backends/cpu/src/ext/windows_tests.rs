@@ -1,4 +1,5 @@
-//! Tests that convolutions and pooling equal their definitions, computed in `f64` element by element, at every level.
+//! Tests that convolutions and pooling equal their definitions at every instruction set level. The definitions are
+//! computed in `f64`, element by element.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "tests")]
 
@@ -9,12 +10,12 @@ use crate::threads::as_if;
 use bb::ext::{AveragePoolOptions, ConvOptions, ConvTransposeOptions, MaxPoolOptions, Nn};
 use bb::{Backend, DataType, RoundMode, Tensor, TensorData};
 
-/// Windows along the two dimensions of a plane.
+/// The windows over a plane, along its two dimensions.
 #[derive(Debug, Clone, Copy)]
 struct Windows {
     kernel: [usize; 2],
     strides: [i64; 2],
-    /// At the top, on the left, at the bottom, on the right.
+    /// In the order top, left, bottom, right.
     pads: [i64; 4],
     dilations: [i64; 2],
 }
@@ -36,7 +37,8 @@ impl Windows {
         whole + usize::from(partly)
     }
 
-    /// Calls `f` with each place of the windows: the window, the element in it, and the position, perhaps in the padding.
+    /// Calls `f` for each element of each window, with the window's index, the element's index in the window, and its
+    /// position, which may be in the padding.
     fn each(&self, outs: [usize; 2], mut f: impl FnMut([usize; 2], usize, [i64; 2])) {
         for (oy, ox) in (0..outs[0]).flat_map(|y| (0..outs[1]).map(move |x| (y, x))) {
             for k in 0..self.kernel[0] * self.kernel[1] {
@@ -67,7 +69,8 @@ fn list(cpu: &Cpu, x: &Array) -> Vec<f32> {
     cpu.to_host(&x).unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
-/// Compares with sums of terms, given with the sums of their magnitudes. Results may be rounded to `digits` bits.
+/// Asserts that results equal sums of terms; `want` also has the sum of each result's term magnitudes. Results may be
+/// rounded to `digits` bits.
 fn assert_sums(got: &[f32], want: &[(f64, f64)], digits: i32, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (i, (&got, &(want, magnitude))) in got.iter().zip(want).enumerate() {
@@ -77,7 +80,8 @@ fn assert_sums(got: &[f32], want: &[(f64, f64)], digits: i32, what: &str) {
     }
 }
 
-/// A convolution: samples, groups, channels and filters of a group, extents of the planes, and windows.
+/// A convolution: the numbers of samples, groups, and channels and filters per group; the extents of the planes; and the
+/// windows.
 type Case = ([usize; 4], [usize; 2], Windows);
 
 const CASES: [Case; 32] = [
@@ -144,7 +148,7 @@ fn convolved(
     sums
 }
 
-/// Calls `f` for each level, with operands of a type.
+/// Calls `f` at each level, with the operands converted to `dtype`.
 fn each_level(cpu: &Cpu, dtype: DataType, operands: &[&Array], f: impl Fn(&[Array], &str)) {
     let cast = |x: &&Array| cpu.cast(x, dtype, true, RoundMode::default()).unwrap();
     let operands: Vec<Array> = operands.iter().map(cast).collect();
@@ -153,7 +157,7 @@ fn each_level(cpu: &Cpu, dtype: DataType, operands: &[&Array], f: impl Fn(&[Arra
     }
 }
 
-/// The types that kernels compute with, and their digits.
+/// The element types that kernels support, with their number of significand bits.
 const TYPES: [(DataType, i32); 3] = [(DataType::F32, 24), (DataType::F16, 11), (DataType::BF16, 8)];
 
 #[test]
@@ -249,7 +253,7 @@ fn pools_equal_their_definition() {
                     let outs = [windows.count(0, extents[0], ceil), windows.count(1, extents[1], ceil)];
                     let results = outs[0] * outs[1];
                     let mut most = vec![f64::NEG_INFINITY; 6 * results];
-                    // The sum, and the numbers of elements without and with padding.
+                    // The sum, the number of elements without padding, and the number with padding.
                     let mut means = vec![(0.0, 0.0, 0.0); 6 * results];
                     for plane in 0..6 {
                         windows.each(outs, |[oy, ox], _, [y, x]| {
@@ -288,7 +292,7 @@ fn pools_equal_their_definition() {
     }
 }
 
-/// A case of a transposed convolution, with what is added to the result's extents.
+/// A transposed convolution: a convolution case, and the output padding.
 type Transposed = ([usize; 4], [usize; 2], Windows, [i64; 2]);
 
 const TRANSPOSED: [Transposed; 10] = [

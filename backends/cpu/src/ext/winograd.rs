@@ -1,10 +1,10 @@
-//! Convolutions with windows of 3 by 3 elements that are next to each other. For a tile of 2 by 2 results, they multiply 16
-//! numbers of each channel instead of 36 (Winograd's minimal filtering).
+//! Convolutions with windows of 3 by 3 elements, with strides and dilations of 1. For a tile of 2 by 2 results, they compute 16
+//! multiplications per channel instead of 36 (Winograd's minimal filtering).
 //!
-//! A tile depends on 4 by 4 elements. Both these and the filters are transformed to 16 points; the products of the points are
-//! summed over the channels, point by point as matrix products, and the sums are transformed to results.
+//! A tile depends on 4 by 4 elements. These elements and the filters are transformed to 16 points each. For each point, a matrix
+//! product sums over the channels. The sums are transformed to results.
 //!
-//! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
+//! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 
 mod filters;
 mod transforms;
@@ -30,22 +30,22 @@ use std::sync::Arc;
 /// The number of points of a tile.
 const POINTS: usize = 16;
 
-/// The least number of tiles. Few tiles do not pay for reading filters that are 16/9 as large.
+/// The minimum number of tiles. With fewer, reading the transformed filters, which are 16/9 as large, costs more than it saves.
 const TILES: usize = 36;
 
-/// The number of elements of the points of tiles and results that a thread computes at once. They stay in its second-level cache.
+/// The number of elements of points and results that a thread computes in one block. They stay in its second-level cache.
 const ROOM: usize = 1 << 18;
 
-/// The number of elements that threads compute together.
+/// The number of elements of a block that threads compute together.
 const SHARED: usize = 1 << 20;
 
-/// The greatest number of elements that are read or written beyond the last tile.
+/// The maximum number of elements that are read or written beyond the last tile.
 const SLACK: usize = 64;
 
-/// The number of elements that are copied for the cost of a multiplication of a vector.
+/// The number of copied elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
 
-/// Returns whether an operand may be computed by points. `extents` are its extents, where they are known.
+/// Returns whether an operand may be computed with Winograd points. `extents` are its known extents.
 pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
     let Some(plan) = small_channels::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else {
         return true;
@@ -53,13 +53,13 @@ pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOpt
     tiles(&plan.plane).is_some_and(|(_, count)| count >= TILES)
 }
 
-/// Returns the numbers of tiles in a column and in a row, and of all of them.
+/// Returns the number of tiles in a column and in a row, and the total number.
 fn tiles(Plane { rows, cols, .. }: &Plane) -> Option<([usize; 2], usize)> {
     let tiles = [rows.out.div_ceil(2), cols.out.div_ceil(2)];
     Some((tiles, tiles[0].checked_mul(tiles[1])?))
 }
 
-/// Tiles of a row: their number, the index of the first one in its panel, and where it begins in the plane.
+/// A run of tiles in one row: their number, the index of the first tile in its panel, and the position of that tile in the plane.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     n: usize,
@@ -68,27 +68,27 @@ struct Segment {
     column: usize,
 }
 
-/// A convolution that is computed by points.
+/// A convolution that is computed with Winograd points.
 #[derive(Debug)]
 pub(super) struct Winograd<'a> {
     plan: &'a Plan,
     filters: &'a Filters,
-    /// The number of tiles in a column and in a row.
+    /// The numbers of tiles in a column and in a row.
     tiles: [usize; 2],
-    /// The elements of a row and of a plane that is padded to whole tiles.
+    /// The number of elements of a row and of a plane, padded to whole tiles.
     row: usize,
     size: usize,
-    /// The number of tiles that are computed at once.
+    /// The number of tiles in a block.
     block: usize,
-    /// Whether threads share the points of a block, instead of computing blocks of their own.
+    /// Whether all threads compute one block together. Otherwise, each thread computes its own blocks.
     together: bool,
 }
 
-/// Decides how many of the tiles are computed at once, and whether threads share them.
+/// Chooses the number of tiles in a block, and whether threads compute a block together.
 ///
-/// Each block reads all filters. If the filters do not fit the second-level cache, larger blocks read them less often, although
-/// the points of larger blocks do not fit it either. Otherwise blocks may be as small as threads need them. Few tiles do not
-/// make enough blocks for all threads.
+/// Each block reads all filters. If the filters do not fit into the second-level cache, larger blocks read them less often, although
+/// the points of a larger block do not fit into the cache either. Otherwise blocks can be small enough for all threads to have one.
+/// If there are too few tiles for that, threads compute blocks together.
 fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let &Plan { groups, depth, filters, .. } = plan;
     let (of_tile, of_filters) = (POINTS * (depth + filters), POINTS * depth * filters);
@@ -103,9 +103,9 @@ fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let small = groups.saturating_mul(tiles).div_ceil(blocks_needed).next_multiple_of(width);
     let own = if filters_fit { tiles_in(ROOM).min(small) } else { tiles_in(ROOM) };
     let shared = tiles_in(SHARED);
-    // The results may be too large for any memory, which is found out later.
+    // The results may exceed any memory, and their allocation is checked only later, so use saturating arithmetic.
     let reads = |block: usize| if filters_fit { 0 } else { tiles.div_ceil(block).saturating_mul(of_filters) };
-    // Elements that do not stay in the cache are written and read once more.
+    // Elements that do not stay in the cache are written to memory and read again.
     let moved = 2 * (of_tile * shared).saturating_sub(cache / 2);
     let passes = tiles.div_ceil(shared).saturating_mul(moved);
     let too_few = groups.saturating_mul(tiles.div_ceil(own)) < blocks_needed;
@@ -113,7 +113,7 @@ fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
 }
 
 impl<'a> Winograd<'a> {
-    /// Lays out the tiles; returns `None` for convolutions that are computed otherwise.
+    /// Lays out the tiles. Returns `None` for convolutions that other kernels compute.
     pub(super) fn new(plan: &'a Plan, filters: &'a Filters) -> Option<Winograd<'a>> {
         let Plane { rows, cols, .. } = &plan.plane;
         let alike =
@@ -131,13 +131,13 @@ impl<'a> Winograd<'a> {
         Some(Winograd { plan, filters, tiles, row, size, block, together })
     }
 
-    /// Returns whether a row of tiles is shorter than the widest vectors.
+    /// Returns whether a row of tiles is too short to fill the widest vectors.
     #[cfg(target_arch = "x86_64")]
     fn is_narrow(&self) -> bool {
         self.tiles[1] <= 8
     }
 
-    /// Writes all results.
+    /// Computes all results and writes them to `out`.
     ///
     /// # Safety
     ///
@@ -166,7 +166,7 @@ impl<'a> Winograd<'a> {
         Ok(())
     }
 
-    /// Copies the planes of a sample into planes of whole tiles, with zeros around.
+    /// Copies the planes of a sample into zero-padded planes of whole tiles.
     ///
     /// # Safety
     ///
@@ -191,7 +191,7 @@ impl<'a> Winograd<'a> {
         });
     }
 
-    /// Writes the results of a sample, whose planes are padded.
+    /// Computes the results of a sample whose planes are padded.
     ///
     /// # Safety
     ///
@@ -239,12 +239,12 @@ impl<'a> Winograd<'a> {
         })
     }
 
-    /// Returns the room for one point of all tiles of a block.
+    /// Returns the buffer length for one point of all tiles of a block, in elements.
     fn points(&self) -> usize {
         self.plan.depth * self.block.next_multiple_of(gemm::panel_width::<f32>()) + SLACK
     }
 
-    /// Returns the parts of tile rows that are in a block or a panel.
+    /// Returns the runs of tile rows that are in a block or a panel.
     fn segments(&self, first: usize, n: usize) -> SmallVec<[Segment; 16]> {
         let mut segments = SmallVec::new();
         let mut to = 0;
@@ -258,27 +258,27 @@ impl<'a> Winograd<'a> {
     }
 }
 
-/// Tiles of a group that are computed at once.
+/// A block of tiles of one group.
 struct TileBlock<'a> {
     of: &'a Winograd<'a>,
     group: usize,
     first: usize,
     n: usize,
-    /// The planes of the group, the terms that are added to its results, and the results.
+    /// The planes of the group, the biases that are added to its results (or null), and the results.
     x: *const f32,
     plus: *const f32,
     out: *mut f32,
-    /// Room for the points, in panels, and for the sums.
+    /// The buffers for the points, in panels, and for the sums.
     points: *mut f32,
     sums: *mut f32,
 }
 
 impl TileBlock<'_> {
-    /// Writes the results of the tiles.
+    /// Computes the results of the tiles.
     ///
     /// # Safety
     ///
-    /// The operands have the group's extents, and nothing else uses the rooms and the results.
+    /// The operands have the group's extents, and nothing else uses the buffers and the results.
     unsafe fn compute(&self) {
         let Plan { depth, filters, .. } = *self.of.plan;
         // SAFETY: this function has the same contract.
@@ -292,7 +292,7 @@ impl TileBlock<'_> {
         }
     }
 
-    /// Computes like [`compute`](Self::compute), on all threads.
+    /// Computes the results as [`compute`](Self::compute) does, on all threads.
     ///
     /// # Safety
     ///
@@ -304,7 +304,7 @@ impl TileBlock<'_> {
             // SAFETY: this function's contract; the points of other channels are elsewhere.
             unsafe { shared.get().inward(from..end) };
         });
-        // Threads have different points, and different filters of a point only if there are more threads.
+        // Each thread computes different points. Only if there are more threads than points are the filters of a point divided.
         let parts = (2 * threads::count()).div_ceil(POINTS).min(filters);
         let weight = filters * depth * self.n / parts;
         walk::split(POINTS * parts, weight, conv::GRAIN, |from, end| {
@@ -323,7 +323,7 @@ impl TileBlock<'_> {
         });
     }
 
-    /// Writes the points of channels.
+    /// Computes the points of some channels.
     ///
     /// # Safety
     ///
@@ -342,11 +342,11 @@ impl TileBlock<'_> {
         }
     }
 
-    /// Writes the sums of filters at a point.
+    /// Computes the sums of some filters at a point.
     ///
     /// # Safety
     ///
-    /// Same as for [`compute`](Self::compute), for these sums; the point is written.
+    /// Same as for [`compute`](Self::compute), for these sums; the points are already computed.
     unsafe fn product(&self, point: usize, range: Range<usize>) {
         let &TileBlock { of, group, n, points, sums, .. } = self;
         let Plan { depth, filters, .. } = *of.plan;
@@ -360,21 +360,21 @@ impl TileBlock<'_> {
         }
     }
 
-    /// Writes zeros to the memory that is read beyond the last sum.
+    /// Writes zeros behind the last sum, because vectors read beyond it.
     ///
     /// # Safety
     ///
-    /// The room of the sums is there.
+    /// The buffer of the sums has room for them.
     unsafe fn end_sums(&self) {
         // SAFETY: this function's contract.
         unsafe { self.sums.add(POINTS * self.of.plan.filters * self.n).write_bytes(0, SLACK) };
     }
 
-    /// Writes the results of filters.
+    /// Computes the results of some filters.
     ///
     /// # Safety
     ///
-    /// Same as for [`compute`](Self::compute), for these results; the sums are written.
+    /// Same as for [`compute`](Self::compute), for these results; the sums are already computed.
     unsafe fn outward(&self, filters: Range<usize>) {
         let &TileBlock { of, first, n, plus, out, sums, .. } = self;
         let segments = of.segments(first, n);

@@ -1,4 +1,4 @@
-//! Models of work that threads share.
+//! Loom models of work that threads share.
 
 use super::{GateEntry, share};
 use crate::sync::{AtomicUsize, Ordering, thread};
@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// The number of parts of a work.
+/// The number of parts of the shared work.
 const PARTS: usize = 2;
 
-/// Work in parts: each is written without a lock, by the thread that takes it.
+/// Work in parts. The thread that takes a part writes it without a lock.
 struct Parts {
     next: AtomicUsize,
     written: [UnsafeCell<u32>; PARTS],
@@ -42,7 +42,7 @@ impl Parts {
         }
     }
 
-    /// Marks the work as gone, as it is when its owner returns.
+    /// Marks the work as gone, as happens when its owner returns.
     fn end(&self) {
         // SAFETY: `loom` reports it if a thread still works.
         self.exists.with_mut(|exists| unsafe { *exists = false });
@@ -56,7 +56,7 @@ impl Parts {
     }
 }
 
-/// The threads that were started for the calls of a work.
+/// The threads that were started to join the work.
 #[derive(Default)]
 struct Started(RefCell<Vec<JoinHandle<()>>>);
 
@@ -65,20 +65,20 @@ impl Started {
         self.0.borrow_mut().push(thread::spawn(move || entry.enter()));
     }
 
-    /// Waits for the threads, which may come after the work is gone.
+    /// Joins the threads. Some of them may enter after the work is gone.
     fn join(self) {
         self.0.into_inner().into_iter().for_each(|started| started.join().expect("no panic"));
     }
 }
 
-/// Runs a model in every order that interrupts threads at most `interruptions` times; in every order if that is `None`.
+/// Runs a model in every order with at most `interruptions` preemptions; in every order if that is `None`.
 fn check(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut all = loom::model::Builder::new();
     all.preemption_bound = interruptions;
     all.check(model);
 }
 
-/// Shares work with `calls` other threads.
+/// Shares work with up to `calls` other threads.
 fn share_parts(calls: usize) {
     let (parts, started, waiting) = (Parts::new(), Started::default(), Arc::new(AtomicUsize::new(0)));
     share(calls, &waiting, &|| parts.work(), |entry| started.start(entry));

@@ -1,4 +1,4 @@
-//! Casts.
+//! Casts between element types.
 
 use super::{dense, made, text};
 use crate::array::{Array, element_size};
@@ -28,7 +28,7 @@ pub(crate) fn cast(
         return text::parse(pool, x, to, rounding);
     }
     let x = dense(pool, x)?;
-    // SAFETY: a contiguous array has `len` elements from its first one on.
+    // SAFETY: a contiguous array has `len` elements from its first element on.
     let bytes = unsafe { elements(&x) };
     if to == DataType::String {
         return text::print(pool, from, x.shape(), bytes);
@@ -74,7 +74,7 @@ pub(super) unsafe fn elements(x: &Array) -> &[u8] {
     if x.is_empty() {
         return &[];
     }
-    // SAFETY: the elements are contiguous, were written when the array was made, and are not written again while it
+    // SAFETY: the elements are contiguous, were written when the array was created, and are not written again while it
     // exists.
     unsafe { slice::from_raw_parts(x.ptr(), x.len() * element_size(x.dtype())) }
 }

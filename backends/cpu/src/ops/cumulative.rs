@@ -1,4 +1,4 @@
-//! Sums of all elements up to each.
+//! Cumulative sums.
 
 use super::{convert, dense, made};
 use crate::array::Array;
@@ -9,7 +9,8 @@ use bb::ir::Axis;
 use bb::{DataType, RoundMode, Shape, Tensor};
 use std::sync::Arc;
 
-/// Sums along `axis`; returns `None` for element types that have no kernel, and if the axis does not exist.
+/// Computes cumulative sums along `axis`. Returns `None` for element types that have no kernel, and if the
+/// axis does not exist.
 pub(crate) fn sums(
     pool: &Arc<Pool>,
     x: &Array,

@@ -1,4 +1,4 @@
-//! Operations on single elements, broadcast.
+//! Element-wise operations, with broadcasting.
 
 use super::{copied, made, room, text, unsupported};
 use crate::array::{Array, element_size};
@@ -14,11 +14,11 @@ use bb::ir::{Error, infer};
 use bb::{DataType, Shape, Tensor};
 use std::sync::Arc;
 
-/// Computes an operation on one element.
+/// Computes an operation with one operand.
 pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
     let dtype = x.dtype();
     if matches!(op, Unary::Abs | Unary::Relu) && dtype.is_unsigned_integer() {
-        // A number that is not negative is its own result.
+        // The absolute value and the ReLU of an unsigned integer are the integer itself.
         return Ok(x.clone());
     }
     let few = x.is_dense() && x.len() < FEW;
@@ -34,24 +34,24 @@ pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
     unsafe { results(pool, kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
 }
 
-/// Tests each element; returns `None` if the test does not exist for the element type.
+/// Applies a test to each element. Returns `None` if the test does not exist for the element type.
 pub(crate) fn test(pool: &Arc<Pool>, test: Test, x: &Array) -> Option<Result<Array>> {
     let kernel = compare::test(test, x.dtype())?;
     // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
     Some(unsafe { results(pool, &kernel, DataType::Bool, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) })
 }
 
-/// Computes a function of each element, which is `f32`.
+/// Applies `f` to each element of an `f32` array.
 pub(crate) fn map_f32(pool: &Arc<Pool>, x: &Array, f: impl Fn(f32) -> f32 + Copy + Sync) -> Result<Array> {
     slices_f32(pool, x, GRAIN, |out, x| map(out, x, f))
 }
 
-/// Computes `x * sigmoid(alpha * x)` of each element, which is `f32`.
+/// Computes `x * sigmoid(alpha * x)` for each element of an `f32` array.
 pub(crate) fn swish(pool: &Arc<Pool>, x: &Array, alpha: f32) -> Result<Array> {
     slices_f32(pool, x, GRAIN / 4, |out, x| gelu::swish(out, x, alpha))
 }
 
-/// Makes an array of `f32` from another. `f` writes the results for some of its elements.
+/// Creates an `f32` array from an `f32` array. Each call of `f` computes the results of one range of elements.
 fn slices_f32(
     pool: &Arc<Pool>,
     x: &Array,
@@ -75,7 +75,7 @@ fn slices_f32(
     })
 }
 
-/// Computes an operation on two elements of one type.
+/// Computes an operation with two operands of the same element type.
 pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Result<Array> {
     let dtype = a.dtype();
     if dtype != b.dtype() {
@@ -94,7 +94,7 @@ pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Resu
     let Some(kernel) = &kernel else {
         return Err(unsupported(op.name(), dtype));
     };
-    // An empty quotient divides by nothing.
+    // If the result is empty, no division is computed, so a zero in `b` is no error.
     if op == Binary::Div && dtype.is_integer() && len > 0 && has_zero(b) {
         return Err(Error::DivisionByZero { op: "div" }.into());
     }
@@ -109,8 +109,8 @@ pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Resu
     unsafe { results(pool, kernel, result, shape, &dims, operands) }
 }
 
-/// Computes an operation on one element into the memory of `out`. Returns false, and writes nothing, if there is no kernel for
-/// it, if `out` does not have the type and shape of the result, or if the memory of `out` is shared.
+/// Computes an operation with one operand into the memory of `out`. Returns false, and writes nothing, if there is no kernel
+/// for the operation, if `out` does not have the type and shape of the result, or if the memory of `out` is shared.
 pub(crate) fn unary_into(pool: &Arc<Pool>, op: Unary, x: &Array, out: &mut Array) -> Result<bool> {
     let (dtype, few) = (x.dtype(), x.is_dense() && x.len() < FEW);
     if (out.dtype(), out.shape()) != (dtype, x.shape()) || dtype.is_sub_byte() {
@@ -121,7 +121,7 @@ pub(crate) fn unary_into(pool: &Arc<Pool>, op: Unary, x: &Array, out: &mut Array
     unsafe { results_into(pool, &kernel, &dims(x), [x.ptr()], out) }
 }
 
-/// Computes an operation on two elements of one type into the memory of `out`, as [`unary_into`] does.
+/// Computes an operation with two operands of the same element type into the memory of `out`, as [`unary_into`] does.
 pub(crate) fn binary_into(
     pool: &Arc<Pool>,
     op: Binary,
@@ -144,11 +144,11 @@ pub(crate) fn binary_into(
     unsafe { results_into(pool, &kernel, &dims, [a.ptr(), b.ptr()], out) }
 }
 
-/// Writes the results of a kernel into the memory of an array, if that is not shared.
+/// Writes the results of a kernel into the memory of `out`. Returns false, and writes nothing, if that memory is shared.
 ///
 /// # Safety
 ///
-/// As for [`results`]; `out` has an element of the kernel's result for each.
+/// As for [`results`]; `out` has one element of the kernel's result type for each index of `dims`.
 unsafe fn results_into<const N: usize>(
     pool: &Arc<Pool>,
     kernel: &Kernel<N>,
@@ -160,7 +160,7 @@ unsafe fn results_into<const N: usize>(
         return Ok(true);
     }
     let Some(room) = out.sole_room() else { return Ok(false) };
-    // SAFETY: the caller promises the operands. Nothing else holds the room, so that it overlaps no operand.
+    // SAFETY: the caller promises the operands. `room` belongs to `out` only, so it overlaps no operand.
     pool.run(|| unsafe { walk(kernel, dims, room, operands) })?;
     Ok(true)
 }
@@ -176,7 +176,7 @@ fn mismatch(op: Binary, expected: DataType, got: DataType) -> crate::CpuError {
     Error::DataType { expected, got }.into()
 }
 
-/// Makes an array of the results of a kernel, whose element type is `dtype`.
+/// Creates an array of the results of a kernel. Their element type is `dtype`.
 ///
 /// # Safety
 ///
@@ -190,11 +190,11 @@ pub(super) unsafe fn results<const N: usize>(
     dims: &[Dim<N>],
     operands: [*const u8; N],
 ) -> Result<Array> {
-    // SAFETY: the caller promises the operands. The room is new, and is for as many elements.
+    // SAFETY: the caller promises the operands. The memory is new, and has room for all results.
     made(pool, dtype, shape, |out| unsafe { walk(kernel, dims, out, operands) })
 }
 
-/// Makes an array as [`results`] does, of operands that have `len` elements without gaps.
+/// Creates an array as [`results`] does, from operands of `len` contiguous elements.
 ///
 /// # Safety
 ///
@@ -213,14 +213,14 @@ unsafe fn dense_results<const N: usize>(
         // SAFETY: the operands have an element at every index of the one dimension.
         return unsafe { results(pool, kernel, dtype, Shape::from_slice(shape), &line, operands) };
     }
-    // Few elements cost less than a walk over them.
+    // For a small number of elements, calling the kernel directly costs less than a walk over dimensions.
     let mut storage = room(pool, dtype, len)?;
-    // SAFETY: the caller promises the operands. The room is new, and is for as many elements.
+    // SAFETY: the caller promises the operands. The memory is new, and has room for all results.
     unsafe { (kernel.run)(storage.room(), operands, len) };
     Ok(Array::dense(dtype, Shape::from_slice(shape), len, storage))
 }
 
-/// Returns the merged dimensions for walking an array.
+/// Returns the merged dimensions of a loop over an array.
 pub(crate) fn dims(x: &Array) -> Dims<1> {
     if x.is_dense() {
         return std::iter::once(Dim { extent: x.len(), strides: [1] }).collect();
@@ -229,7 +229,7 @@ pub(crate) fn dims(x: &Array) -> Dims<1> {
     collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }))
 }
 
-/// Returns the merged dimensions for walking the operands together.
+/// Returns the merged dimensions of a loop over operands that are broadcast to `shape`.
 pub(crate) fn joint<const N: usize>(operands: [&Array; N], shape: &[usize]) -> Dims<N> {
     let strides = operands.map(|x| broadcast_strides(x.shape(), &x.strides(), shape));
     collapse(shape.iter().enumerate().map(|(i, &extent)| Dim {
@@ -238,7 +238,7 @@ pub(crate) fn joint<const N: usize>(operands: [&Array; N], shape: &[usize]) -> D
     }))
 }
 
-/// Returns whether an integer is zero.
+/// Returns whether any element of an integer array is zero.
 fn has_zero(x: &Array) -> bool {
     if x.is_empty() {
         return false;
@@ -255,7 +255,7 @@ fn has_zero(x: &Array) -> bool {
     found
 }
 
-/// Chooses between `x` and `y`.
+/// Selects each element from `x` if the condition is true, and from `y` otherwise.
 pub(crate) fn select(pool: &Arc<Pool>, condition: &Array, x: &Array, y: &Array) -> Result<Array> {
     infer::check_operand(bb::Primitive::Where, 0, condition.dtype())?;
     let dtype = x.dtype();

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// Makes an array from a host tensor. It shares the tensor's bytes, including bytes of a mapped file, unless the elements are
-/// packed, strings, or few.
+/// Creates an array from a host tensor. It shares the tensor's bytes, also bytes of a mapped file, unless the elements are
+/// packed, strings, or small enough to be stored inline.
 pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let (dtype, len) = (value.dtype(), value.len());
     let shape = Shape::from_slice(value.shape());
@@ -41,7 +41,7 @@ pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     Ok(Array::dense(dtype, shape, len, Storage::Adopted(bytes.clone())))
 }
 
-/// Keeps an array alive while its bytes are in use.
+/// Keeps an array alive while a `Bytes` refers to its memory.
 struct Owner(Array);
 
 impl AsRef<[u8]> for Owner {
@@ -51,7 +51,8 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// Makes a host tensor from an array. It shares the elements if they are contiguous and not packed.
+/// Converts an array to a host tensor. The two share the elements if these are contiguous and if the host format does not
+/// pack them.
 pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     let dtype = x.dtype();
     if dtype == DataType::String {
@@ -71,20 +72,21 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     Ok(TensorData::adopt(dtype, x.shape(), bytes)?)
 }
 
-/// Returns the bytes of contiguous elements, for writing; `None` if the memory is shared, or for strings. An element of less
-/// than a byte has a byte of its own.
+/// Returns the writable bytes of contiguous elements; `None` for strings, or if the memory is shared. An element type of less
+/// than 8 bits uses one byte for each element.
 pub(crate) fn sole_bytes(x: &mut Array) -> Option<&mut [u8]> {
     if x.is_empty() && x.dtype() != DataType::String {
         return Some(&mut []);
     }
     let size = x.len() * element_size(x.dtype());
     let room = x.sole_room()?;
-    // SAFETY: the memory has the array's elements, which were written when it was made. The array is its only holder, and the
-    // result borrows the array.
+    // SAFETY: the memory has the array's elements, which were written when it was created. The array is its only holder, and
+    // the result borrows the array.
     Some(unsafe { slice::from_raw_parts_mut(room, size) })
 }
 
-/// Copies the elements of an array to `into`, in row-major order. It makes no other copy, unless the elements are packed.
+/// Copies the elements of an array to `into`, in row-major order. No intermediate copy is created, except for packed element
+/// types.
 pub(crate) fn read_into(pool: &Arc<Pool>, x: &Array, into: &mut [u8]) -> Result<()> {
     let dtype = x.dtype();
     let expected = match dtype {

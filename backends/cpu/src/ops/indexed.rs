@@ -1,7 +1,8 @@
-//! Elements and slices that tensors of indices select: reading them, and writing to them.
+//! Reads and writes elements and slices that index tensors select: `gather_elements`, `gather_nd`, and the scatter
+//! operations.
 //!
-//! Each function returns `None` for operands that it does not take or that do not fit; the operations' bodies report the
-//! errors.
+//! Each function returns `None` for operands that it does not support or that do not fit; the operation's body then computes
+//! the result or reports the error.
 
 use super::{copied, copy_to, dense, made};
 use crate::array::{Array, element_size};
@@ -16,7 +17,7 @@ use bb::{DataType, Shape, Tensor};
 use std::slice;
 use std::sync::Arc;
 
-/// Returns the elements of contiguous indices; `None` for types that ONNX does not allow for indices.
+/// Returns the elements of a contiguous index tensor; `None` for types that ONNX does not allow for indices.
 fn indices(x: &Array) -> Option<Indices<'_>> {
     debug_assert!(x.is_dense() && !x.is_empty());
     // SAFETY: the elements are contiguous, have this type, and are not written again while the array exists.
@@ -29,19 +30,19 @@ fn indices(x: &Array) -> Option<Indices<'_>> {
     }
 }
 
-/// The elements that tensors of indices select: a run for each tuple.
+/// The elements that index tensors select. Each tuple of indices selects a run of consecutive elements.
 struct Selection {
     op: &'static str,
-    /// The dimensions of the tuples, with their distances in the tensor that is indexed.
+    /// The dimensions of the tuples, with strides in elements of the indexed tensor.
     dims: Dims<1>,
-    /// The dimensions that a tuple indexes.
+    /// The dimensions of the indexed tensor that a tuple has an index for.
     named: Dims<1>,
     /// The number of elements that a tuple selects.
     run: usize,
 }
 
 impl Selection {
-    /// Calls `each` with positions, and the number of elements that are selected from each on.
+    /// Calls `each` with the positions of selected runs, and with the number of elements of each run.
     fn places(&self, indices: Indices<'_>, each: impl FnMut(&[usize], usize)) -> bool {
         places(&self.dims, Tuples { indices, named: &self.named }, self.run, each)
     }
@@ -58,7 +59,7 @@ impl Selection {
     }
 }
 
-/// Describes the elements that indices select along an axis of a tensor with these extents and strides.
+/// Describes the elements that `indices` select along an axis of a tensor with this shape and these strides.
 fn elements(
     op: &'static str,
     shape: &[usize],
@@ -76,7 +77,7 @@ fn elements(
     fits.then(|| Selection { op, dims: collapse(dims), named: Dims::from_elem(named, 1), run: 1 })
 }
 
-/// Describes the slices that tuples of indices select, after the first `batch` dimensions, which the tensors share.
+/// Describes the slices that tuples of indices select. The first `batch` dimensions are common to both tensors.
 fn slices(
     op: &'static str,
     shape: &[usize],
@@ -101,7 +102,7 @@ fn slices(
     })
 }
 
-/// Copies the selected elements.
+/// Copies the selected elements to a new array.
 fn read(
     pool: &Arc<Pool>,
     data: &Array,
@@ -124,7 +125,7 @@ fn read(
     selection.checked(inside, indices, copied(result, data.text().cloned()))
 }
 
-/// Selects one element for each index, along an axis.
+/// Selects one element along an axis for each index.
 pub(crate) fn gather_elements(
     pool: &Arc<Pool>,
     data: &Array,
@@ -160,7 +161,8 @@ pub(crate) fn gather_nd(
     read(pool, data, &dense(pool, indices)?, shape, selection)
 }
 
-/// Copies the operand and writes updates to the selected elements.
+/// Copies the operand and writes updates to the selected elements. `meeting` says how an update is combined with the
+/// element.
 fn write(
     pool: &Arc<Pool>,
     [data, list, updates]: [&Array; 3],
@@ -190,7 +192,7 @@ fn write(
     selection.checked(inside, indices, result)
 }
 
-/// Writes one update for each index, along an axis.
+/// Writes one update along an axis for each index.
 pub(crate) fn scatter_elements(
     pool: &Arc<Pool>,
     operands: [&Array; 3],

@@ -1,4 +1,4 @@
-//! Concatenating along an axis, and selecting along an axis by indices.
+//! Concatenates arrays, and selects entries along an axis.
 
 use super::{copied, copy_to, dense, made, text};
 use crate::array::{Array, element_size};
@@ -35,7 +35,7 @@ pub(crate) fn concat(pool: &Arc<Pool>, xs: &[&Array], axis: i64) -> Result<Array
     placed(pool, dtype, joined.axis.get(), joined.shape, xs.iter().copied())
 }
 
-/// Copies arrays next to each other along `axis`.
+/// Copies arrays to adjacent ranges along `axis`.
 fn placed<'a>(
     pool: &Arc<Pool>,
     dtype: DataType,
@@ -67,7 +67,7 @@ fn concat_strings(pool: &Arc<Pool>, xs: &[&Array], axis: usize, shape: Shape) ->
     Ok(out.with_text(Some(Arc::new(Bytes::from(text)))))
 }
 
-/// Selects entries along an axis.
+/// Selects the entries with these indices along an axis.
 pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64) -> Result<Array> {
     infer::check_operand(bb::Primitive::Gather, 1, indices.dtype())?;
     let joined = infer::gather(data.shape(), indices.shape(), axis)?;
@@ -77,7 +77,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     let strides = data.strides();
     let step = strides.get(axis).copied().unwrap_or(0);
     if let [at] = at[..] {
-        // A single entry is a view of the operand.
+        // A single entry needs no copy: return a view of the operand.
         let mut kept = strides;
         kept.remove(axis);
         kept.insert_many(axis, std::iter::repeat_n(1, indices.shape().len()));
@@ -118,7 +118,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     Ok(copied(out, data.text().cloned()))
 }
 
-/// Returns the positions that the indices select, in row-major order.
+/// Returns the positions that the indices select, in row-major order. Negative indices count from the end.
 fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let mut at = SmallVec::new();
     let none = |_| CpuError::no_memory(indices.len().saturating_mul(size_of::<usize>()));

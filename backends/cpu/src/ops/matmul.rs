@@ -11,7 +11,7 @@ use bb::Tensor;
 use bb::ir::{Error, infer};
 use std::sync::Arc;
 
-/// Multiplies matrices whose rows and columns may have any strides.
+/// Computes a batched matrix product. The rows and columns of the operands may have any strides.
 pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dtype = a.dtype();
     if !gemm::multiplies(dtype) {
@@ -28,10 +28,10 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     product(pool, a, b, &left, (batch_b, *b_row, *b_col))
 }
 
-/// The strides of an operand: within its batch, between rows, and between columns.
+/// The strides of an operand: of its batch dimensions, between rows, and between columns.
 type Split<'a> = (&'a [isize], isize, isize);
 
-/// Splits the strides of a left operand, whose single dimension has columns.
+/// Splits the strides of a left operand. A one-dimensional operand is a single row.
 fn left_strides(strides: &[isize]) -> Split<'_> {
     match strides {
         [batch @ .., row, col] => (batch, *row, *col),
@@ -61,7 +61,7 @@ fn product(
     })
 }
 
-/// Multiplies matrices by one whose columns are packed.
+/// Multiplies a batch of matrices by a matrix whose columns are packed.
 pub(crate) fn packed(pool: &Arc<Pool>, a: &Array, right: &Panels) -> Result<Array> {
     let dtype = right.dtype();
     if a.dtype() != dtype {
@@ -79,7 +79,7 @@ pub(crate) fn packed(pool: &Arc<Pool>, a: &Array, right: &Panels) -> Result<Arra
     })
 }
 
-/// The pairs of matrices of a batched product.
+/// The pairs of matrices that a batched product multiplies.
 struct Pairs {
     extents: gemm::Dims,
     batch: usize,
@@ -105,13 +105,14 @@ impl Pairs {
         if let [Dim { extent, strides: [step, 0] }] = dims[..]
             && step == row * mm.m.cast_signed()
         {
-            // All left operands share one right operand, and their rows follow each other, so they form one taller matrix.
+            // All left operands share one right operand, and each begins where the rows of the previous one end, so they
+            // form one taller matrix.
             (extents.m, batch) = (mm.m * extent, 1);
         }
         Pairs { extents, batch, dims }
     }
 
-    /// Returns the distances in elements from the operands of the first pair to the operands of a pair.
+    /// Returns the offsets in elements of a pair's operands from the operands of the first pair.
     fn offsets(&self, pair: usize) -> (isize, isize) {
         let (mut left, mut at) = (pair, (0, 0));
         for dim in self.dims.iter().rev() {

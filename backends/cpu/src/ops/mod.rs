@@ -23,13 +23,13 @@ use bb::{DataType, Shape, Tensor};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The error for an element type that an operation does not support.
+/// Returns the error for an element type that an operation does not support.
 #[cold]
 pub(crate) fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
     bb::ir::Error::Unsupported { op, dtype }.into()
 }
 
-/// Allocates room for `len` elements.
+/// Allocates storage for `len` elements.
 #[inline]
 pub(crate) fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
     match len.checked_mul(element_size(dtype)) {
@@ -46,18 +46,18 @@ fn count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))
 }
 
-/// Makes an array of `shape`. `fill` writes its row-major elements.
+/// Creates an array of `shape`. `fill` writes its elements in row-major order.
 ///
 /// # Errors
 ///
-/// [`CpuError::Memory`] if the system has no room for it, or if the number of elements overflows.
+/// [`CpuError::Memory`] if the system has no memory for the array, or if the number of elements overflows.
 pub(crate) fn made(
     pool: &Arc<Pool>,
     dtype: DataType,
     shape: Shape,
     fill: impl FnOnce(*mut u8),
 ) -> Result<Array> {
-    // The extents may come from several operands, so that their product may exceed the number of elements of each.
+    // The extents may come from several operands, so their product can overflow although each operand exists.
     let Some(len) = count(&shape) else { return Err(CpuError::no_memory(usize::MAX)) };
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
@@ -67,7 +67,7 @@ pub(crate) fn made(
     Ok(Array::dense(dtype, shape, len, storage))
 }
 
-/// Copies `x` to `dst`, whose elements have the strides `strides`.
+/// Copies `x` to `dst`, whose elements have these strides.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ pub(crate) fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     if x.is_dense() { Ok(x.clone()) } else { duplicate(pool, x) }
 }
 
-/// Returns a contiguous copy that shares its memory with nothing.
+/// Returns a contiguous copy in memory of its own.
 pub(crate) fn duplicate(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     let shape = Shape::from_slice(x.shape());
     let strides = dense_strides(&shape);
@@ -98,16 +98,16 @@ pub(crate) fn duplicate(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     Ok(copied(copy, x.text().cloned()))
 }
 
-/// Makes an array of zeros whose memory begins at a multiple of `alignment` bytes, a power of two.
+/// Creates an array of zeros whose memory begins at a multiple of `alignment` bytes. `alignment` is a power of two.
 ///
 /// # Errors
 ///
-/// [`CpuError::Memory`] if the system has no room for it.
+/// [`CpuError::Memory`] if the system has no memory for the array.
 pub(crate) fn aligned(pool: &Arc<Pool>, dtype: DataType, shape: &[usize], alignment: usize) -> Result<Array> {
     let none = || CpuError::no_memory(usize::MAX);
     let len = count(shape).ok_or_else(none)?;
     let bytes = len.checked_mul(element_size(dtype)).ok_or_else(none)?;
-    // A block is aligned to its header's size.
+    // The bytes of a block are aligned to `ALIGNMENT`, so only larger alignments need extra room.
     let spare = if alignment > crate::pool::ALIGNMENT { alignment } else { 0 };
     let block = pool.take(bytes.checked_add(spare).ok_or_else(none)?)?;
     let offset = block.ptr().cast_const().addr().wrapping_neg() & (alignment - 1);
@@ -116,7 +116,7 @@ pub(crate) fn aligned(pool: &Arc<Pool>, dtype: DataType, shape: &[usize], alignm
     Ok(Array::dense_at(dtype, Shape::from_slice(shape), len, Storage::Pooled(block), offset))
 }
 
-/// Attaches the text to copied elements if they are strings.
+/// Attaches the text to an array of copied ranges if its elements are strings.
 pub(crate) fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
     if text.is_some() { x.with_text(text) } else { x }
 }

@@ -1,6 +1,7 @@
-//! Powers. The operands may have different types.
+//! Powers. The base and the exponent may have different types.
 //!
-//! If one operand is a float and the other an integer, the power is computed in `f64` and then converted like a cast.
+//! If one operand is a float and the other an integer, the power is computed in `f64` and then converted to the
+//! base's type like a cast.
 
 use super::elementwise::{self, joint, results};
 use super::{convert, unsupported};
@@ -21,7 +22,7 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let (base, exponent) = (a.dtype(), b.dtype());
     if base == exponent && base.is_float() {
         match small_power(b) {
-            // Squares of `f32` are exact in `f64`, so that only the result is rounded, and cubes nearly so.
+            // Squares of `f32` are exact in `f64` and cubes nearly so; only the final conversion rounds.
             Some(2.0) if base == DataType::F32 => {
                 return elementwise::map_f32(pool, a, |x| (f64::from(x) * f64::from(x)) as f32);
             }
@@ -58,13 +59,14 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     convert::cast(pool, &power, base, true, RoundMode::Up)
 }
 
-/// Returns the exponent if it is one `f32` without dimensions.
+/// Returns the exponent if it is an `f32` scalar.
 fn small_power(b: &Array) -> Option<f32> {
     // SAFETY: the array has one element of this type.
     (b.shape().is_empty() && b.dtype() == DataType::F32).then(|| unsafe { *b.ptr().cast::<f32>() })
 }
 
-/// Returns an error for 0 to a negative power; `a` is of type `i32` or `i64`, and `b` of type `i64`.
+/// Returns an error if the power is the reciprocal of 0 for any element. `a` is of type `i32` or `i64`, and `b` of
+/// type `i64`.
 fn refuse_reciprocal_of_zero(a: &Array, b: &Array) -> Result<()> {
     let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
     let dims = joint([a, b], &shape);

@@ -1,4 +1,4 @@
-//! Reductions over axes.
+//! Reductions along axes.
 
 use super::{dense, made, unsupported, views};
 use crate::array::Array;
@@ -11,7 +11,7 @@ use bb::Tensor;
 use bb::ir::{Error, infer};
 use std::sync::Arc;
 
-/// Reduces over `axes`, or over every axis if `axes` is empty.
+/// Reduces along `axes`, or along every axis if `axes` is empty.
 pub(crate) fn reduce(
     pool: &Arc<Pool>,
     op: Reduction,
@@ -32,7 +32,8 @@ pub(crate) fn reduce(
     along(pool, &kernel, &in_order(pool, op, x)?, r)
 }
 
-/// Multiplies over `axes`, or over every axis if `axes` is empty; `None` for element types that have no kernel.
+/// Computes the product along `axes`, or along every axis if `axes` is empty. Returns `None` for element types that have no
+/// kernel.
 pub(crate) fn product(pool: &Arc<Pool>, x: &Array, axes: &[i64], keepdims: bool) -> Result<Option<Array>> {
     let Some(kernel) = reduce::product(x.dtype()) else { return Ok(None) };
     let r = infer::reduce("reduce_prod", x.shape(), axes, keepdims)?;
@@ -42,7 +43,7 @@ pub(crate) fn product(pool: &Arc<Pool>, x: &Array, axes: &[i64], keepdims: bool)
     along(pool, &kernel, x, r).map(Some)
 }
 
-/// Reduces with a kernel that was selected for the type of the elements.
+/// Reduces with a kernel that was selected for the element type.
 fn along(pool: &Arc<Pool>, kernel: &Kernel, x: &Array, r: infer::Reduction<usize>) -> Result<Array> {
     let count = r.count(x.shape());
     let strides = x.strides();
@@ -58,10 +59,10 @@ fn along(pool: &Arc<Pool>, kernel: &Kernel, x: &Array, r: infer::Reduction<usize
     made(pool, x.dtype(), r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
 }
 
-/// Returns an operand whose elements are stored in the order of their indices, if another order could change the bits of the
-/// result: the order of a kernel's additions depends on strides, but a sum must not depend on how its operand was made.
+/// Returns the operand with its elements in row-major order if the order affects the result. The order of a kernel's
+/// additions depends on strides, but a float sum must not depend on whether its operand is a view.
 ///
-/// Elements that are repeated stay so, because a copy of them may be much larger.
+/// A broadcast operand stays as it is, because a copy may be much larger.
 fn in_order(pool: &Arc<Pool>, op: Reduction, x: &Array) -> Result<Array> {
     let adds = matches!(op, Reduction::Sum | Reduction::Mean) && x.dtype().is_float();
     let is_repeated =

@@ -1,4 +1,4 @@
-//! Strings. Elements are ranges (two `u64`) of a text, which arrays share.
+//! Operations on strings. Elements are ranges (two `u64`) of a text, which arrays share.
 
 use super::convert::elements;
 use super::elementwise::joint;
@@ -21,7 +21,7 @@ const TEXT: usize = 16;
 /// The range of one string in the text.
 type Range = [u64; 2];
 
-/// Makes an array from a host tensor of strings. It shares their text.
+/// Creates an array from a host tensor of strings. It shares the characters.
 pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let bytes = value.bytes()?;
     let head = (value.len() + 1) * size_of::<u64>();
@@ -61,7 +61,7 @@ fn piece(text: &[u8], [start, end]: Range) -> &[u8] {
     range.and_then(|(start, end)| text.get(start..end)).unwrap_or_default()
 }
 
-/// Compares strings.
+/// Compares the strings of two arrays for equality, with broadcasting.
 pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let shape = infer::broadcast("equal", &[a.shape(), b.shape()])?;
     let dims = joint([a, b], &shape);
@@ -99,8 +99,8 @@ pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: 
     from_host(pool, &pool.run(|| format_tensor(from, shape, numbers))??)
 }
 
-/// Returns `y` with its ranges in a text that begins with the text of `x`, and this text. It is a new text unless `x`
-/// and `y` share theirs. If the operands are not strings, returns `y` as it is and no text.
+/// Returns `y` with ranges that refer to a text shared with `x`, and that text. The text begins with the text of `x`,
+/// so the ranges of `x` stay valid. If the operands are not strings, returns `y` unchanged and `None`.
 pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array, Option<Arc<Bytes>>)> {
     let (Some(first), Some(second)) = (x.text(), y.text()) else {
         return Ok((y.clone(), None));
@@ -116,7 +116,7 @@ pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array
     Ok((moved, Some(Arc::new(text))))
 }
 
-/// Returns strings with their ranges moved by `by`.
+/// Returns strings with `by` added to the bounds of their ranges.
 pub(crate) fn shifted(pool: &Arc<Pool>, x: &Array, by: u64) -> Result<Array> {
     let x = dense(pool, x)?;
     // SAFETY: `x` is contiguous.

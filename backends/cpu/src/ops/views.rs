@@ -1,4 +1,4 @@
-//! Primitives that change dimensions and do not move elements.
+//! Primitives that change only shape and strides.
 
 use super::dense;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::ir::infer;
 use bb::{Shape, Tensor};
 use std::sync::Arc;
 
-/// Gives the elements other extents. It copies only if no strides can describe the result in place.
+/// Changes the shape. The elements are copied only if no strides describe the result in place.
 pub(crate) fn reshape(pool: &Arc<Pool>, x: &Array, shape: &[usize]) -> Result<Array> {
     let shape = infer::reshape(x.shape(), shape)?;
     reshaped(pool, x, shape)
@@ -43,7 +43,7 @@ pub(crate) fn transpose(x: &Array, perm: &[i64]) -> Result<Array> {
     Ok(x.view(transposed.shape, permuted, 0))
 }
 
-/// Selects a range of elements, with a step, along some dimensions.
+/// Selects a range of indices, with a step, along some dimensions.
 pub(crate) fn slice(x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Array> {
     let sliced = infer::slice(x.shape(), starts, ends, axes, steps)?;
     let mut strides = x.strides();
@@ -55,7 +55,7 @@ pub(crate) fn slice(x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps
     Ok(x.view(sliced.shape, strides, skip))
 }
 
-/// Splits along an axis.
+/// Splits an array along an axis into parts with these extents.
 pub(crate) fn split(x: &Array, axis: i64, sizes: &[usize]) -> Result<Vec<Array>> {
     let axis = infer::split(x.shape(), axis, sizes)?.get();
     let strides = x.strides();

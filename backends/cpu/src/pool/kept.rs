@@ -1,8 +1,8 @@
-//! The blocks of one size that have no owner.
+//! The unused blocks of one size class.
 //!
-//! A list that only grew would hold, forever, the greatest number of blocks that were ever in use at once: with many threads that number
-//! rises for hours, and the memory of one large input would be held until the backend ends. So a list records the fewest blocks that it
-//! held since the last check. That number of blocks was not needed, and half of them are freed.
+//! A list that only grew would keep the largest number of blocks that were ever in use together: with many threads that number rises for
+//! hours, and the memory of one large input would be kept until the backend ends. So a list records the minimum number of blocks that it
+//! contained since the last check. That number of blocks was not needed, and the check frees half of them.
 
 use super::Header;
 use std::ptr::NonNull;
@@ -10,26 +10,26 @@ use std::ptr::NonNull;
 /// The number of returned blocks after which a list is checked.
 ///
 /// A block that is needed once in this number of returns is kept, so allocations are no more frequent than that. The value in model tests
-/// is small, because they try each step in every order.
+/// is small, because they run every order of the steps.
 pub(super) const GIVEN: u32 = if cfg!(all(test, bb_model)) { 2 } else { 1024 };
 
-/// A block without owner.
+/// A block without an owner.
 #[derive(Debug)]
 pub(super) struct Kept(pub(super) NonNull<Header>);
 
 // SAFETY: only the pool has the address of a block that it keeps.
 unsafe impl Send for Kept {}
 
-/// Blocks of one size.
+/// The unused blocks of one size.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    /// The block that returned last is at the end, and is taken first: the processor may still hold its bytes.
+    /// The block that returned last is at the end. It is reused first, because its bytes may still be in the processor's caches.
     blocks: Vec<Kept>,
-    /// The fewest blocks since the last check.
+    /// The minimum length of `blocks` since the last check.
     fewest: usize,
     /// The number of blocks that have returned since the last check.
     given: u32,
-    /// Whether enough blocks return that the list is checked for that reason.
+    /// Whether blocks return so often that the returns trigger the checks.
     busy: bool,
 }
 
@@ -45,18 +45,18 @@ impl List {
         Some(block)
     }
 
-    /// Adds a block, and returns whether it is time to check the list.
+    /// Adds a block. Returns whether enough blocks have returned that the list should be checked.
     pub(super) fn give(&mut self, block: Kept) -> bool {
         self.blocks.push(block);
         self.given += 1;
         self.given >= GIVEN
     }
 
-    /// Removes half of the blocks that were not needed since the last call, oldest first. The check happens because enough blocks
-    /// returned, or because it is the turn of this list.
+    /// Removes half of the blocks that were not needed since the last check, oldest first. `by_turn` says that the round-robin order
+    /// triggered this check; otherwise enough blocks have returned.
     pub(super) fn unneeded(&mut self, by_turn: bool) -> Vec<Kept> {
         if by_turn && std::mem::take(&mut self.busy) {
-            // The list may have been checked a moment ago.
+            // The other kind of check may have just happened, so the minimum is not meaningful yet.
             return Vec::new();
         }
         self.busy = !by_turn;

@@ -1,6 +1,6 @@
-//! The limit of a pool's memory.
+//! The memory limit of a pool.
 //!
-//! Only blocks that are allocated from the system or freed are counted, so that reusing a kept block has no extra cost.
+//! The counters change only if a block is allocated or freed, so reusing an unused block has no extra cost.
 
 use super::Pool;
 use crate::error::{CpuError, Result};
@@ -9,13 +9,13 @@ use bb::services::{MemoryStatistics, Pressure, PressureCallback};
 use std::cell::Cell;
 use std::sync::PoisonError;
 
-/// The bytes of a pool's blocks, in use or not.
+/// Counts the bytes of a pool's blocks, used and unused.
 pub(super) struct PoolBytes {
-    /// The bytes now.
+    /// The current number of bytes.
     bytes: AtomicUsize,
-    /// The greatest value of `bytes`.
+    /// The largest value of `bytes` so far.
     peak: AtomicUsize,
-    /// The greatest allowed value of `bytes`; `usize::MAX` if there is no limit.
+    /// The maximum value of `bytes`; `usize::MAX` means no limit.
     limit: AtomicUsize,
     callback: Mutex<Option<PressureCallback>>,
 }
@@ -38,12 +38,13 @@ impl std::fmt::Debug for PoolBytes {
 }
 
 thread_local! {
-    /// Whether this thread is in a callback. A failing allocation in a callback does not call it again.
+    /// Whether this thread is in a callback. An allocation that fails inside a callback does not call the callback
+    /// again.
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 impl PoolBytes {
-    /// Counts `size` bytes if the limit allows them.
+    /// Adds `size` bytes and returns true if the limit allows them.
     fn add(&self, size: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         let more = |bytes: usize| bytes.checked_add(size).filter(|&bytes| bytes <= limit);
@@ -56,14 +57,15 @@ impl PoolBytes {
         }
     }
 
-    /// Counts `size` bytes less.
+    /// Subtracts `size` bytes.
     pub(super) fn remove(&self, size: usize) {
         self.bytes.fetch_sub(size, Ordering::Relaxed);
     }
 }
 
 impl Pool {
-    /// Counts `size` bytes of a new block. If they do not fit, kept blocks are freed, then the callback is called.
+    /// Counts the `size` bytes of a new block. If the limit does not allow them, this frees unused blocks first, and
+    /// then calls the callback.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ impl Pool {
         Pressure::new(size as u64, live, limit.unwrap_or(u64::MAX))
     }
 
-    /// Returns the statistics. While other threads take blocks, `live` and `pooled` may be of different moments.
+    /// Returns the statistics. If other threads take blocks concurrently, `live` and `pooled` may not match each other.
     pub(crate) fn statistics(&self) -> MemoryStatistics {
         let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
         let (bytes, pooled) = (read(&self.counted.bytes), read(&self.idle));
@@ -110,7 +112,8 @@ impl Pool {
         )
     }
 
-    /// Returns the block sizes that have unused blocks, each with the number of unused bytes.
+    /// Returns the block sizes that have unused blocks, each with the total size of its unused blocks. Both are in
+    /// bytes.
     pub(crate) fn kept_by_size(&self) -> Vec<(u64, u64)> {
         let count = |(class, list): (usize, &Mutex<super::List>)| {
             let blocks = list.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
@@ -120,13 +123,13 @@ impl Pool {
         self.kept.iter().enumerate().filter_map(count).collect()
     }
 
-    /// Sets the greatest number of bytes of all blocks.
+    /// Sets the maximum total size of all blocks, in bytes.
     pub(crate) fn set_limit(&self, bytes: Option<u64>) {
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
         self.counted.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets the function that is called before the limit fails an allocation.
+    /// Sets the function that is called before an allocation fails because of the limit.
     pub(crate) fn set_callback(&self, callback: Option<PressureCallback>) {
         let old = {
             let mut place = self.counted.callback.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +138,8 @@ impl Pool {
         drop(old);
     }
 
-    /// Frees kept blocks, large ones first, until at most `keep` bytes are kept. Returns the number of freed bytes.
+    /// Frees unused blocks, large ones first, until at most `keep` unused bytes remain. Returns the number of freed
+    /// bytes.
     pub(crate) fn trim(&self, keep: usize) -> usize {
         let mut freed = 0;
         for (class, list) in self.kept.iter().enumerate().rev() {
@@ -157,7 +161,7 @@ impl Pool {
     }
 }
 
-/// Marks the end of a callback, also if it panics.
+/// Marks the end of a callback on drop, also during a panic.
 struct Leaves;
 
 impl Drop for Leaves {

@@ -1,7 +1,7 @@
-//! Where blocks come from.
+//! Allocates and frees the memory of blocks.
 //!
-//! Large blocks are pages of the system, so that a freed block is memory that the process no longer has. The allocator of the
-//! C library would keep it, often without use: the heap of each thread ends at its last block.
+//! Large blocks are mapped pages, so that freeing a block returns its memory to the system. The C library's allocator often keeps
+//! freed memory that no later allocation uses, because a thread's heap can only shrink at its end.
 
 use super::{ALIGNMENT, Header};
 use crate::sync::AtomicUsize;
@@ -9,15 +9,15 @@ use memmap2::MmapMut;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// Blocks of this size in bytes, and larger ones, are pages of the system. For a smaller block, the system call costs more than
-/// its first use.
+/// The minimum size in bytes of blocks that are mapped from the system. For a smaller block, the system call costs more than its
+/// first use.
 const PAGES: usize = 1 << 16;
 
-/// The size in bytes of the pages for large blocks, if the system has large pages. A block needs few of them, so first accesses and
-/// address translation cost little.
+/// The size in bytes of a huge page, if the system has them. A block then needs few pages, so first accesses and address
+/// translation cost little.
 const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
 
-/// Allocates a block of `size` bytes, with a header that refers to no pool yet. Returns `None` if the system has no memory.
+/// Allocates a block of `size` bytes with a header that refers to no pool yet. Returns `None` if the system has no memory.
 pub(super) fn allocate(size: usize, class: usize) -> Option<NonNull<Header>> {
     let header = |pages| Header { owners: AtomicUsize::new(0), class, pages, home: None };
     if size >= PAGES
@@ -38,7 +38,8 @@ fn layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
 }
 
-/// Returns pages for a header and `size` bytes, and where the header is. A block of large pages begins with one.
+/// Maps pages for a header and `size` bytes, and returns them with the address of the header. If huge pages are used, the header is
+/// at the start of one.
 fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
     let large = size >= LARGE_PAGE;
     let room = size.checked_add(ALIGNMENT)?.checked_add(if large { LARGE_PAGE } else { 0 })?;
@@ -46,7 +47,8 @@ fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
     let before = if large { pages.as_ptr().align_offset(LARGE_PAGE) } else { 0 };
     #[cfg(target_os = "linux")]
     if large {
-        // A system without large pages refuses the advice, which is harmless.
+        // The system may refuse this advice, for example if it has no huge pages. The block works without them, so ignore the
+        // error.
         let _ = pages.advise_range(memmap2::Advice::HugePage, before, size - size % LARGE_PAGE);
     }
     let place = pages.get_mut(before..)?.as_mut_ptr();
@@ -57,7 +59,7 @@ fn pages(size: usize) -> Option<(NonNull<Header>, MmapMut)> {
 ///
 /// # Safety
 ///
-/// [`allocate`] made the block for this size, and there are no references to it.
+/// The block is from [`allocate`] with this size, and there are no references to it.
 pub(super) unsafe fn free(mut header: NonNull<Header>, size: usize) {
     // SAFETY: the block has a header, and there are no other references to it.
     match unsafe { header.as_mut() }.pages.take() {

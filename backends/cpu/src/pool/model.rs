@@ -1,15 +1,15 @@
-//! Models of blocks that threads share and return.
+//! Loom models of blocks that threads share and return.
 
 use super::{Block, Kept, Pool, class_size};
 use crate::sync::{Ordering, thread};
 use loom::cell::UnsafeCell;
 use std::sync::{Arc, PoisonError};
 
-/// A number in the bytes of a block; `loom` reports concurrent accesses to it.
+/// A `u32` in the bytes of a block; `loom` reports concurrent accesses to it.
 struct Number(Block);
 
 impl Number {
-    /// Puts a number into a block that was never used.
+    /// Writes 0 into a block that was never used.
     fn new(block: Block) -> Number {
         // SAFETY: the block has room for it, and this is its only owner.
         unsafe { block.ptr().cast::<UnsafeCell<u32>>().write(UnsafeCell::new(0)) };
@@ -32,7 +32,8 @@ impl Number {
     }
 }
 
-/// Compares the number of kept bytes that a pool reports with the bytes that it keeps.
+/// Asserts that the number of unused bytes that a pool reports equals the size of its unused blocks. Returns
+/// that number.
 fn check_idle(pool: &Pool) -> usize {
     let mut kept = 0;
     for (class, list) in pool.kept.iter().enumerate().take(4) {
@@ -59,7 +60,8 @@ fn a_block_is_taken_again_after_its_last_reader() {
         assert_eq!(number.read(), 7);
         drop(number);
         let next = Number(pool.take(64).expect("memory"));
-        // If the reader has gone, it is the same block, and no other thread may have it.
+        // If the reader has already dropped the block, the pool returns the same block again, and no other
+        // thread may access it.
         if next.0.ptr().addr() == used {
             next.write(8);
         }
@@ -85,7 +87,7 @@ fn threads_that_take_and_give_back_have_blocks_of_their_own() {
         };
         let workers = [worker(1), worker(2)];
         workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
-        // If the threads took the same block one after the other, the other one was not needed and is freed.
+        // If both threads used the same block in turn, the other block was not needed and is freed.
         assert!(matches!(check_idle(&pool), 64 | 128));
     });
 }

@@ -1,4 +1,4 @@
-//! Convolutions of bytes whose filters are read once.
+//! Prepared 8-bit integer convolutions, whose filters are read once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::ext::{ConvIntegerOptions, QLinearConvOptions, Quant};
 use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 
-/// Prepares a convolution with constant filters, whose results are quantised or not.
+/// Prepares a convolution with constant filters. `quantises` says whether its results are quantised.
 pub(super) fn convolutions(
     cpu: &Cpu,
     step: &PrepareStep<'_, Array>,
@@ -32,8 +32,8 @@ pub(super) fn convolutions(
     }))
 }
 
-/// A convolution with its filters. It reads their extents and sign in each run, and where the kernel does not take the other
-/// operands, their elements.
+/// A convolution with prepared filters. Each run still reads the shape and the element type of the filters, and their
+/// elements if the kernel does not support the other operands.
 struct Conv {
     filters: Filters,
     quantises: bool,

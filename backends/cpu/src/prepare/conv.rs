@@ -1,4 +1,4 @@
-//! Convolutions whose filters are widened, transformed or packed once.
+//! Prepared convolutions, whose filters are converted to `f32`, transformed or packed once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -15,8 +15,8 @@ use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape,
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
-/// Prepares a convolution whose filters, and bias if there is one, are constants: with 16-bit floats, or with filters that are
-/// transformed to points or packed.
+/// Prepares a convolution whose filters and bias are constants. Returns `None` if the filters are already `f32` and are
+/// neither transformed nor packed.
 pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     Ok(match Conv::new(cpu, step, step.params())? {
         Some(conv) if !matches!(conv.w, FloatFilters::Given) => Some(Box::new(conv)),
@@ -24,7 +24,7 @@ pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<O
     })
 }
 
-/// Prepares a convolution and the program that follows it, if the program is computed here.
+/// Prepares a convolution together with the element-wise program that follows it, if this backend computes that program.
 pub(super) fn with_programs(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let [Param::Ints(program), params @ ..] = step.params() else { return Ok(None) };
     let Some(conv) = Conv::new(cpu, step, params)? else { return Ok(None) };
@@ -35,10 +35,10 @@ pub(super) fn with_programs(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<
     Ok(program.map(|program| -> CpuKernel { Box::new(Conv { program: Some(program), ..conv }) }))
 }
 
-/// The number of operands of a convolution.
+/// The number of operands of a convolution: input, filters and bias.
 const OPERANDS: usize = 3;
 
-/// Transforms filters, if they suit.
+/// Transforms filters to Winograd points, if their shape is suitable.
 fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
     let Some(groups) = usize::try_from(group).ok().filter(|&groups| Filters::suit(w.shape(), groups)) else {
         return Ok(None);
@@ -50,11 +50,11 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
 
 /// Filters as `f32`.
 enum FloatFilters {
-    /// The operand of each run, as it is.
+    /// The filter operand of each run, used as it is.
     Given,
     Widened(Array),
-    /// Another form of filters of this shape. Where it does not serve, because an operand has fewer windows than was known or
-    /// numbers that are too great, the filters are restored of it, once.
+    /// Filters in another layout, originally of this shape. If an operand has too few windows or too large values for that
+    /// layout, the original filters are restored from it, once.
     Formed {
         form: FilterLayout,
         shape: Shape,
@@ -69,7 +69,7 @@ enum FilterLayout {
 }
 
 impl FloatFilters {
-    /// Returns the filters themselves.
+    /// Returns the filters in their original layout.
     fn filters<'a>(&'a self, cpu: &Cpu, operands: &'a KernelOperands<'_, Array>) -> Result<&'a Array> {
         let (form, shape, restored) = match self {
             FloatFilters::Given => return Ok(operands.required("conv", 1)?),
@@ -86,12 +86,12 @@ impl FloatFilters {
         }
         let w = TensorData::new(shape, &w).map_err(CpuError::from)?;
         let w = cpu.constant(&w)?;
-        // If another thread was faster, its filters are kept.
+        // If another thread restored the filters first, its copy is kept.
         Ok(restored.get_or_init(|| w))
     }
 }
 
-/// A convolution, with its filters and bias as `f32` where they are constants.
+/// A convolution. Constant filters and a constant bias are stored as `f32`.
 struct Conv {
     dtype: DataType,
     w: FloatFilters,
@@ -101,12 +101,13 @@ struct Conv {
     pads: Vec<i64>,
     dilations: Vec<i64>,
     group: i64,
-    /// The elementwise operations that follow the convolution.
+    /// The element-wise operations that follow the convolution.
     program: Option<Program>,
 }
 
 impl Conv {
-    /// Prepares a convolution of these parameters, whose operands are the first of a step; `None` for other types.
+    /// Prepares a convolution with these parameters; its operands are the first operands of the step. Returns `None` for
+    /// unsupported types.
     fn new(cpu: &Cpu, step: &PrepareStep<'_, Array>, params: &[Param<'static>]) -> Result<Option<Conv>> {
         let [Param::Ints(strides), Param::Ints(pads), Param::Ints(dilations), Param::Int(group)] = params
         else {
@@ -152,7 +153,7 @@ impl Conv {
         }))
     }
 
-    /// Computes the convolution and the operations that follow it; `None` if the operation's body must compute it.
+    /// Computes the convolution and the operations that follow it. Returns `None` if the operation's body must compute it.
     fn computed(
         &self,
         on: &Cpu,
@@ -185,7 +186,8 @@ impl Conv {
     }
 }
 
-/// Prepares the filters for an operand with the known extents `extents`; `None` if the filters are read unprepared.
+/// Prepares the filters for an input with the known extents `extents`. Returns `None` if the filters should be read
+/// unprepared.
 fn form(
     cpu: &Cpu,
     extents: &[Option<usize>],
@@ -218,7 +220,7 @@ impl Kernel<Cpu> for Conv {
         if let Some(y) = self.computed(on, operands, bias, then.as_ref())? {
             return Ok(Outputs::from_buf([y]));
         }
-        // The body's operands have one type. Rounding restores the values before the conversion to `f32`.
+        // The body requires operands of one type. Rounding the widened values restores the original values.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
         let (w, bias) = (own(self.w.filters(on, operands)?)?, bias.map(own).transpose()?);
         let y = on.body().conv(operands.required("conv", 0)?, &w, bias.as_ref(), self.options())?;

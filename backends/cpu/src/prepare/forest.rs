@@ -1,4 +1,4 @@
-//! Forests, whose nodes are checked and packed once.
+//! Prepared decision-tree ensembles, whose nodes are checked and packed once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -11,7 +11,7 @@ use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 
 const OP: &str = "tree_ensemble";
 
-/// Prepares a forest whose tables are constants.
+/// Prepares an ensemble whose tables are constants.
 pub(super) fn trees(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let [Param::Int(depth), Param::Ints(modes), Param::Bool(missing), Param::Text(aggregate)] = step.params()
     else {
@@ -23,7 +23,7 @@ pub(super) fn trees(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<C
         return Ok(None);
     };
     if step.operand(5).is_some() {
-        // Sets have no order.
+        // Set membership tests do not compare by order, which the packed form requires.
         return Ok(None);
     }
     let tables = Tables::new(cpu.pool(), [nodes, thresholds, roots, weights], None)?;
@@ -34,8 +34,8 @@ pub(super) fn trees(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<C
         .map(|packed| -> CpuKernel { Box::new(Forest { packed, depth: *depth, modes, missing, aggregate }) }))
 }
 
-/// A forest with its parameters. It reads the tables where weights of several targets are added, and where the operation's body reports
-/// an error.
+/// A packed ensemble with its parameters. Each run still reads the tables to add up weights of several targets, and to report errors
+/// through the operation's body.
 struct Forest {
     packed: PackedTables,
     depth: i64,
@@ -83,7 +83,7 @@ mod tests {
         cpu.constant(&TensorData::new(shape, elements).unwrap()).unwrap()
     }
 
-    /// Two trees over columns 3 and 1; the second is a leaf. The leaves have two targets.
+    /// Returns two trees that test columns 3 and 1; the second tree is a leaf. The leaves have two targets.
     fn tables(cpu: &Cpu, dtype: DataType) -> [Array; 4] {
         let floats = |shape: &[usize], x: &[f32]| {
             cpu.cast(&array(cpu, shape, x), dtype, true, RoundMode::default()).unwrap()
@@ -121,7 +121,7 @@ mod tests {
         let cpu = Cpu::new();
         for dtype in [DataType::F32, DataType::F64] {
             let tables = tables(&cpu, dtype);
-            // Column 1 leads NaN to where the test holds, column 3 to where it does not.
+            // For NaN, the test of column 1 takes the true branch, and the test of column 3 the false branch.
             let rows = [
                 [9f32, -1.0, 9.0, 0.5],
                 [9.0, 0.0, 9.0, 0.0],
@@ -165,7 +165,7 @@ mod tests {
             .tree_ensemble(&x, nodes, thresholds, roots, weights, None, 2, options);
         let prepared = run(&cpu, &kernel, &x, &tables);
         assert_eq!(prepared.unwrap_err().to_string(), alone.unwrap_err().to_string());
-        // Without rows there is nothing to walk with.
+        // With no rows, the kernel walks no tree.
         let none = run(&cpu, &kernel, &array::<f32>(&cpu, &[0, 4], &[]), &tables).unwrap();
         assert_eq!(none.shape(), [0, 2]);
     }

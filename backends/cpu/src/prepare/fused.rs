@@ -9,14 +9,14 @@ use bb::ir::op::Param;
 use bb::{DataType, Kernel, KernelOperands, Outputs, PrepareStep};
 use smallvec::SmallVec;
 
-/// Prepares a program, if the backend has loops for it.
+/// Prepares a program, if the backend has loops for all of its lines.
 pub(super) fn programs(step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let types: Option<SmallVec<[DataType; 8]>> = step.operands().map(|x| Some(x?.dtype())).collect();
     let (Some(types), [Param::Ints(program)]) = (types, step.params()) else { return Ok(None) };
     Ok(fused::prepared(&types, program)?.map(|program| -> CpuKernel { Box::new(Fused(program)) }))
 }
 
-/// A program whose lines have loops and places.
+/// A decoded program whose lines all have loops.
 struct Fused(Program);
 
 impl Kernel<Cpu> for Fused {
@@ -52,7 +52,7 @@ mod tests {
         cpu.cast(&x, dtype, true, RoundMode::Up).unwrap()
     }
 
-    /// Runs the kernel of the program, and compares with the operation.
+    /// Runs the prepared kernel of the program, and compares its result with the operation's.
     fn check(cpu: &Cpu, xs: [KernelOperand<'_, Array>; 3]) -> Array {
         let mut operands: KernelOperands<'_, Array> = xs.into_iter().collect();
         let all: Vec<Array> = (0..3).map(|at| operands.required("fused", at).unwrap().clone()).collect();
@@ -88,7 +88,8 @@ mod tests {
             let place = x.ptr();
             let y = check(&cpu, [Owned(x), Shared(&channels), Owned(one.clone())]);
             assert_eq!(y.ptr(), place);
-            // A later operand, as the first has other extents.
+            // The result overwrites a later operand here, because the first operand has another
+            // shape.
             let x = of(&[3, 5, 700], 4);
             let place = x.ptr();
             let y = check(&cpu, [Owned(of(&[700], 9)), Owned(x), Shared(&one)]);
@@ -103,7 +104,8 @@ mod tests {
         let other = array(&cpu, &[], DataType::F32, 3);
         let x = array(&cpu, &[40, 50], DataType::F32, 1);
         let before = cpu.to_host(&x).unwrap();
-        // The plan hands over its handle, but another handle exists, or a view of the elements.
+        // The plan passes its handle, but another handle to the array or a view of its elements
+        // exists.
         check(&cpu, [Owned(x.clone()), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(cpu.reshape(&x, &[2000]).unwrap()), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(cpu.transpose(&x, &[1, 0]).unwrap()), Shared(&other), Shared(&other)]);
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(cpu.to_host(&x).unwrap(), before);
         let view = cpu.slice(&x, &[10], &[20], &[0], &[]).unwrap();
         drop(x);
-        // Elements in the middle of a block that has no other owner any more.
+        // The view's elements are in the middle of a block that has no other owner any more.
         check(&cpu, [Owned(view), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(array(&cpu, &[0, 8], DataType::F32, 1)), Shared(&other), Shared(&other)]);
         check(&cpu, [Owned(array(&cpu, &[3], DataType::F32, 1)), Shared(&other), Shared(&other)]);

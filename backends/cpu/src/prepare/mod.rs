@@ -1,8 +1,7 @@
-//! Steps of plans that this backend prepares: kernels that have packed or widened their constants or read their programs, and that write
-//! results into the memory of operands that no later step reads.
+//! Prepared steps of plans. Their kernels have packed or converted their constants or decoded their programs, and may write results into
+//! the memory of operands that no later step reads.
 //!
-//! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
-//! operation.
+//! [`prepare`] selects a kernel by the operation. A step that no kernel speeds up is not prepared, and the plan calls the operation.
 
 mod bytes;
 mod conv;
@@ -18,13 +17,13 @@ use crate::error::{CpuError, Result};
 use bb::ext::{MlOp, NnOp, QuantOp, ScalarOp};
 use bb::{Kernel, PrepareStep, Primitive};
 
-/// A kernel of this backend.
+/// A prepared kernel of this backend.
 type CpuKernel = Box<dyn Kernel<Cpu>>;
 
-/// Prepares a step, if a kernel here makes it faster and there is memory for it.
+/// Prepares a step, if a kernel speeds it up and there is memory for the kernel.
 pub(crate) fn prepare(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     match chosen(cpu, step) {
-        // The operation itself takes less than the kernel.
+        // The unprepared operation needs less memory than the kernel, so it may still succeed.
         Err(CpuError::Memory(_)) => Ok(None),
         chosen => chosen,
     }

@@ -1,4 +1,4 @@
-//! Products with integers of few bits, whose scales and zero points are read once.
+//! Prepared products with quantised matrices of few bits, whose scales and zero points are read once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -11,7 +11,7 @@ use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 
 const OP: &str = "matmul_n_bits";
 
-/// Prepares a product with a constant matrix.
+/// Prepares a product with a constant quantised matrix.
 pub(super) fn blocks(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let &[Param::Int(inner), Param::Int(bits), Param::Int(block), Param::Bool(integers)] = step.params()
     else {
@@ -31,8 +31,8 @@ pub(super) fn blocks(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<
     Ok(blocks.map(|blocks| -> CpuKernel { Box::new(NBits { blocks, options }) }))
 }
 
-/// A product with blocks. It reads the integers where they are, and all operands where the kernel does not take the left
-/// one.
+/// A product with a matrix of quantised blocks. Each run reads the integers from the operand, and reads all operands if
+/// the kernel does not support the left operand.
 struct NBits {
     blocks: Blocks,
     options: MatMulNBitsOptions,
@@ -60,7 +60,8 @@ impl Kernel<Cpu> for NBits {
     }
 }
 
-/// A product with blocks that are packed for rows rounded to 8 bits. It reads the left operand only.
+/// A product with quantised blocks that are packed for left rows rounded to 8 bits. Each run reads only the left
+/// operand.
 struct Rounded(Integers);
 
 impl Kernel<Cpu> for Rounded {

@@ -1,4 +1,4 @@
-//! Products with a constant right operand.
+//! Prepared matrix products with a constant right operand.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -11,7 +11,7 @@ use crate::ops::matmul;
 use bb::ext::Quant;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep, Tensor};
 
-/// Prepares a product of floats.
+/// Prepares a matrix product of floats.
 #[expect(unsafe_code, reason = "a matrix is packed through its pointer and strides")]
 pub(super) fn floats(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let Some(b) = step.constant(1) else { return Ok(None) };
@@ -22,7 +22,7 @@ pub(super) fn floats(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<
     Ok(panels.map(|panels| -> CpuKernel { Box::new(Floats(panels)) }))
 }
 
-/// A product of floats whose right operand is a matrix in panels.
+/// A matrix product of floats whose right operand is packed in panels.
 struct Floats(Panels);
 
 impl Kernel<Cpu> for Floats {
@@ -36,7 +36,7 @@ impl Kernel<Cpu> for Floats {
     }
 }
 
-/// Prepares a product with bytes; `kernel` builds the kernel of the operation.
+/// Prepares a matrix product with bytes; `kernel` builds the kernel of the operation.
 pub(super) fn bytes(
     cpu: &Cpu,
     step: &PrepareStep<'_, Array>,
@@ -51,8 +51,8 @@ pub(super) fn integers(packed: integer::Packed) -> CpuKernel {
     Box::new(Integers(packed))
 }
 
-/// A product of bytes whose right operand is packed. It reads the operand's extents and sign in each run, and its elements if the kernel
-/// does not support the other operands.
+/// A matrix product of bytes whose right operand is packed. Each run still reads the operand's shape and element type, and its elements
+/// if the kernel does not support the other operands.
 struct Integers(integer::Packed);
 
 impl Kernel<Cpu> for Integers {
@@ -80,7 +80,7 @@ pub(super) fn dynamic(packed: integer::Packed) -> CpuKernel {
     Box::new(Dynamic(packed))
 }
 
-/// As [`Integers`], with a left operand that is quantised by its range.
+/// A matrix product as [`Integers`] computes it, with a left operand that is quantised by its range.
 struct Dynamic(integer::Packed);
 
 impl Kernel<Cpu> for Dynamic {

@@ -1,4 +1,4 @@
-//! Recurrent layers, whose weights are packed once.
+//! Prepared recurrent layers, whose weights are packed once.
 
 use super::CpuKernel;
 use crate::array::Array;
@@ -11,7 +11,7 @@ use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 use std::sync::Arc;
 
-/// Prepares a direction of a layer whose weights are constants.
+/// Prepares one direction of a layer whose weights are constants.
 pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Result<Option<CpuKernel>> {
     let (first, rest) = match (op, step.params()) {
         (NnOp::Rnn, rest) => (false, rest),
@@ -29,11 +29,11 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
         _ => CellKind::Lstm { coupled: first },
     };
     let Some(weights) = step.constant(1) else { return Ok(None) };
-    // Running the step reports wrong functions.
+    // Running the unprepared step reports invalid activation functions, so decline them here.
     let Ok(functions) = kind.functions(numbers, parameters) else { return Ok(None) };
     let [scale, zero] = match kind {
         CellKind::Lstm { .. } => [4, 5],
-        // These have none.
+        // These cells have no scale and no zero point operand.
         CellKind::Rnn | CellKind::Gru { .. } => [usize::MAX; 2],
     };
     if [scale, zero].into_iter().any(|at| step.operand(at).is_some() != step.constant(at).is_some()) {
@@ -53,12 +53,12 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
     }))
 }
 
-/// A direction of a layer. It reads the weights where the operation's body computes it.
+/// One direction of a layer. A run reads the weights only if the operation's body computes it.
 struct Layer {
     kind: CellKind,
     packed: Arc<Packed>,
     functions: Functions,
-    /// The functions as the operation's body takes them.
+    /// The functions in the format that the operation's body takes.
     numbers: Vec<i64>,
     parameters: Vec<f64>,
     backwards: bool,

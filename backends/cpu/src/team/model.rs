@@ -1,10 +1,11 @@
-//! Models of threads that look for calls, sleep, and end.
+//! Loom models of threads that poll for calls, sleep, and end.
 
 use super::Team;
 use crate::sync::{AtomicUsize, Ordering, thread};
 use std::sync::Arc;
 
-/// Lets a team of `threads` threads run calls, and ends it meanwhile. Every call is run once, even if all threads sleep.
+/// Runs calls on a team of `threads` threads and drops the team concurrently. Every call must run once, even if all
+/// threads sleep.
 fn calls_are_made(threads: usize, calls: usize) {
     let mut all = loom::model::Builder::new();
     all.preemption_bound = Some(2);

@@ -1,7 +1,7 @@
-//! Errors of element-wise functions, in units in the last place, against vectors of high precision.
+//! Measures errors of element-wise functions, in units in the last place, against high-precision test vectors.
 //!
-//! `BB_WRITE=1 cargo test -p bb-cpu --test kernels accuracy` writes the table of the greatest errors into `bb/docs/semantics.md`;
-//! without the variable, no error may be above the one that the page states.
+//! `BB_WRITE=1 cargo test -p bb-cpu --test kernels accuracy` writes the table of the maximum errors to `bb/docs/semantics.md`.
+//! Without the variable, no error may exceed the bound in that page.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{Extended, Ops};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 type Function<B> = fn(&B, &<B as Backend>::Tensor) -> Result<<B as Backend>::Tensor, <B as Backend>::Error>;
 
-/// The functions, by the names of the vectors.
+/// Returns the functions, by the names of their test vectors.
 fn functions<B: Ops>() -> Vec<(&'static str, Function<B>)> {
     vec![
         ("sqrt", |on, x| on.sqrt(x)),
@@ -43,7 +43,7 @@ fn functions<B: Ops>() -> Vec<(&'static str, Function<B>)> {
     ]
 }
 
-/// The element types, with the digits of a significand and the exponent of the least normal number.
+/// The element types, with the number of significand digits and the exponent of the smallest normal number.
 const TYPES: [(DataType, &str, i32, i32); 4] = [
     (DataType::F32, "f32", 24, -126),
     (DataType::F64, "f64", 53, -1022),
@@ -55,14 +55,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Reads the arguments of a function, its values and what the values lack.
+/// Reads the test vectors of a function. Each row is an argument, the function's value as an `f64`, and the error of that value.
 fn vectors(name: &str, kind: &str) -> Vec<[f64; 3]> {
     let bytes = std::fs::read(root().join(format!("tests/data/accuracy/{name}.{kind}"))).unwrap();
     let number = |b: &[u8]| f64::from_le_bytes(b.try_into().unwrap());
     bytes.chunks(24).map(|row| [number(&row[..8]), number(&row[8..16]), number(&row[16..])]).collect()
 }
 
-/// Returns the greatest error of a function, and the argument where it occurs.
+/// Returns the maximum error of a function, and the argument where it occurs.
 fn worst<B: Ops>(on: &B, name: &str, f: Function<B>, of: (DataType, &str, i32, i32)) -> (f64, f64) {
     let (dtype, kind, digits, least) = of;
     let rows = vectors(name, kind);
@@ -74,7 +74,7 @@ fn worst<B: Ops>(on: &B, name: &str, f: Function<B>, of: (DataType, &str, i32, i
     let mut worst = (0.0, 0.0);
     for (&y, [x, value, rest]) in y.as_slice::<f64>().unwrap().iter().zip(rows) {
         let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(least);
-        // A power of two that is less than normal numbers are is the product of two.
+        // The unit may be subnormal, so compute it as a product of two normal powers of two.
         let unit = 2f64.powi(exponent) * 2f64.powi(1 - digits);
         let off = ((y - value) - rest).abs() / unit;
         let off = if off.is_nan() { f64::INFINITY } else { off };
@@ -85,7 +85,7 @@ fn worst<B: Ops>(on: &B, name: &str, f: Function<B>, of: (DataType, &str, i32, i
     worst
 }
 
-/// Makes the lines of the table, with what was measured.
+/// Returns the lines of the table with the measured errors.
 fn table() -> String {
     let (cpu, reference) = (Cpu::new(), Extended::new(&Reference, &[]));
     let mut text = "| function | f32 | f64 | f16 | bf16 | body: f32 | f64 | f16 | bf16 |\n".to_owned();
@@ -95,7 +95,7 @@ fn table() -> String {
         let errors = TYPES.map(|of| worst(&cpu, name, f, of)).into_iter();
         for (error, at) in errors.chain(TYPES.map(|of| worst(&reference, name, body, of))) {
             println!("{name}: {error:.3} at {at:e}");
-            // Rounded up, so that the page states a bound.
+            // Round up, so that the page states a bound.
             write!(text, " {:.2} |", (error * 100.0).ceil() / 100.0).unwrap();
         }
         text.push('\n');
@@ -133,8 +133,8 @@ fn errors_are_those_of_the_documentation() {
     }
 }
 
-/// Kernels are off by at most two units, those of 16-bit floats by half a unit and what `f32` adds to it. GELU of `f64` is a
-/// product with a complement of the error function, which alone is off by more than one unit.
+/// Kernels have errors of at most two units. Kernels of 16-bit floats have errors of half a unit, plus the error of their `f32`
+/// computation. GELU of `f64` multiplies by the complementary error function, which already has an error of more than one unit.
 #[test]
 fn kernels_are_accurate() {
     let cpu = Cpu::new();

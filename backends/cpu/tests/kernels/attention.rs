@@ -1,4 +1,4 @@
-//! Attention against its definition, computed in `f64` one element after another.
+//! Compares attention with its definition, computed in `f64` element by element.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -6,7 +6,7 @@ use bb::ext::{AttentionOptions, Create, Llm};
 use bb::{Backend, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
-/// Numbers of both signs, which differ by `seed`.
+/// Returns numbers of both signs, which depend on `seed`.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
@@ -15,10 +15,11 @@ fn array(cpu: &Cpu, shape: &[usize], numbers: &[f32]) -> Array {
     cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
 }
 
-/// Extents: batches, heads of queries and of keys, queries, keys, elements of a key and of a value.
+/// The extents of a case: batches, query heads, key heads, queries, keys, elements of a key, and
+/// elements of a value.
 type Extents = [usize; 7];
 
-/// The definition; `bias` returns what is added for a batch, head, query and key.
+/// Computes attention by its definition. `bias` returns the bias for a batch, head, query and key.
 fn expected(
     [b, h, g, s, t, d, e]: Extents,
     [q, k, v]: [&[f32]; 3],
@@ -37,7 +38,7 @@ fn expected(
         };
         let products: Vec<f64> = (0..t).map(product).collect();
         let most = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // Without anything to attend to, the result is 0.
+        // If all keys are excluded, the result is 0.
         let powers: Vec<f64> =
             products.iter().map(|x| if most == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() }).collect();
         let total: f64 = powers.iter().sum::<f64>().max(f64::MIN_POSITIVE);
@@ -54,7 +55,8 @@ fn assert_near(cpu: &Cpu, y: &Array, expected: &[f64], what: &str) {
     let y = host.as_slice::<f32>().unwrap();
     assert_eq!(y.len(), expected.len());
     for (i, (&y, &want)) in y.iter().zip(expected).enumerate() {
-        // The exponents have errors of some units of `f32`, and the values are at most 1.
+        // The exponentials have errors of some units in the last place of `f32`, and the values are
+        // at most 1.
         assert!((f64::from(y) - want).abs() < 2e-5, "{what}: {y} at {i}, expected {want}");
     }
 }
@@ -87,7 +89,7 @@ fn attention_follows_its_definition() {
             assert_eq!(y.shape(), [b, h, s, e]);
             assert_near(&cpu, &y, &expected(extents, [&q, &k, &v], scale, |_| 0.0), &format!("{extents:?}"));
 
-            // Biases of every form that broadcasts.
+            // Biases with every shape that broadcasts.
             let options = AttentionOptions { scale: Some(0.3), ..options };
             let shapes: [&[usize]; 6] =
                 [&[b, h, s, t], &[s, t], &[b, 1, 1, t], &[h, s, 1], &[1, 1, s, t], &[]];
@@ -127,7 +129,7 @@ fn operands_may_lie_in_any_order() {
     let want = expected(extents, [&q, &k, &v], 0.25, |_| 0.0);
     let (q, k, v) = (of(&[b, h, s, d], &q), of(&[b, g, t, d], &k), of(&[b, g, t, e], &v));
     for perm in [[0, 2, 1, 3], [0, 1, 3, 2], [3, 2, 1, 0]] {
-        // A copy in another order, seen in the first one.
+        // Creates a copy in another memory order, viewed in the original order.
         let turned = |x: &Array| {
             let apart = cpu.transpose(x, &perm).unwrap();
             let copy = cpu.concat(&[&apart], 0).unwrap();
@@ -147,7 +149,7 @@ fn what_may_not_be_attended_to_has_no_share() {
     let cpu = Cpu::new();
     let extents @ [b, h, g, s, t, d, e] = [1, 2, 2, 20, 20, 8, 8];
     let (q, k, mut v) = (numbers(b * h * s * d, 1), numbers(b * g * t * d, 2), numbers(b * g * t * e, 3));
-    // Each query sees those before it, and the first none.
+    // Each query attends to the keys before it, and the first query to none.
     let seen = |query: usize, key: usize| key < query;
     let mask: Vec<f32> =
         (0..s * t).map(|i| if seen(i / t, i % t) { 0.0 } else { f32::NEG_INFINITY }).collect();
@@ -167,7 +169,7 @@ fn what_may_not_be_attended_to_has_no_share() {
     assert_near(&cpu, &y, &want, "a mask");
     assert!(cpu.to_host(&y).unwrap().as_slice::<f32>().unwrap()[..e].iter().all(|&y| y == 0.0));
 
-    // NaN among the values reaches what attends to it.
+    // A NaN among the values affects the queries that attend to it.
     v[3 * e] = f32::NAN;
     let all = of(&[b, g, t, e], &v);
     let (q, k) = (of(&[b, h, s, d], &q), of(&[b, g, t, d], &k));
@@ -193,7 +195,7 @@ fn extents_that_do_not_fit_are_refused() {
     assert!(call(&q, &[1, 3, 5, 8], &[1, 3, 5, 8], None).is_err(), "heads that are not shared evenly");
     assert!(call(&q, &[1, 2, 5, 7], &k, None).is_err(), "keys of other lengths");
     assert!(call(&q, &k, &k, Some(&[3, 6])).is_err(), "a bias that does not fit");
-    // Views that repeat one key and value more often than there is memory for products.
+    // Views that repeat one key and value so often that the scores exceed any memory.
     let many = |shape: &[usize]| cpu.expand(&of(shape), &[1, 2, 1 << 50, 8]).unwrap();
     let repeated = many(&[1, 2, 1, 8]);
     let q = of(&[1, 4, 12, 8]);

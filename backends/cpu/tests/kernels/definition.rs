@@ -1,4 +1,4 @@
-//! Tests that every operation equals its definition, computed element by element, on every element type and layout.
+//! Tests that every operation equals its definition, computed element by element, for every element type and layout.
 //!
 //! Results are compared bit by bit, except that all NaNs are equal and that functions have a tolerance.
 
@@ -9,13 +9,13 @@ use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use bb::{Backend, DataType, Element, Tensor, TensorData, bf16, f16};
 use bb_cpu::{Array, Cpu, CpuError};
 
-/// The numbers of rows and columns of two planes: none, a few, a vector with and without remaining elements, and more
-/// than a buffer holds.
+/// The numbers of rows and columns of two planes: none, a few, whole vectors, vectors with remaining elements, and more
+/// than a buffer contains.
 const EXTENTS: [[usize; 2]; 9] =
     [[0, 3], [1, 1], [1, 5], [3, 5], [2, 8], [4, 17], [6, 130], [1, 2100], [2, 4200]];
 
-/// The layout of an operand of two planes with `r` rows and `c` columns: its extents in memory, the function that makes
-/// a view of them, and the position in memory of element `(o, i, j)`.
+/// The layout of an operand of two planes with `r` rows and `c` columns: its shape in memory, the function that creates a
+/// view of it, and the index in memory of element `(o, i, j)`.
 struct Layout {
     extents: fn(usize, usize) -> [usize; 3],
     view: fn(&Cpu, &Array) -> Result<Array, CpuError>,
@@ -31,7 +31,7 @@ const LAYOUTS: [Layout; 9] = [
         view: |cpu, x| cpu.transpose(x, &[0, 2, 1]),
         at: |[r, c], [o, i, j]| (o * c + j) * r + i,
     },
-    // Every other element, in reverse.
+    // Every second element, in reverse.
     Layout {
         extents: |r, c| [2, r, 2 * c],
         view: |cpu, x| cpu.slice(x, &[-1], &[i64::MIN], &[2], &[-2]),
@@ -49,13 +49,13 @@ const LAYOUTS: [Layout; 9] = [
         view: |cpu, x| cpu.slice(x, &[-1, -1], &[i64::MIN, i64::MIN], &[0, 1], &[-1, -1]),
         at: |[r, c], [o, i, j]| ((1 - o) * r + (r - 1 - i)) * c + j,
     },
-    // The plane is the innermost dimension.
+    // The plane index is the innermost dimension.
     Layout {
         extents: |r, c| [r, c, 2],
         view: |cpu, x| cpu.transpose(x, &[2, 0, 1]),
         at: |[_, c], [o, i, j]| (i * c + j) * 2 + o,
     },
-    // One row, one column and one element, which are broadcast.
+    // A row, a column and an element, which are broadcast.
     Layout { extents: |_, c| [2, 1, c], view: same, at: |[_, c], [o, _, j]| o * c + j },
     Layout { extents: |r, _| [1, r, 1], view: same, at: |_, [_, i, _]| i },
     Layout { extents: |_, _| [1, 1, 1], view: same, at: |_, _| 0 },
@@ -67,10 +67,10 @@ fn same(_: &Cpu, x: &Array) -> Result<Array, CpuError> {
 }
 
 impl Layout {
-    /// Returns an operand whose elements in memory repeat `values`, and its elements in order.
+    /// Returns an operand whose memory repeats `values`, and its elements in the view's order.
     fn operand<T: Element + Copy>(&self, cpu: &Cpu, [r, c]: [usize; 2], values: &[T]) -> (Array, Vec<T>) {
         let extents = (self.extents)(r, c);
-        // The multiplier has no common divisor with the number of values.
+        // The multiplier is coprime to the number of values, so that all of them occur.
         let memory: Vec<T> =
             (0..extents.iter().product()).map(|i: usize| values[i * 7919 % values.len()]).collect();
         let x = cpu.constant(&TensorData::new(&extents, &memory).unwrap()).unwrap();
@@ -82,9 +82,10 @@ impl Layout {
 
 /// A number type with the values that tests use.
 trait Value: Element + Copy + PartialEq {
-    /// Returns values that include the limits and special values of the type, and some to divide by.
+    /// Returns values that include the limits and special values of the type, and some valid divisors.
     fn values() -> Vec<Self>;
-    /// Returns whether a result is the expected one. For floats, all NaNs are equal, and zeros of different sign are not.
+    /// Returns whether a result equals the expected one. For floats, all NaNs are equal, and zeros of different sign are
+    /// different.
     fn is(self, expected: Self) -> bool;
     fn is_zero(self) -> bool;
     fn wide(self) -> f64;
@@ -134,7 +135,7 @@ fn list<T: Element + Copy>(cpu: &Cpu, x: &Array) -> Vec<T> {
 type One = fn(&Cpu, &Array) -> Result<Array, CpuError>;
 type Two = fn(&Cpu, &Array, &Array) -> Result<Array, CpuError>;
 
-/// Checks an operation on one element for every layout.
+/// Checks an operation with one operand for every layout.
 fn unary<T: Value>(name: &str, f: One, near: impl Fn(T, T) -> bool, define: impl Fn(T) -> T) {
     let cpu = Cpu::new();
     for extents in EXTENTS {
@@ -142,7 +143,7 @@ fn unary<T: Value>(name: &str, f: One, near: impl Fn(T, T) -> bool, define: impl
             let (x, elements) = layout.operand(&cpu, extents, &T::values());
             let got = list::<T>(&cpu, &f(&cpu, &x).unwrap());
             let want = elements.iter().map(|&v| define(v));
-            // A broadcast operand has fewer results than elements.
+            // A broadcast operand has fewer results than `elements`, so check only the first.
             let repeats = got.len() != elements.len();
             for (i, (got, want)) in
                 got.into_iter().zip(want).enumerate().take(if repeats { 1 } else { usize::MAX })
@@ -157,7 +158,7 @@ fn unary<T: Value>(name: &str, f: One, near: impl Fn(T, T) -> bool, define: impl
     }
 }
 
-/// Checks an operation on two elements for every pair of layouts.
+/// Checks an operation with two operands for every pair of layouts.
 fn binary<T: Value, U: Element + Copy>(
     name: &str,
     f: Two,
@@ -251,14 +252,14 @@ check_integers! {
     u64_equals_its_definition: u64;
 }
 
-/// The greatest error of a function, in units in the last place of the type.
+/// The maximum error of a function, in units in the last place of the type.
 const NEAR: f64 = 4.0;
 
 macro_rules! check_floats {
     ($($test:ident: $t:ident, in $wide:ident, $make:expr, $widen:expr, epsilon $epsilon:expr;)*) => {$(
         #[test]
         fn $test() {
-            // Each result is that of the wider type, rounded once.
+            // Each result must equal the result in the wider type, rounded once.
             let two = |name, f: Two, define: fn($wide, $wide) -> $wide| {
                 binary::<$t, $t>(name, f, false, $t::is, |a, b| $make(define($widen(a), $widen(b))), list::<$t>);
             };
@@ -275,8 +276,8 @@ macro_rules! check_floats {
             one("abs", |c, x| c.abs(x), |v| v.abs());
             one("sqrt", |c, x| c.sqrt(x), |v| v.sqrt());
             one("relu", |c, x| c.relu(x), |v| if v < 0.0 { 0.0 } else { v });
-            // Functions have a tolerance, but infinities, zeros and NaN must be exact. A subnormal number has fewer
-            // digits.
+            // Functions have a tolerance, but infinities, zeros and NaN must be exact. The tolerance is absolute near
+            // zero, because subnormal numbers have fewer digits.
             let near = |got: $t, want: $t| {
                 let (got, want) = (got.wide(), want.wide());
                 let off = NEAR * $epsilon * want.abs() + f64::from(f32::MIN_POSITIVE) * NEAR;
@@ -289,7 +290,7 @@ macro_rules! check_floats {
             function("log", |c, x| c.log(x), f64::ln);
             function("tanh", |c, x| c.tanh(x), f64::tanh);
             function("sigmoid", |c, x| c.sigmoid(x), |v| 1.0 / (1.0 + (-v).exp()));
-            // Of minus infinity it is NaN, because the definition multiplies it by 0.
+            // Swish of minus infinity is NaN, because the definition multiplies it by 0.
             function("swish", |c, x| c.swish(x, 1.0), |v| v / (1.0 + (-v).exp()));
             binary::<$t, $t>(
                 "pow",
@@ -323,7 +324,7 @@ fn bools_compare_and_elements_of_any_size_are_chosen() {
                 let want: Vec<bool> = x.iter().zip(&y).map(|(x, y)| x == y).collect();
                 let equal = cpu.equal(&a, &b).unwrap();
                 assert_eq!(cpu.to_host(&equal).unwrap().to_bools().unwrap(), want);
-                // Complex numbers have 8 or 16 bytes, and need not be aligned to them.
+                // Complex numbers have 8 or 16 bytes, and may be less aligned than that.
                 for dtype in [DataType::C64, DataType::C128] {
                     let number = |x: &Array| cpu.cast(x, dtype, true, bb::RoundMode::Up).unwrap();
                     let chosen = cpu.r#where(&equal, &number(&a), &number(&b)).unwrap();
@@ -337,7 +338,7 @@ fn bools_compare_and_elements_of_any_size_are_chosen() {
     }
 }
 
-/// Checks all reductions over all sets of axes with small integers, whose sums are exact in every type.
+/// Checks all reductions along all sets of axes, with small integers whose sums are exact in every type.
 fn reductions<T: Value>(make: fn(i64) -> T, sums: bool) {
     let cpu = Cpu::new();
     let values: Vec<T> = [3, 1, 0, 2, 1, 1, 2, 0, 1, 5, 0].map(make).to_vec();

@@ -1,4 +1,5 @@
-//! Functions of single elements: the same result wherever an element lies, and typed refusals of other elements.
+//! Tests functions of single elements: the result of an element does not depend on its position, and unsupported
+//! types are refused with typed errors.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{Extended, Image, Llm, Nn, Scalar};
@@ -9,7 +10,7 @@ use bb_reference::Reference;
 
 type Function<B, T> = fn(&B, &T) -> Result<T, <B as Backend>::Error>;
 
-/// The functions of one float.
+/// Returns the functions of one float operand.
 fn functions<B: Scalar + Nn>() -> Vec<(&'static str, Function<B, B::Tensor>)> {
     vec![
         ("sqrt", |on, x| on.sqrt(x)),
@@ -54,14 +55,14 @@ fn same<T: Element + Copy>(from: impl Fn(f64) -> T, bits: impl Fn(T) -> u64) {
     };
     let powers: (&str, Function<Cpu, Array>) = ("pow", |on, x| on.pow(x, x));
     for (name, f) in functions::<Cpu>().into_iter().chain([powers]) {
-        // Alone, an element has the result that it must have in every tensor.
+        // The result of an element in a one-element tensor must be its result in every tensor.
         let inputs: Vec<T> = (0..70).map(|i| from(0.37 + f64::from(i) * 0.0917)).collect();
         let alone: Vec<u64> = inputs.iter().flat_map(|&v| host(&f(&cpu, &one(&[v])).unwrap())).collect();
         for len in 1..=70 {
             let x = inputs.split_at(len).0;
             assert_eq!(host(&f(&cpu, &one(x)).unwrap()), alone.split_at(len).0, "{name} of {len}");
         }
-        // Every second element: the operand is not contiguous.
+        // A view of every second element, which is not contiguous.
         let spread: Vec<T> = inputs.iter().flat_map(|&v| [v, from(1.0)]).collect();
         let view = cpu.slice(&one(&spread), &[0], &[140], &[0], &[2]).unwrap();
         assert_eq!(host(&f(&cpu, &view).unwrap()), alone, "{name} of a view");
@@ -79,7 +80,7 @@ fn a_result_does_not_depend_on_the_place_of_its_element() {
     same(bf16_from_f64, |v| v.to_bits().into());
 }
 
-/// Makes an element of any type: 1, or nothing at all.
+/// Creates a tensor of two zeros of any type.
 fn element<B: Backend>(on: &B, dtype: DataType) -> B::Tensor {
     let zero = TensorData::zeros(dtype, &[1, 1, 2], 1 << 10).unwrap();
     on.constant(&zero).unwrap()

@@ -1,4 +1,5 @@
-//! Programs of element-wise functions against the functions one by one, in `f64` on the host.
+//! Compares programs of element-wise functions with the separate functions, computed in `f64` on the
+//! host.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -54,7 +55,8 @@ fn numbers(x: &TensorData) -> Vec<f64> {
     }
 }
 
-/// Computes a program of tensors of these extents, element by element. Each line rounds to its type.
+/// Computes a program for tensors that broadcast to this shape, element by element. Each line rounds
+/// to its type.
 fn expected(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) -> Vec<f64> {
     let hosts: Vec<(TensorData, Vec<f64>)> = xs
         .iter()
@@ -95,7 +97,7 @@ fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
     let got = cpu.fused(xs, program).unwrap();
     assert_eq!(got.shape(), shape);
     let got = cpu.to_host(&got).unwrap();
-    // A plan may contain the functions one by one, or the program: both have the same bits.
+    // A plan may contain the separate functions or the program, so both must give the same bits.
     let apart = cpu.to_host(&bb::ext::Extended::declining(cpu).fused(xs, program).unwrap()).unwrap();
     assert_eq!(got, apart, "{program:?} of {shape:?}");
     let want = expected(cpu, xs, program, shape);
@@ -106,7 +108,7 @@ fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
     }
 }
 
-/// `x * min(max(x + a, b), c) / c`: a hard swish.
+/// `x * min(max(x + a, b), c) / c`, a hard swish.
 const HARD_SWISH: [i64; 15] = [0, 0, 1, 4, 4, 2, 5, 5, 3, 2, 0, 6, 3, 7, 3];
 
 #[test]
@@ -119,13 +121,13 @@ fn layouts() {
         let x = array(&cpu, shape, 1);
         check(&cpu, &[&x, &one(2), &one(3), &one(4)], &HARD_SWISH, shape);
     }
-    // Along rows, columns and channels.
+    // Operands that broadcast along rows, columns and channels.
     let x = array(&cpu, &[2, 3, 40, 9], 1);
     for others in [&[9usize][..], &[40, 1], &[3, 1, 1], &[2, 1, 1, 9], &[1, 1, 1, 1]] {
         let y = array(&cpu, others, 2);
         check(&cpu, &[&x, &y, &one(3), &one(4)], &HARD_SWISH, &[2, 3, 40, 9]);
     }
-    // Transposed, sliced, and each operand smaller than the result.
+    // A transposed and a sliced operand, and operands that are all smaller than the result.
     let t = cpu.transpose(&array(&cpu, &[30, 20], 5), &[1, 0]).unwrap();
     check(&cpu, &[&t, &array(&cpu, &[20, 30], 6), &one(3), &one(4)], &HARD_SWISH, &[20, 30]);
     let s = cpu.slice(&array(&cpu, &[64], 5), &[1], &[64], &[0], &[2]).unwrap();
@@ -151,7 +153,7 @@ fn blocks_begin_and_end_within_rows() {
     ] {
         let (a, b) = (array(&cpu, channels, 2), array(&cpu, channels, 3));
         check(&cpu, &[&array(&cpu, shape, 1), &a, &b], &SCALED, shape);
-        // The operand itself lies otherwise.
+        // The first operand has another memory order.
         let mut backwards: Vec<usize> = shape.to_vec();
         backwards.reverse();
         let perm: Vec<i64> = (0..shape.len() as i64).rev().collect();
@@ -168,7 +170,7 @@ fn halves_are_rounded_line_by_line() {
         let of = |x: Array| cpu.cast(&x, dtype, true, bb::RoundMode::Up).unwrap();
         let x = of(array(&cpu, &[2, 6, 7, 11], 1));
         let others = [of(array(&cpu, &[6, 1, 1], 2)), of(array(&cpu, &[], 3))];
-        // All in 16 bits; the extents of the operands differ.
+        // All operands have 16 bits and different shapes.
         check(&cpu, &[&x, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
         let turned = cpu.transpose(&of(array(&cpu, &[11, 7, 6, 2], 1)), &[3, 2, 1, 0]).unwrap();
         check(&cpu, &[&turned, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
@@ -176,18 +178,19 @@ fn halves_are_rounded_line_by_line() {
         let rows = of(array(&cpu, &[2, 3, 1300], 1));
         let numbers = [of(array(&cpu, &[3, 1], 2)), of(array(&cpu, &[3, 1], 9))];
         check(&cpu, &[&rows, &numbers[0], &numbers[1]], &SCALED, &[2, 3, 1300]);
-        // Widened, scaled by numbers of 32 bits and rounded once at the end; or in the middle.
+        // Operands that are widened, scaled by 32-bit numbers, and rounded once at the end; or
+        // rounded in the middle.
         let wide = [array(&cpu, &[6, 1, 1], 2), array(&cpu, &[], 3)];
         let ends = [f32s, 0, 2, 3, 1, 0, 4, 2, own, 5];
         check(&cpu, &[&x, &wide[0], &wide[1]], &ends, &[2, 6, 7, 11]);
         let middle = [f32s, 0, 2, 3, 1, own, 4, 6, 5, f32s, 6, 0, 7, 2];
         check(&cpu, &[&x, &wide[0], &wide[1]], &middle, &[2, 6, 7, 11]);
-        // Conversions alone, the last of which changes nothing.
+        // Only conversions. The last conversion changes nothing.
         check(&cpu, &[&x], &[f32s, 0], &[2, 6, 7, 11]);
         check(&cpu, &[&x], &[own, 0], &[2, 6, 7, 11]);
         check(&cpu, &[&x], &[own, 0, f32s, 1], &[2, 6, 7, 11]);
         check(&cpu, &[&array(&cpu, &[1000], 7)], &[own, 0, f32s, 1, f16s, 2, bf16s, 3], &[1000]);
-        // A line's operands have one type, as those of the function alone.
+        // The operands of a line must have the same type, as for the separate function.
         assert!(cpu.fused(&[&x, &wide[1]], &[0, 0, 1]).is_err());
     }
 }
@@ -198,7 +201,7 @@ fn every_function() {
     let (a, b) = (array(&cpu, &[5, 117], 1), array(&cpu, &[5, 117], 9));
     for code in 0..18 {
         let arity = if code < 6 { 2 } else { 1 };
-        // Behind another line and before one, so that it reads and writes registers.
+        // Put the function between two other lines, so that it reads and writes registers.
         let mut program = vec![7, 0, code, 2];
         program.extend((arity == 2).then_some(1));
         program.extend([7, 3]);
@@ -213,7 +216,8 @@ fn pairs_of_functions() {
     let x = |seed| cpu.sub(&array(&cpu, &[3, 211], seed), &array(&cpu, &[], 4)).unwrap();
     let (a, b, c) = (x(1), x(9), x(23));
     for (first, second) in (0..36).map(|i| (i / 6, i % 6)) {
-        // What the first computes is read first, second, twice, and again afterwards.
+        // The second line reads the result of the first as its first operand, as its second operand,
+        // and twice; and a later line reads it again.
         for (program, tensors) in [
             (vec![first, 0, 1, second, 3, 2], 3),
             (vec![first, 0, 1, second, 2, 3], 3),
@@ -252,6 +256,6 @@ fn what_is_no_program_is_refused() {
     assert_eq!(cpu.fused(&[&wide], &[6, 0]).unwrap().dtype(), DataType::F64);
     assert!(cpu.fused(&[&x, &wide], &[0, 0, 1]).is_err());
     assert!(cpu.fused(&[&x, &array(&cpu, &[3], 1)], &[0, 0, 1]).is_err());
-    // The result has the extents of what is read for it.
+    // The result has the shape of the tensors that it depends on.
     assert_eq!(cpu.fused(&[&x, &array(&cpu, &[9, 4], 1)], &[6, 0]).unwrap().shape(), [4]);
 }

@@ -1,4 +1,4 @@
-//! Tests of what tensors of indices select and write to, beside the definitions and the operations' bodies.
+//! Compares operations with index tensors with their definitions and with the operations' bodies.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -7,7 +7,7 @@ use bb::ir::convert::{Rounding, cast};
 use bb::{Backend, DataType, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
-/// Extents of the data, those of the indices, and the axis.
+/// The shape of the data, the shape of the indices, and the axis.
 const ALONG: [(&[usize], &[usize], i64); 9] = [
     (&[7], &[20], 0),
     (&[5, 6], &[3, 6], 0),
@@ -20,7 +20,7 @@ const ALONG: [(&[usize], &[usize], i64); 9] = [
     (&[3, 1, 600], &[9, 1, 600], -3),
 ];
 
-/// Extents of the data, those of the indices, and the number of shared dimensions.
+/// The shape of the data, the shape of the indices, and the number of batch dimensions.
 const BY_TUPLES: [(&[usize], &[usize], usize); 8] = [
     (&[7], &[20, 1], 0),
     (&[5, 6], &[3, 2], 0),
@@ -50,8 +50,8 @@ const WHOLE: [DataType; 15] = [
     DataType::C128,
 ];
 
-/// Small numbers, so that a few sums and products of them are exact in every type; some are NaN, infinite, or -0, where the
-/// type has them.
+/// Returns small numbers, so that a few sums and products of them are exact in every type. If the type supports it, some
+/// are NaN, infinite, or -0.
 fn numbers(shape: &[usize], dtype: DataType, seed: usize) -> TensorData {
     let complex = match dtype {
         DataType::C64 => Some(DataType::F32),
@@ -70,7 +70,7 @@ fn numbers(shape: &[usize], dtype: DataType, seed: usize) -> TensorData {
     TensorData::adopt(dtype, shape, list.bytes().unwrap().clone()).unwrap()
 }
 
-/// Indices below `extent` and those that count from the end, as wide or narrow integers.
+/// Returns indices below `extent`, including negative ones, as 64-bit integers, or as 32-bit integers if `narrow`.
 fn indices(cpu: &Cpu, shape: &[usize], extents: &[usize], narrow: bool) -> Array {
     let n: usize = shape.iter().product();
     let index = |i: usize| {
@@ -87,7 +87,7 @@ fn same(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     assert_eq!((got.shape(), got.dtype()), (want.shape(), want.dtype()), "{what}");
     let (got, want) = (cpu.to_host(got).unwrap(), cpu.to_host(want).unwrap());
     if got.dtype().is_float() {
-        // NaN has many bit patterns.
+        // NaNs may have different bit patterns.
         let wide = |x: &TensorData| -> Vec<u64> {
             let x = cast(x, DataType::F64, Rounding::default()).unwrap();
             let number = |&x: &f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
@@ -99,7 +99,7 @@ fn same(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     }
 }
 
-/// The same elements with other strides.
+/// Returns the same elements with other strides.
 fn strided(cpu: &Cpu, x: &Array) -> Array {
     let back: Vec<i64> = (0..x.rank() as i64).rev().collect();
     let turned = cpu.transpose(x, &back).unwrap();
@@ -252,7 +252,7 @@ fn nothing_is_selected_by_no_indices() {
     let empty = zeros(&[0, 4], DataType::F32);
     let y = cpu.scatter_elements(&x, &none, &empty, ScatterElementsOptions::default()).unwrap();
     same(&cpu, &y, &x, "no updates");
-    // A dimension without elements has no position.
+    // No index is valid for a dimension without elements.
     let at = zeros(&[2, 4], DataType::I64);
     assert!(cpu.gather_elements(&empty, &at, 0).is_err());
     assert!(cpu.gather_nd(&empty, &zeros(&[1, 1], DataType::I64), 0).is_err());

@@ -1,4 +1,5 @@
-//! Kernels, prepared and fused kernels and their errors, against definitions and the reference backend.
+//! Compares kernels, prepared kernels, fused kernels and their errors with definitions and with the
+//! reference backend.
 
 mod accuracy;
 mod attention;

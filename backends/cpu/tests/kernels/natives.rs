@@ -1,4 +1,4 @@
-//! Tests that the kernels of extension families compute the same as the operations' bodies.
+//! Tests that the kernels of extension families compute the same results as the operations' bodies.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ fn varied(cpu: &Cpu, shape: &[usize]) -> Array {
     cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap()
 }
 
-/// Compares with a tolerance of a few units in the last place of a sum of the present terms.
+/// Compares results with a tolerance that allows for the rounding of the sums in these tests.
 fn assert_near(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     assert_eq!((got.shape(), got.dtype()), (want.shape(), want.dtype()), "{what}");
     let (got, want) = (cpu.to_host(got).unwrap(), cpu.to_host(want).unwrap());
@@ -23,7 +23,7 @@ fn assert_near(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     }
 }
 
-/// The extents of an operand and of filters; strides, pads and dilations; the number of groups.
+/// The shapes of an operand and of filters; strides, pads and dilations; the number of groups.
 type Case<'a> = (&'a [usize], &'a [usize], &'a [i64], &'a [i64], &'a [i64], i64);
 
 const WINDOWS: [Case<'_>; 9] = [
@@ -63,7 +63,8 @@ fn maxima_slide_as_their_body_does() {
         let got = cpu.max_pool(&x, &kernel, options).unwrap();
         let want = bb::ext::Extended::declining(&cpu).max_pool(&x, &kernel, options).unwrap();
         assert_near(&cpu, &got, &want, &format!("{shape:?} {kernel:?}"));
-        // Some windows have nothing but padding, in whose place a body has the least byte.
+        // Some windows contain only padding. For them, the body returns the minimum of the byte
+        // type.
         let bytes = (0..shape.iter().product()).map(|i: usize| (i * 37 % 251) as u8);
         let signed = bytes.clone().map(|byte| byte.wrapping_sub(100).cast_signed());
         let operands = [
@@ -145,7 +146,7 @@ fn functions_of_single_elements_agree_with_their_bodies() {
         ("ceil", |c, x| c.ceil(x), |c, x| bb::ext::Extended::declining(c).ceil(x)),
         ("round", |c, x| c.round(x), |c, x| bb::ext::Extended::declining(c).round(x)),
     ];
-    // At minus infinity, `gelu` and `swish` are products of infinity and zero, so it is left out.
+    // At minus infinity, `gelu` and `swish` multiply infinity by zero, so it is left out.
     let edges = [f32::NAN, f32::INFINITY, -0.0, 0.5, -0.5, 1.5, 100.0, -100.0];
     let edges = cpu.constant(&TensorData::new(&[8], &edges).unwrap()).unwrap();
     for x in [&varied(&cpu, &[7, 31]), &cpu.transpose(&varied(&cpu, &[7, 31]), &[]).unwrap(), &edges] {
@@ -175,7 +176,7 @@ fn an_expansion_is_a_view_that_operations_read() {
     assert!(cpu.expand(&x, &[2, 4, 1]).is_err());
 }
 
-/// The body expands to a large extent by repeating blocks, of which the last one may be partial.
+/// The body expands to a large extent by repeating blocks; the last block may be partial.
 #[test]
 fn an_expansion_to_a_great_extent_is_one_to_a_small_one_again_and_again() {
     let cpu = Cpu::new();
@@ -194,7 +195,7 @@ fn products_along_axes_are_the_definition() {
     let all: Vec<i64> = (0..60).map(|n| at(n / 20, n / 5 % 4, n % 5)).collect();
     let x = cpu.constant(&TensorData::new(&[3, 4, 5], &all).unwrap()).unwrap();
     let turned = cpu.transpose(&x, &[2, 0, 1]).unwrap();
-    // Products of 60 numbers wrap, and some of them are 0.
+    // A product of this many numbers must wrap around.
     let odd = cpu.constant(&TensorData::new(&[90], &[3i64; 90]).unwrap()).unwrap();
     assert_eq!(of(&cpu.reduce_prod(&odd, &[], false).unwrap()), [3i64.wrapping_pow(90)]);
     let middle: Vec<i64> = (0..15).map(|n| (0..4).map(|j| at(n / 5, j, n % 5)).product()).collect();
@@ -211,7 +212,7 @@ fn products_along_axes_are_the_definition() {
     let last = cpu.reduce_prod(&turned, &[2], false).unwrap();
     let want: Vec<i64> = (0..15).map(|n| (0..4).map(|j| at(n % 3, j, n / 3)).product()).collect();
     assert_eq!((last.shape(), of(&last)), (&[5usize, 3][..], want));
-    // Of no elements, and of one each.
+    // The product of no elements, and of a single element.
     let none = cpu.slice(&x, &[0], &[0], &[1], &[]).unwrap();
     assert_eq!(of(&cpu.reduce_prod(&none, &[1], false).unwrap()), [1; 15]);
     assert_eq!(cpu.reduce_prod(&none, &[0], false).unwrap().shape(), [0, 5]);
@@ -219,7 +220,7 @@ fn products_along_axes_are_the_definition() {
     let want: Vec<i64> = (0..15).map(|n| at(n / 5, 2, n % 5)).collect();
     assert_eq!(of(&cpu.reduce_prod(&single, &[1], false).unwrap()), want);
     assert!(cpu.reduce_prod(&x, &[3], false).is_err());
-    // Floats, and types without a kernel, as their body has them.
+    // Floats, and types without a kernel, which the body computes.
     let x = varied(&cpu, &[6, 7, 5]);
     for axes in [&[][..], &[0], &[1, 2], &[-1]] {
         let got = cpu.reduce_prod(&x, axes, true).unwrap();

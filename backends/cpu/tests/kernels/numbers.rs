@@ -43,7 +43,7 @@ fn powers_of_mixed_types_have_the_type_of_the_base() {
 #[test]
 fn half_sums_round_once() {
     let cpu = Cpu::new();
-    // If each partial sum were rounded, 2048 + 1 would stay 2048 in f16.
+    // If each partial sum were rounded to `f16`, 2048 + 1 would stay 2048.
     let mut elements = vec![f16::ONE; 1024];
     elements.push(f16::from_f32(2048.0));
     let sum = cpu.reduce_sum(&array(&cpu, &elements), &[], false).unwrap();
@@ -107,7 +107,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let cpu = Cpu::builder().threads(threads).build().unwrap();
         let x = cpu.constant(&TensorData::new(&[side, side], &numbers).unwrap()).unwrap();
         let turned = cpu.transpose(&x, &[]).unwrap();
-        // The operation is repeated so that the threads are awake and smaller work is shared.
+        // Repeat the operation, so that the threads are awake and also share smaller work.
         for _ in 0..8 {
             cpu.add(&x, &turned).unwrap();
         }

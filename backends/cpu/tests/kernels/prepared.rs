@@ -1,4 +1,4 @@
-//! Tests that prepared kernels compute what the operations do, as their definitions say it in `f64`.
+//! Tests that prepared kernels equal the operations and their definitions, computed in `f64`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{Quant, QuantOp};
@@ -12,7 +12,7 @@ use bb_cpu::{Array, Cpu};
 const FLOATS: [(DataType, i32); 4] =
     [(DataType::F32, 24), (DataType::F64, 53), (DataType::F16, 11), (DataType::BF16, 8)];
 
-/// Makes numbers between -1 and 1 that repeat late.
+/// Creates an array of pseudorandom numbers between -1 and 1.
 fn random(cpu: &Cpu, dtype: DataType, shape: &[usize], seed: u64) -> Array {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -41,14 +41,14 @@ fn run(cpu: &Cpu, kernel: &dyn Kernel<Cpu>, a: &Array) -> Array {
     kernel.run(cpu, &mut operands).unwrap().pop().unwrap()
 }
 
-/// Compares a product with its definition: each sum may be off by an ulp of its type, and by as much as sums of blocks of
-/// 1024 products are in the type of the sums.
+/// Compares a matrix product with its definition. Each result may have an error of one unit in the last place of its
+/// type, plus the error of sums in blocks of 1024 products in the type of the sums.
 fn check(cpu: &Cpu, y: &Array, a: &Array, b: &Array, digits: i32) {
     let (k, n) = (b.shape()[0], b.shape()[1]);
     let (got, left, right) = (doubles(cpu, y), doubles(cpu, a), doubles(cpu, b));
     assert_eq!((y.dtype(), got.len()), (a.dtype(), left.len() / k * n));
     let sums = if digits == 53 { 53 } else { 24 };
-    // Half of the least number of `f16` above 0, to which small results are rounded.
+    // Half of the smallest positive `f16`: small results are rounded to a multiple of it.
     let least = if digits == 11 { 2f64.powi(-25) } else { 0.0 };
     let terms = (k.min(1024) + k.div_ceil(1024)) as f64;
     for (i, got) in got.chunks(n).enumerate() {
@@ -61,7 +61,7 @@ fn check(cpu: &Cpu, y: &Array, a: &Array, b: &Array, digits: i32) {
     }
 }
 
-/// Makes right operands of these extents: dense, transposed, and every other column of a wider matrix.
+/// Creates right operands with these extents: dense, transposed, and every second column of a wider matrix.
 fn views(cpu: &Cpu, dtype: DataType, [k, n]: [usize; 2]) -> [Array; 3] {
     let wide = random(cpu, dtype, &[k, 2 * n], 3);
     [
@@ -86,7 +86,7 @@ fn products_of_any_number_of_rows_are_the_definition() {
                 check(&cpu, &y, &a, &b, digits);
             }
         }
-        // A small dense operand is read in place, if that is in the type of the sums.
+        // A small dense operand that already has the type of the sums is read in place, so it is not prepared.
         assert_eq!(prepared, if digits < 24 { 3 } else { 2 }, "{dtype:?}");
     }
 }
@@ -94,7 +94,7 @@ fn products_of_any_number_of_rows_are_the_definition() {
 #[test]
 fn large_operands_are_the_definition() {
     let cpu = Cpu::builder().threads(2).build().unwrap();
-    // More than two passes; more than one block of columns; panels of which the last is hardly filled.
+    // More than two passes; more than one block of columns; panels whose last one is nearly empty.
     for [k, n] in [[2100, 67], [259, 517], [1, 300], [3, 64], [130, 1025]] {
         for (dtype, digits) in FLOATS {
             for b in views(&cpu, dtype, [k, n]) {
@@ -152,7 +152,7 @@ fn the_bits_do_not_depend_on_threads() {
     }
 }
 
-/// Prepares an operation of which all operands but the first are constant, and runs its kernel.
+/// Prepares an operation with a varying first operand and constant others, and runs its kernel.
 fn run_with_constants(cpu: &Cpu, spec: &'static OpSpec, operands: &[Option<&Array>]) -> Array {
     let first = operands[0].unwrap();
     let varying = PrepareOperand::varying(first.dtype(), first.shape().iter().map(|_| None), false);
@@ -167,7 +167,7 @@ fn run_with_constants(cpu: &Cpu, spec: &'static OpSpec, operands: &[Option<&Arra
     kernel.run(cpu, &mut given).unwrap().pop().unwrap()
 }
 
-/// Makes bytes of all values.
+/// Creates an array of bytes that includes all values.
 fn bytes(cpu: &Cpu, dtype: DataType, shape: &[usize], seed: usize) -> Array {
     let n: usize = shape.iter().product();
     let numbers: Vec<i32> = (0..n).map(|i| ((i * 167 + seed * 13) % 256) as i32).collect();

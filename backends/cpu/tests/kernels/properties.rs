@@ -1,12 +1,12 @@
-//! Tests that this backend computes the same as the reference backend. The test makes random calls of every primitive,
-//! on every element type, with operands that are views of views.
+//! Tests that this backend computes the same results as the reference backend. The test calls random primitives on
+//! random element types, with operands that are views of views.
 
 use bb::Backend;
 use bb::conformance::{Random, difference};
 use bb_cpu::Cpu;
 use bb_reference::Reference;
 
-/// The number of random calls. To repeat a failure, start at its seed.
+/// The number of random calls. To reproduce a failure, start at its seed.
 const CASES: u64 = 100_000;
 
 #[test]
@@ -31,6 +31,6 @@ fn random_calls_agree_with_the_reference() {
             (Err(error), Ok(_)) => panic!("seed {seed}: the reference computes this: {error}\n{case:?}"),
         }
     }
-    // Only few cases are refused: those that divide by zero, take the mean of no elements, or parse text.
+    // Only a few cases may be refused: divisions by zero, means of no integers, and invalid text.
     assert!(computed > CASES * 8 / 10, "only {computed} of {CASES} cases computed something");
 }

@@ -1,4 +1,4 @@
-//! Attention of several sequences at once against its definition, computed in `f64` one element after another.
+//! Compares attention of several sequences in one call with its definition, computed in `f64` element by element.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -7,7 +7,7 @@ use bb::{Backend, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 use half::f16;
 
-/// Numbers of both signs, which differ by `seed`.
+/// Returns numbers of both signs, which depend on `seed`.
 pub(super) fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
@@ -16,7 +16,8 @@ pub(super) fn array<T: bb::Element>(cpu: &Cpu, shape: &[usize], numbers: &[T]) -
     cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
 }
 
-/// The new and the past positions of each sequence, the heads, the groups, the elements of a key and of a value, and the size of a block.
+/// A test case: the numbers of new and of past positions of each sequence, the heads, the groups, the elements of a key and of a value,
+/// and the size of a block.
 pub(super) struct Case {
     pub(super) new: &'static [usize],
     pub(super) past: &'static [usize],
@@ -36,7 +37,7 @@ const CASES: [Case; 7] = [
     Case { new: &[30], past: &[5000], heads: 2, groups: 2, sizes: [8, 8], block: 64 },
 ];
 
-/// Blocks that lie one behind another, in reverse, or far from each other.
+/// Returns blocks that are consecutive, in reverse order, or far from each other.
 fn tables(case: &Case, order: usize) -> (usize, usize, Vec<Vec<usize>>) {
     let counts: Vec<usize> = case.past.iter().map(|past| past.div_ceil(case.block)).collect();
     let all: usize = counts.iter().sum::<usize>() + 1;
@@ -101,7 +102,7 @@ fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) 
     assert_attention(case, options, &q, y, kept);
 }
 
-/// A position of a sequence, whose first new position is `first` among those of all.
+/// A position `t` of a sequence. `first` is the index of the sequence's first new position among all new positions.
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     pub(super) sequence: usize,
@@ -109,7 +110,8 @@ pub(super) struct Position {
     pub(super) t: usize,
 }
 
-/// Compares with the definition: `kept` returns an element of the key, or with 1 of the value, of a position and a group.
+/// Compares results with the definition. `kept` returns an element of the key of a position and a group, or of the value if its first
+/// argument is 1.
 pub(super) fn assert_attention(
     case: &Case,
     options: RaggedAttentionOptions,
@@ -151,7 +153,7 @@ pub(super) fn assert_attention(
     }
 }
 
-/// Keys and values of halves are those numbers, whatever the type of queries is.
+/// 16-bit keys and values keep their exact values, whatever the type of the queries is.
 #[test]
 fn keys_and_values_may_be_halves() {
     let cpu = Cpu::builder().threads(1).build().unwrap();
@@ -184,7 +186,7 @@ fn keys_and_values_may_be_halves() {
     assert_eq!(call(&narrow), call(&wide));
 }
 
-/// The positions of a sequence, and which of them are computed in one call.
+/// Computes the attention of a sequence in several calls; `parts` contains the number of new positions of each call.
 fn in_parts(
     cpu: &Cpu,
     positions: usize,
@@ -198,7 +200,7 @@ fn in_parts(
         numbers(positions * groups * d, 2),
         numbers(positions * groups * e, 3),
     );
-    // Beside the sequence there is another one, which has one new position and the block that nobody else has.
+    // Add another sequence with one new position, whose past is in a block that the first sequence does not use.
     let blocks = positions.div_ceil(block) + 1;
     let place = |i: usize| i * stride % blocks;
     let of_others = place(blocks - 1);
@@ -263,7 +265,7 @@ fn attention_depends_on_the_sequence_alone() {
     }
 }
 
-/// Only the queries that reach a position notice that its key is infinite or NaN.
+/// An infinite or NaN key only affects the queries that attend to its position.
 #[test]
 fn what_is_not_reached_takes_no_part_whatever_its_product_is() {
     let cpu = Cpu::builder().threads(1).build().unwrap();
@@ -292,7 +294,7 @@ fn what_is_not_reached_takes_no_part_whatever_its_product_is() {
     let clean = run(None);
     for other in [f32::NAN, f32::INFINITY] {
         for (i, (got, want)) in run(Some(other)).chunks(heads * e).zip(clean.chunks(heads * e)).enumerate() {
-            // The positions 37 and 60 are reached from 37 to 42 and from 60 to 65, of which the new ones begin at 40.
+            // Queries 37 to 42 attend to position 37, and queries 60 to 65 to position 60. New positions begin at 40.
             let reaches = (0..=2).contains(&i) || (20..=25).contains(&i);
             assert_eq!(got.iter().all(|y| y.is_finite()), !reaches, "{other} {i}");
             assert!(reaches || got == want, "{other} {i}");

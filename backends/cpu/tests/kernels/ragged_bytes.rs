@@ -1,4 +1,4 @@
-//! Attention to pasts of integers of 8 bits with scales, against its definition, computed in `f64` one element after another.
+//! Compares attention to past keys and values of 8-bit integers with scales with its definition, computed in `f64` element by element.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -8,7 +8,7 @@ use bb::{Backend, Tensor};
 use bb_cpu::Cpu;
 use half::f16;
 
-/// Keys or values as integers, and the scale of each row of `size`.
+/// Keys or values as integers, with a scale for each row of `size`.
 #[derive(Clone)]
 struct Bytes {
     size: usize,
@@ -17,7 +17,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// The integers nearest to `x` divided by the scale, which is the greatest magnitude of a row divided by 127.
+    /// Returns the integers nearest to `x` divided by the scale. The scale is the maximum magnitude of a row divided by 127.
     fn of(x: &[f32], size: usize) -> Bytes {
         let scales: Vec<f32> =
             x.chunks(size).map(|row| row.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0).collect();
@@ -32,7 +32,7 @@ impl Bytes {
         f64::from(self.integers[i]) * f64::from(self.scales[i / self.size])
     }
 
-    /// Returns the numbers that the integers represent, each rounded once.
+    /// Returns the values that the integers represent, each rounded once.
     fn floats(&self) -> Vec<f32> {
         (0..self.integers.len()).map(|i| self.at(i) as f32).collect()
     }
@@ -47,7 +47,7 @@ const CASES: [Case; 6] = [
     Case { new: &[1], past: &[1], heads: 1, groups: 1, sizes: [1, 1], block: 1 },
 ];
 
-/// The operands of a case: queries, new keys and values, and those in blocks, in reverse order.
+/// The operands of a case: the queries, the new keys and values, and the past keys and values in blocks in reverse order.
 struct Given {
     q: Vec<f32>,
     new: [Vec<f32>; 2],
@@ -142,8 +142,8 @@ fn pasts_of_bytes_follow_their_definition() {
     }
 }
 
-/// Keys and values that were rounded before they were used count the same when they are new and when they are of the past: the results
-/// are the same to the last bit, however a sequence is cut into calls.
+/// If keys and values are rounded before use, it makes no difference whether they are new or past: the results have the same bits,
+/// however a sequence is divided into calls.
 #[test]
 fn attention_to_bytes_depends_on_the_sequence_alone() {
     let (positions, heads, groups, d, e, block) = (300usize, 6, 2, 40, 24, 16);
@@ -162,7 +162,7 @@ fn attention_to_bytes_depends_on_the_sequence_alone() {
                 let new = |x: &[f32], width: usize, heads: usize| {
                     array(&cpu, &[n, heads, width / heads], &x[past * width..(past + n) * width])
                 };
-                // What lies behind the past is not looked at.
+                // Scales after the end of the past must not be read.
                 let behind = |of: &Bytes| {
                     let mut scales = of.scales.clone();
                     scales[past * groups..].fill(f32::NAN);
@@ -197,7 +197,7 @@ fn attention_to_bytes_depends_on_the_sequence_alone() {
     }
 }
 
-/// A vector of zeros has the scale 0, and one whose scale is no finite number is NaN as a whole.
+/// A vector of zeros has the scale 0. A vector with an infinite or NaN scale is entirely NaN.
 #[test]
 fn scales_of_zero_and_without_bound_are_products_as_well() {
     let cpu = Cpu::builder().threads(1).build().unwrap();
@@ -217,13 +217,13 @@ fn scales_of_zero_and_without_bound_are_products_as_well() {
         );
         cpu.to_host(&y.unwrap()).unwrap().as_slice::<f32>().unwrap().to_vec()
     };
-    // Both keys are zeros, so that the values have equal shares.
+    // Both keys are zeros, so the values have equal weights.
     assert_eq!(run(0.0), [1.5, 2.5]);
     assert!(run(f32::INFINITY).iter().all(|x| x.is_nan()));
     assert!(run(f32::NAN).iter().all(|x| x.is_nan()));
 }
 
-/// Beside a past of integers, queries and new keys may be halves.
+/// With integers in the past, queries and new keys may be 16-bit floats.
 #[test]
 fn queries_and_new_keys_may_be_halves_beside_bytes() {
     let cpu = Cpu::builder().threads(1).build().unwrap();

@@ -1,4 +1,4 @@
-//! Recurrent cells against their definition, computed in `f64` one element after another.
+//! Compares recurrent cells with their definition, computed in `f64` element by element.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -7,7 +7,7 @@ use bb::ir::op::Param;
 use bb::{Backend, DataType, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
-/// Numbers of both signs, which differ by `seed`.
+/// Returns numbers of both signs, which depend on `seed`.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
@@ -50,8 +50,9 @@ impl Layer {
         }
     }
 
-    /// The states by the definition: those of all steps, the last ones, the last cell states. `next` computes element `j` of
-    /// the next states of a sequence from its sums, its states, and a product of a vector with a column of the weights.
+    /// Computes the states by the definition: the states of all steps, the last states, and the last cell states. `next`
+    /// computes element `j` of a sequence's next states from its input sums, its states, and a function that multiplies a vector
+    /// by a column of the weights.
     fn expected(
         &self,
         next: impl Fn(&[f64], &[f64], &[f64], &dyn Fn(&[f64], usize) -> f64, usize) -> [f64; 2],
@@ -102,7 +103,7 @@ impl Layer {
         }
     }
 
-    /// The arrays of `x`, weights, hidden and cell states, bias and lengths.
+    /// Returns the arrays of `x`, weights, hidden and cell states and bias, and the lengths.
     fn arrays(&self, cpu: &Cpu) -> ([Array; 5], Option<Array>) {
         let [s, n, h] = self.extents;
         let wide = self.gates * h;
@@ -119,8 +120,8 @@ impl Layer {
     }
 }
 
-/// Runs the kernel that is prepared for constant weights, which are packed. The weights are those of a layer, in the layout that
-/// ONNX's operators have: transposed.
+/// Prepares a kernel for constant weights, which it packs, and runs it. The weights have the layout of ONNX's operators, which
+/// is transposed.
 fn prepared(
     cpu: &Cpu,
     op: NnOp,
@@ -152,10 +153,11 @@ fn prepared(
     kernel.run(cpu, &mut given).unwrap().into_vec()
 }
 
-/// No listed functions.
+/// An empty list of functions, which selects the defaults.
 const USUAL: (&[i64], &[f64]) = (&[], &[]);
 
-/// Calls `f` for extents below, at and above those of blocks and vectors, with and without lengths and bounds, both ways.
+/// Calls `f` for extents below, at and above the sizes of blocks and vectors, with and without lengths and clipping, in both
+/// directions.
 fn each(gates: usize, f: impl Fn(&Cpu, &Layer)) {
     let cpu = Cpu::new();
     for extents in [[1, 1, 1], [3, 1, 32], [5, 2, 7], [4, 3, 33], [2, 20, 64], [6, 1, 100]] {
@@ -177,7 +179,7 @@ fn plain_cells() {
         let got = cpu.rnn(&x, &weights, &hidden, lengths.as_ref(), options).unwrap();
         assert_eq!(got.len(), 2);
         layer.check(cpu, &got, &want, "rnn");
-        // A panel of one column would be mostly empty.
+        // With few columns, a panel would be mostly empty, so the kernel is not prepared.
         if layer.extents[2] > 16 {
             let got = prepared(cpu, NnOp::Rnn, layer, None, [&x, &hidden], &[lengths.as_ref()], USUAL);
             layer.check(cpu, &got, &want, "prepared rnn");
@@ -251,7 +253,7 @@ fn operands_that_do_not_fit() {
     let cpu = Cpu::new();
     let layer = Layer::new([3, 2, 5], 1, false, false, None);
     let ([x, weights, hidden, ..], _) = layer.arrays(&cpu);
-    // 4 is the number of `max(x, 0)`.
+    // 4 is the code of `max(x, 0)`.
     let options = RnnOptions { functions: &[4], parameters: &[0.0, 0.0], ..Default::default() };
     let want = layer.expected(|x, old, _, product, j| [(x[j] + product(old, j)).max(0.0), 0.0]);
     layer.check(&cpu, &cpu.rnn(&x, &weights, &hidden, None, options).unwrap(), &want, "relu");
@@ -260,10 +262,10 @@ fn operands_that_do_not_fit() {
     assert_eq!(got[0].dtype(), bb::DataType::F64);
     let wrong = RnnOptions { functions: &[99], parameters: &[0.0, 0.0], ..Default::default() };
     assert!(cpu.rnn(&x, &weights, &hidden, None, wrong).is_err());
-    // Operands that do not fit, and the type of one alone.
+    // Operands whose extents do not fit, and one operand of another type.
     assert!(cpu.rnn(&x, &hidden, &hidden, None, RnnOptions::default()).is_err());
     assert!(cpu.rnn(&x, &weights, &double(&hidden), None, RnnOptions::default()).is_err());
-    // No steps, no sequences.
+    // No steps, and no sequences.
     for shape in [[0, 2, 5], [3, 0, 5]] {
         let x = array(&cpu, &shape, &[]);
         let hidden = array(&cpu, &[shape[1], 5], &numbers(shape[1] * 5, 3));
@@ -278,7 +280,7 @@ fn operands_that_do_not_fit() {
     assert!(got.is_ok_and(|got| got[0].shape() == x.shape()));
 }
 
-/// The functions by their numbers, as ONNX defines them.
+/// Computes the function with this code, as ONNX defines it.
 fn function(number: i64, alpha: f64, beta: f64, x: f64) -> f64 {
     match number {
         0 => alpha * x + beta,
@@ -296,12 +298,12 @@ fn function(number: i64, alpha: f64, beta: f64, x: f64) -> f64 {
     }
 }
 
-/// The definition of a cell with functions and peepholes, for one call of the operation.
+/// The definition of a cell with activation functions and peepholes, for one call of the operation.
 struct Named<'a> {
     layer: &'a Layer,
     functions: [i64; 3],
     parameters: [f64; 6],
-    /// The weights of the cell state; none without peepholes.
+    /// The weights of the cell state; `None` without peepholes.
     peepholes: Option<Vec<f32>>,
 }
 
@@ -349,7 +351,7 @@ impl Named<'_> {
     }
 }
 
-/// Compares results of `dtype`, by the errors that its digits and the sums explain.
+/// Compares results of type `dtype`. The tolerance allows for the rounding of the type and of the sums.
 fn compare(cpu: &Cpu, got: &[Array], want: &[Vec<f64>], dtype: DataType, what: &str) {
     let tolerance = match dtype {
         DataType::F64 => 1e-13,
@@ -388,7 +390,7 @@ fn every_function_and_number_type() {
             let clip = (number % 3 == 1).then_some(0.5);
             for (extents, gates) in [([4, 3, 35], 1), ([4, 3, 35], 3), ([4, 3, 35], 4), ([3, 1, 5], 4)] {
                 let mut layer = Layer::new(extents, gates, number % 4 == 2, backwards, clip);
-                // Small sums, so that no function makes the states grow.
+                // Scale the sums down, so that no function makes the states grow.
                 layer.weights.iter_mut().for_each(|weight| *weight *= 0.5);
                 layer.x.iter_mut().for_each(|x| *x *= 0.5);
                 for list in
@@ -437,7 +439,7 @@ fn every_function_and_number_type() {
                                     prepared(&cpu, NnOp::Lstm, &layer, first, [&x, &hidden], &others, all);
                                 compare(&cpu, &got, &named.long(coupled), dtype, &what);
                             }
-                            // The operation's body computes the same.
+                            // The operation's body must compute the same results.
                             let got = bb::ext::Extended::declining(&cpu)
                                 .lstm(&x, &weights, &hidden, &cell, absent, absent, lengths, seen, options);
                             compare(&cpu, &got.unwrap(), &named.long(coupled), dtype, &what);

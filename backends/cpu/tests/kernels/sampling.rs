@@ -11,7 +11,7 @@ fn numbers(cpu: &Cpu, shape: &[usize], f: impl Fn(usize) -> f32) -> Array {
     cpu.constant(&TensorData::new(shape, &list).unwrap()).unwrap()
 }
 
-/// Positions in the plane, at its borders and corners, beyond them, and far away.
+/// Returns coordinates in the plane, at its borders and corners, outside it, and far away.
 fn position(i: usize) -> f32 {
     match i % 11 {
         0 => [-1.0, 1.0, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e30][i / 11 % 8],

@@ -1,5 +1,5 @@
-//! Sums keep their digits, however many numbers they add: their errors stay below a bound that does not depend on the
-//! length, or only by its logarithm. A sequential sum of as many numbers is off by thousands of times more.
+//! Tests that sums of many numbers stay accurate: their errors stay below a bound that does not depend on the length, or only
+//! on its logarithm. A sequential sum of the same numbers has errors that are thousands of times larger.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{ConvOptions, Image, Llm, Nn};
@@ -18,7 +18,7 @@ fn numbers(n: usize, seed: u32) -> Vec<f32> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Adds up in `f64`, with Neumaier's compensation.
+/// Computes a sum in `f64` with Neumaier's compensation.
 fn exact(terms: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut lost) = (0f64, 0f64);
     for term in terms {
@@ -37,7 +37,7 @@ fn host<B: Backend>(on: &B, x: &B::Tensor) -> Vec<f32> {
     on.to_host(x).unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
-/// Checks numbers, with an error in units of half the distance of `f32` numbers.
+/// Compares numbers. The tolerance is in units of half the distance between `f32` numbers.
 #[track_caller]
 fn near(got: &[f32], want: impl IntoIterator<Item = f64>, units: f64) {
     let mut count = 0;
@@ -122,7 +122,7 @@ fn products<B: Backend>(on: &B, shapes: &[[usize; 3]], units: f64) {
             .collect();
         let (a, b) = (tensor(on, &[m, k], &x), tensor(on, &[k, n], &y));
         near(&host(on, &on.matmul(&a, &b).unwrap()), want.iter().copied(), units);
-        // The same operands, stored by columns.
+        // The same operands in column-major order.
         let columns = |v: &[f32], rows: usize, cols: usize| -> Vec<f32> {
             (0..rows * cols).map(|i| v[i % rows * cols + i / rows]).collect()
         };
@@ -134,7 +134,7 @@ fn products<B: Backend>(on: &B, shapes: &[[usize; 3]], units: f64) {
     }
 }
 
-/// Extents with few rows and columns, which are computed in place, and with many, which are computed by blocks.
+/// Extents with few rows and columns, which are computed in place, and with many, which are computed in blocks.
 const DEEP: [[usize; 3]; 9] = [
     [1, 1 << 22, 1],
     [1, 1 << 19, 7],
@@ -180,7 +180,7 @@ fn reductions<B: Backend>(on: &B) {
     ];
     for (shape, axes) in shapes {
         let len: usize = shape.iter().product();
-        // Almost equal numbers: a sequential sum rounds all of them in the same direction.
+        // The numbers are almost equal, so that a sequential sum rounds all of them in the same direction.
         let x: Vec<f32> = numbers(len, 9).iter().map(|v| 0.1 + v * 1e-6).collect();
         let mut sums: Vec<(f64, f64)> = Vec::new();
         let kept: usize =
@@ -232,7 +232,7 @@ fn sums_of_many_doubles() {
 
 #[test]
 fn windows_with_many_elements() {
-    // One window over the whole signal, of one channel and of two channels that are convolved apart.
+    // One window over the whole signal, for one channel, and for two channels with separate filters.
     let taps = 1 << 18;
     let on = cpu();
     for channels in [1, 2] {
@@ -256,9 +256,9 @@ fn windows_with_many_elements() {
     );
 }
 
-/// Lengths that are short, prime, a power of two, and composite. A long transform is rounded once: its error is that of a sum
-/// in `f64`, and half a unit in the last place of the result. One of at most 16 elements is computed in `f32`, where its error
-/// is a few units of the sum of magnitudes.
+/// Tests lengths that are short, prime, powers of two, and composite. A long transform is rounded once: its error is the error
+/// of a sum in `f64`, plus half a unit in the last place of the result. A transform of at most 16 elements is computed in
+/// `f32`, with an error of a few units of the sum of magnitudes.
 #[test]
 fn long_transforms_are_rounded_once() {
     use std::f64::consts::TAU;
@@ -289,7 +289,7 @@ fn long_transforms_are_rounded_once() {
 
 #[test]
 fn no_part_of_a_long_sum_is_left_out() {
-    // Long reductions are cut into parts; none may be left out or counted twice.
+    // Long reductions are divided into parts. No part may be left out or counted twice.
     let on = cpu();
     for len in [4095, 4096, 4097, 8191, 8193, 65_535, 65_537, 100_001] {
         let ones = vec![1f32; len];
@@ -300,7 +300,7 @@ fn no_part_of_a_long_sum_is_left_out() {
     }
 }
 
-/// The dimensions of a view lie in memory in another order than those of a copy.
+/// The dimensions of a view have another order in memory than the dimensions of a copy.
 #[test]
 fn sums_have_the_same_bits_for_every_order_of_dimensions_in_memory() {
     let on = cpu();
@@ -322,7 +322,7 @@ fn sums_have_the_same_bits_for_every_order_of_dimensions_in_memory() {
             };
             let expected = sums(&x);
             for perm in orders() {
-                // A dense copy of the elements with their dimensions in another order, seen in the first order.
+                // A dense copy with the dimensions in another memory order, viewed in the original order.
                 let back: Vec<i64> =
                     (0..4).map(|axis| perm.iter().position(|&p| p == axis).unwrap() as i64).collect();
                 let turned = on.to_host(&on.transpose(&x, &perm).unwrap()).unwrap();
@@ -334,7 +334,7 @@ fn sums_have_the_same_bits_for_every_order_of_dimensions_in_memory() {
     }
 }
 
-/// Every order of four dimensions.
+/// Returns every order of four dimensions.
 fn orders() -> Vec<[i64; 4]> {
     let all = (0..256).map(|n| [n / 64, n / 16 % 4, n / 4 % 4, n % 4]);
     all.filter(|order| (0..4).all(|axis| order.contains(&axis))).collect()

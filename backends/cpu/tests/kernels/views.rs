@@ -155,7 +155,7 @@ fn adopted_bytes_are_shared_both_ways() {
     assert_eq!(first.as_slice::<f32>().unwrap(), [2.0; 16]);
 }
 
-/// Rows that are shorter than a buffer are computed together, those that are longer in parts.
+/// Rows that are shorter than a buffer are computed together; longer rows are computed in parts.
 #[test]
 fn broadcasts_and_views_add_as_their_elements_do() {
     let cpu = Cpu::new();
@@ -176,7 +176,8 @@ fn broadcasts_and_views_add_as_their_elements_do() {
         for dtype in [DataType::F32, DataType::F64, DataType::F16, DataType::BF16, DataType::U8] {
             let as_type = |x: &Array| cpu.cast(x, dtype, true, RoundMode::Up).unwrap();
             for (k, (b, at)) in operands.iter().enumerate() {
-                // The numbers and their sums are integers below 256, which all of these types have.
+                // The numbers and their sums are integers below 256, which are exact in all of
+                // these types.
                 let b = as_type(b);
                 let b = if k == 3 { cpu.transpose(&b, &[]).unwrap() } else { b };
                 let sum = cpu.add(&as_type(&a), &b).unwrap();
@@ -193,7 +194,7 @@ fn broadcasts_and_views_add_as_their_elements_do() {
 fn columns_of_many_rows_are_gathered() {
     let cpu = Cpu::new();
     let x = counted(&cpu, &[5000, 6]);
-    // Few columns are copied for many rows together, many row by row.
+    // A few columns are copied for many rows together; many columns are copied row by row.
     for count in [2, 3, 63, 64, 70] {
         let columns: Vec<i64> = (0..count).map(|i| (i * 5 + 3) % 6).collect();
         let indices = cpu.constant(&TensorData::new(&[columns.len()], &columns).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Compiled kernels, by a typed key.
+//! A cache of compiled kernels, by typed keys.
 
 use crate::Result;
 use crate::device::stream::PARAM_BYTES;
@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The most compiled kernels that are kept. A model has some dozens; a program that meets ever new models would keep all of
-/// theirs.
+/// The maximum number of cached kernels. A model uses some dozens, but a program that loads new models forever would
+/// otherwise accumulate their kernels.
 const KEPT: usize = 4096;
 
-/// Which kernel, with everything that its source depends on.
+/// The key of a kernel, which contains all parameters that its source depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Map(map::MapKey),
@@ -26,7 +26,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// Writes the kernel's source.
+    /// Returns the kernel's WGSL source.
     fn source(&self) -> String {
         match self {
             Key::Map(key) => key.source(),
@@ -47,7 +47,7 @@ pub(crate) struct Pipeline {
     pub(crate) layout: wgpu::BindGroupLayout,
 }
 
-/// The layouts for a number of bindings.
+/// The layouts for a fixed number of bindings.
 #[derive(Clone)]
 struct BindingLayout {
     group: wgpu::BindGroupLayout,
@@ -62,7 +62,7 @@ pub(crate) struct Pipelines {
 }
 
 impl Pipelines {
-    /// Returns a kernel; compiles it at its first use.
+    /// Returns a kernel. Its first use compiles it.
     pub(crate) fn get(&self, gpu: &Gpu, key: &Key, bindings: usize) -> Result<Arc<Pipeline>> {
         if let Some(pipeline) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(key) {
             return Ok(pipeline.clone());
@@ -70,7 +70,7 @@ impl Pipelines {
         let pipeline = Arc::new(self.compile(gpu, &key.source(), bindings)?);
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
         if compiled.len() >= KEPT {
-            // Pipelines that are still in use are compiled again; a running call holds its own handle.
+            // A running call owns a handle to its pipeline, so all can be dropped. Their next use compiles them again.
             compiled.clear();
         }
         Ok(compiled.entry(key.clone()).or_insert(pipeline).clone())
@@ -89,7 +89,7 @@ impl Pipelines {
             source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(source)),
         });
         let options = wgpu::PipelineCompilationOptions {
-            // Every kernel writes its workgroup memory before it reads it.
+            // The generated kernels always write workgroup memory before they read it.
             zero_initialize_workgroup_memory: false,
             ..Default::default()
         };
@@ -110,7 +110,7 @@ impl Pipelines {
         }
     }
 
-    /// Returns the layout of parameters, one result and operands.
+    /// Returns the layout for the parameters, one result and the operands.
     fn layout(&self, gpu: &Gpu, bindings: usize) -> BindingLayout {
         if let Some(layout) = self.layouts.read().unwrap_or_else(PoisonError::into_inner).get(&bindings) {
             return layout.clone();

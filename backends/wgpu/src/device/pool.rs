@@ -1,7 +1,7 @@
-//! Buffers of the device, which return to a pool when the last tensor that reads them is dropped.
+//! A pool of device buffers. A buffer returns to the pool when the last tensor that refers to it is dropped.
 //!
-//! Commands run in the order of recording, so a buffer can be handed out again while commands that read it are not yet finished. The one
-//! exception is an upload, which runs before the commands that are recorded but not yet submitted: see [`Pool::storage`].
+//! Commands run in the order of recording, so a buffer can be reused although commands that read it have not finished. The exception is
+//! an upload, which runs before the commands that are recorded but not yet submitted: see [`Pool::storage`].
 
 use crate::{Result, WgpuError};
 use bb::services::{OutOfMemory, Pressure, PressureCallback};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The usages of a bound buffer: storage, and a source and a target of copies.
+/// The usages of all buffers: storage, and a source and a destination of copies.
 const USAGES: wgpu::BufferUsages =
     wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC).union(wgpu::BufferUsages::COPY_DST);
 
@@ -18,24 +18,24 @@ const USAGES: wgpu::BufferUsages =
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The buffers that tensors hold.
+    /// The number of buffers that tensors use.
     pub live_buffers: usize,
-    /// Their bytes, rounded up to the sizes of the pool.
+    /// The total size of those buffers in bytes. Sizes are rounded up to the size classes of the pool.
     pub live_bytes: u64,
-    /// The buffers that wait for their next use.
+    /// The number of unused buffers.
     pub free_buffers: usize,
-    /// Their bytes.
+    /// The total size of the unused buffers in bytes.
     pub free_bytes: u64,
-    /// The most bytes, live and free, that the pool held at once.
+    /// The maximum total size in bytes so far, of used and unused buffers together.
     pub peak_bytes: u64,
-    /// The greatest number of bytes, live and free, that the pool may hold.
+    /// The limit of the total size in bytes, of used and unused buffers together.
     pub limit: Option<u64>,
 }
 
-/// A buffer that waits for its next use.
+/// An unused buffer.
 struct Free {
     buffer: wgpu::Buffer,
-    /// The last batch of commands that used it.
+    /// The index of the last batch of commands that used the buffer.
     batch: u64,
 }
 
@@ -48,14 +48,14 @@ struct Shelves {
 /// The buffers of one device.
 pub(crate) struct Pool {
     device: wgpu::Device,
-    /// The greatest size of a buffer.
+    /// The maximum size of a buffer in bytes.
     greatest: u64,
     shelves: Mutex<Shelves>,
     callback: Mutex<Option<PressureCallback>>,
 }
 
 thread_local! {
-    /// Whether this thread is in a callback.
+    /// Whether this thread is in a callback, which must not be called recursively.
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -63,7 +63,7 @@ thread_local! {
 pub(crate) struct Storage {
     buffer: Option<wgpu::Buffer>,
     size: u64,
-    /// The last batch of commands that used it.
+    /// The index of the last batch of commands that used the buffer.
     pub(crate) batch: AtomicU64,
     /// The pool that the buffer returns to; `None` for a buffer that was created elsewhere.
     pool: Option<Arc<Pool>>,
@@ -76,12 +76,12 @@ impl std::fmt::Debug for Storage {
 }
 
 impl Storage {
-    /// The buffer. Only dropping takes it.
+    /// Returns the buffer. It is `None` only while this value is dropped.
     pub(crate) fn buffer(&self) -> Option<&wgpu::Buffer> {
         self.buffer.as_ref()
     }
 
-    /// The size of the buffer in bytes.
+    /// Returns the size of the buffer in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -95,7 +95,7 @@ impl Drop for Storage {
     }
 }
 
-/// Rounds a number of bytes up to a size that the pool has: powers of two and the quarters between them.
+/// Rounds a number of bytes up to a size class of the pool. There are four classes for each power of two.
 fn rounded(bytes: u64) -> u64 {
     let bytes = bytes.max(256);
     let step = (bytes.next_power_of_two() / 8).max(256);
@@ -118,24 +118,23 @@ impl Pool {
         self.lock().stats
     }
 
-    /// Sets the function that is called before a limit fails an allocation.
+    /// Sets the function that is called before an allocation fails because of the limit.
     pub(crate) fn set_callback(&self, callback: Option<PressureCallback>) {
         *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = callback;
     }
 
-    /// Wraps a buffer that was created elsewhere. It does not count, and does not return to the pool.
+    /// Wraps a buffer that was created elsewhere. It is not counted, and does not return to the pool.
     pub(crate) fn foreign(buffer: wgpu::Buffer) -> Arc<Storage> {
         let size = buffer.size();
         Arc::new(Storage { buffer: Some(buffer), size, batch: AtomicU64::new(0), pool: None })
     }
 
-    /// Sets the greatest number of bytes that the pool may hold.
+    /// Sets the maximum total size of the pool's buffers, in bytes.
     pub(crate) fn set_limit(&self, limit: Option<u64>) {
         self.lock().stats.limit = limit;
     }
 
-    /// Releases buffers that wait for their next use, the largest first, until at most `keep` bytes of them are left. Returns
-    /// the bytes that were released.
+    /// Releases unused buffers, the largest first, until at most `keep` bytes of them remain. Returns the number of released bytes.
     pub(crate) fn trim(&self, keep: u64) -> u64 {
         let mut released = Vec::new();
         let mut shelves = self.lock();
@@ -158,10 +157,10 @@ impl Pool {
         before - after
     }
 
-    /// Hands out a buffer of at least that many bytes.
+    /// Returns a buffer of at least `bytes` bytes.
     ///
-    /// An upload runs before the commands of the batch that is being recorded. A buffer for one must not be in use by that
-    /// batch, whose number is `upload`.
+    /// If the host uploads to the buffer, `upload` is the index of the current batch. An upload runs before the commands of the current
+    /// batch, so the buffer must not be one that this batch uses.
     ///
     /// # Errors
     ///
@@ -180,7 +179,7 @@ impl Pool {
         Ok(Arc::new(Storage { buffer: Some(buffer), size, batch, pool: Some(self.clone()) }))
     }
 
-    /// Takes a buffer of this size that waits for its next use.
+    /// Takes an unused buffer of exactly this size, if there is one.
     fn take(&self, size: u64, upload: Option<u64>) -> Option<wgpu::Buffer> {
         let mut shelves = self.lock();
         let shelf = shelves.free.get_mut(&size)?;
@@ -195,7 +194,7 @@ impl Pool {
         Some(free.buffer)
     }
 
-    /// Counts a new buffer, if the limit has room for it.
+    /// Counts a new buffer, if the limit allows it.
     fn reserve(&self, size: u64) -> std::result::Result<(), Pressure> {
         let mut shelves = self.lock();
         let stats = &mut shelves.stats;
@@ -209,7 +208,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Calls the callback for memory pressure; returns whether there was one to call.
+    /// Calls the callback for memory pressure. Returns false if there is none, or if this thread is already in it.
     fn relieve(&self, pressure: &Pressure) -> bool {
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(callback) = callback.filter(|_| !IN_CALLBACK.replace(true)) else { return false };
@@ -244,7 +243,7 @@ impl Pool {
         })
     }
 
-    /// Allocates a buffer; `None` if the device has no memory for it.
+    /// Allocates a buffer. Returns `None` if the device has no memory for it.
     fn try_create(&self, size: u64) -> Option<wgpu::Buffer> {
         let scope = crate::device::Scope::new(&self.device);
         let descriptor =

@@ -1,7 +1,7 @@
-//! Commands: recorded one after another into one encoder, and submitted late.
+//! Records commands into an encoder, and submits them in batches.
 //!
-//! A batch ends when a result is read, when its parameters fill the buffer of parameters, or when it holds enough work, so that the
-//! device starts before the last command is recorded.
+//! A batch is submitted when a result is read, when its parameters fill the parameter buffer, or when it contains enough work that
+//! the device should start before the remaining commands are recorded.
 
 use crate::device::Gpu;
 use crate::device::pipelines::Key;
@@ -13,25 +13,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The 32-bit words of a kernel's parameters; see `wgsl::PARAMS`.
+/// The number of 32-bit words of a kernel's parameters; see `wgsl::PARAMS`.
 pub(crate) const WORDS: usize = 16 + 4 * MAX_DIMS;
-/// The bytes of a kernel's parameters.
+/// The number of bytes of a kernel's parameters.
 pub(crate) const PARAM_BYTES: u64 = WORDS as u64 * 4;
-/// The kernels of a batch.
+/// The maximum number of kernels in a batch.
 const BATCH: usize = 256;
-/// The bytes that the kernels of a batch write, at most: enough work to keep a device busy.
+/// The number of bytes written by kernels after which a batch is submitted. This is enough work to keep a device busy.
 const BATCH_BYTES: u64 = 256 << 20;
 
 /// The parameters of one call of a kernel.
 pub(crate) type Params = [u32; WORDS];
 
-/// A part of a buffer, as a kernel sees it.
+/// The range of a buffer that a kernel accesses.
 #[derive(Clone)]
 pub(crate) struct Binding {
     pub(crate) storage: Arc<Storage>,
-    /// Bytes; a multiple of the device's alignment.
+    /// The offset in bytes, a multiple of the device's alignment.
     pub(crate) offset: u64,
-    /// Bytes; a multiple of 4.
+    /// The size in bytes, a multiple of 4.
     pub(crate) size: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct KernelCall<'a> {
     pub(crate) op: &'static str,
     pub(crate) key: Key,
     pub(crate) params: &'a Params,
-    /// The result first.
+    /// The bindings; the result is first.
     pub(crate) bindings: &'a [Binding],
     pub(crate) groups: [u32; 3],
 }
@@ -49,20 +49,20 @@ pub(crate) struct KernelCall<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamStats {
-    /// Kernels that were recorded.
+    /// The number of recorded kernels.
     pub kernels: u64,
-    /// Batches that were submitted.
+    /// The number of submitted batches.
     pub submissions: u64,
     /// The number of times that the host waited for the device.
     pub waits: u64,
 }
 
-/// The commands that are recorded and not yet submitted.
+/// The recorded commands that have not been submitted.
 struct Recording {
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
     uniforms: wgpu::Buffer,
-    /// The contents that `uniforms` will have.
+    /// The contents to write to `uniforms` on submission.
     params: Vec<u8>,
     kernels: usize,
     bytes: u64,
@@ -71,26 +71,26 @@ struct Recording {
 #[derive(Default)]
 struct StreamState {
     recording: Option<Recording>,
-    /// Buffers of parameters that no recording uses.
+    /// Parameter buffers that no recording uses.
     uniforms: Vec<wgpu::Buffer>,
-    /// Buffers that results are copied to for the host.
+    /// Buffers that results are copied to before the host reads them.
     staging: Vec<wgpu::Buffer>,
     last: Option<wgpu::SubmissionIndex>,
     stats: StreamStats,
 }
 
-/// The commands of one device.
+/// The command stream of one device.
 pub(crate) struct Stream {
     inner: Mutex<StreamState>,
-    /// The number of the batch that is being recorded.
+    /// The index of the batch that is being recorded.
     batch: AtomicU64,
     /// The number of submissions that the device is known to have finished.
     finished: Arc<AtomicU64>,
-    /// The bytes between the parameters of two kernels.
+    /// The distance in bytes between the parameters of two kernels.
     stride: u64,
 }
 
-/// Host memory that a result was copied to, or will be.
+/// A result that is being copied to memory that the host can map.
 pub(crate) struct Copied {
     staging: wgpu::Buffer,
     bytes: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Copied {
     submission: wgpu::SubmissionIndex,
 }
 
-/// The answer to a request to map a buffer.
+/// The state of a request to map a buffer.
 #[derive(Default)]
 struct Mapped {
     state: Mutex<(Option<bool>, Option<std::task::Waker>)>,
@@ -115,8 +115,8 @@ impl Mapped {
         }
     }
 
-    /// Waits for the answer. The thread that waits for the device calls back, and that may be another one, which is not
-    /// there yet.
+    /// Blocks until the buffer is mapped, and returns whether that succeeded. Another thread that polls the device may run the
+    /// callback, so this thread waits for it and polls only occasionally.
     fn get(&self, device: &wgpu::Device) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -128,7 +128,7 @@ impl Mapped {
             state = locked;
             if timeout.timed_out() && state.0.is_none() {
                 drop(state);
-                // A device that is lost calls back with an error.
+                // Poll, because a lost device then calls back with an error.
                 let _polled = device.poll(wgpu::PollType::Poll);
                 state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             }
@@ -161,12 +161,12 @@ impl Stream {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of the batch that is being recorded.
+    /// Returns the index of the batch that is being recorded.
     pub(crate) fn batch(&self) -> u64 {
         self.batch.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of submissions that the device is not known to have finished.
+    /// Returns the number of submissions that the device may not have finished yet.
     pub(crate) fn queued(&self) -> u64 {
         self.stats().submissions.saturating_sub(self.finished.load(Ordering::Relaxed))
     }
@@ -175,7 +175,7 @@ impl Stream {
         self.lock().stats
     }
 
-    /// Drops the commands that were recorded and never submitted.
+    /// Discards the recorded commands that have not been submitted.
     pub(crate) fn discard(&self) {
         let mut inner = self.lock();
         inner.recording = None;
@@ -185,7 +185,7 @@ impl Stream {
 }
 
 impl StreamState {
-    /// Returns the current recording; begins a batch if there is none.
+    /// Returns the current recording, and begins a batch if there is none.
     fn recording(&mut self, gpu: &Gpu) -> &mut Recording {
         if self.recording.is_none() {
             let uniforms = self.uniforms.pop().unwrap_or_else(|| {
@@ -200,7 +200,7 @@ impl StreamState {
             let params = Vec::with_capacity(4096);
             self.recording = Some(Recording { encoder, pass: None, uniforms, params, kernels: 0, bytes: 0 });
         }
-        // The line above has made it.
+        // The code above has set it.
         #[expect(clippy::unwrap_used, reason = "it was just made")]
         self.recording.as_mut().unwrap()
     }
@@ -210,7 +210,7 @@ impl StreamState {
         let Some(recording) = self.recording.take() else { return };
         let Recording { encoder, pass, uniforms, mut params, kernels, .. } = recording;
         drop(pass);
-        // The zeros that pad the last kernel's parameters overwrite the parameters of an earlier batch.
+        // Pad the last kernel's parameters with zeros, so that they overwrite the parameters of an earlier batch.
         params.resize(kernels * gpu.stream.stride as usize, 0);
         if !params.is_empty() {
             gpu.queue.write_buffer(&uniforms, 0, &params);
@@ -228,7 +228,7 @@ impl StreamState {
 }
 
 impl Gpu {
-    /// Records a call of a kernel.
+    /// Records a kernel call.
     pub(crate) fn record(&self, call: &KernelCall<'_>) -> Result<()> {
         self.check()?;
         bb::RunOptions::check_current()?;
@@ -286,7 +286,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Records other commands than kernels with parameters: a copy, or a user's own kernel.
+    /// Records commands other than kernels with parameters: a copy, or a user kernel.
     pub(crate) fn record_with(
         &self,
         storages: &[&Arc<Storage>],
@@ -304,7 +304,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Submits the recorded commands; the device works while the host goes on.
+    /// Submits the recorded commands without waiting for them. Returns the last submission.
     pub(crate) fn flush(&self) -> Result<Option<wgpu::SubmissionIndex>> {
         self.check()?;
         let last = {
@@ -316,7 +316,7 @@ impl Gpu {
         Ok(last)
     }
 
-    /// Submits the recorded commands within a scope of errors.
+    /// Submits the recorded commands, and returns an error if the device refuses one of them.
     pub(crate) fn submitted(&self) -> Result<()> {
         let scope = crate::device::Scope::new(&self.device);
         let flushed = self.flush();
@@ -328,7 +328,7 @@ impl Gpu {
         }
     }
 
-    /// Submits the recorded commands, and blocks until the device has finished.
+    /// Submits the recorded commands, and blocks until the device has finished them.
     pub(crate) fn synchronize(&self) -> Result<()> {
         if let Some(submission) = self.flush()? {
             self.wait(submission)?;
@@ -336,7 +336,7 @@ impl Gpu {
         self.check()
     }
 
-    /// Waits for a submission.
+    /// Blocks until the device has finished a submission.
     pub(crate) fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<()> {
         if cfg!(target_arch = "wasm32") {
             return Err(WgpuError::Blocks { op: "synchronize" });
@@ -349,7 +349,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Begins to copy bytes to the host. Both numbers are multiples of 4.
+    /// Begins to copy bytes to the host. `offset` and `bytes` must be multiples of 4.
     pub(crate) fn begin_read(&self, storage: &Arc<Storage>, offset: u64, bytes: u64) -> Result<Copied> {
         self.check()?;
         let size = bytes.next_power_of_two().max(256);
@@ -395,14 +395,14 @@ impl Gpu {
         }
     }
 
-    /// Waits for a copy, and hands its bytes to a function.
+    /// Blocks until a copy has finished, and passes its bytes to `read`.
     pub(crate) fn finish_read<T>(&self, copied: Copied, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         self.wait(copied.submission.clone())?;
         let done = copied.mapped.get(&self.device);
         self.mapped(copied, done, read)
     }
 
-    /// [`finish_read`](Self::finish_read) as a future, for a browser. The device must be polled elsewhere.
+    /// Does the same as [`finish_read`](Self::finish_read) asynchronously, for a browser. Other code must poll the device.
     pub(crate) async fn finish_read_async<T>(
         &self,
         copied: Copied,
@@ -428,7 +428,7 @@ impl Gpu {
         };
         copied.staging.unmap();
         let mut inner = self.stream.lock();
-        // A few buffers are enough for the threads that read at the same time; large ones are not kept.
+        // Keep a small number of buffers for threads that read concurrently, and no large ones.
         if inner.staging.len() < 8 && copied.staging.size() <= 16 << 20 {
             inner.staging.push(copied.staging);
         }
@@ -436,7 +436,7 @@ impl Gpu {
         result
     }
 
-    /// Writes bytes into a buffer that no command of the current batch uses.
+    /// Writes bytes to a buffer that no command of the current batch uses.
     pub(crate) fn write(&self, storage: &Storage, bytes: &[u8]) -> Result<()> {
         self.check()?;
         if let Some(buffer) = storage.buffer() {

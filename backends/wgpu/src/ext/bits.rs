@@ -1,4 +1,4 @@
-//! `Bits`: functions of the bits of integers.
+//! Implements `Bits`: bitwise functions of integers.
 
 use crate::elem::Kind;
 use crate::open::Wgpu;

@@ -1,4 +1,4 @@
-//! `Create`: `expand` returns a view, and constants are filled on the device.
+//! Implements `Create`: `expand` returns a view, and constants are filled on the device.
 
 use crate::elem::{Elem, Kind};
 use crate::layout::broadcast;
@@ -11,11 +11,13 @@ use bb::ir::convert::{Rounding, cast};
 use bb::ir::infer;
 use bb::{DataType, Shape, TensorData};
 
-/// Tensors of up to that many elements are made on the host, where they stay known.
+/// The maximum number of elements of a tensor that is created on the host. Its elements stay known
+/// on the host.
 const SMALL: usize = 64;
 
 impl Wgpu {
-    /// Returns a number as a word of an element type, if this backend has the type.
+    /// Converts a number to a word of an element type. Returns `None` if this backend does not
+    /// support the type.
     fn word(value: f64, dtype: DataType) -> Result<Option<(Elem, u32)>> {
         let Ok(elem) = Elem::of("full", dtype) else { return Ok(None) };
         let number = cast(&TensorData::scalar(value), dtype, Rounding::default())?;
@@ -23,7 +25,7 @@ impl Wgpu {
     }
 }
 
-/// Returns whether `f32` has every number of a range exactly, and every product that gives it.
+/// Returns whether all numbers of a range, and the products that give them, are exact in `f32`.
 fn exact(start: f64, step: f64, count: i64) -> bool {
     let end = start + step * count as f64;
     let small = |v: f64| v.abs() < f64::from(1 << 24) && v.fract() == 0.0;

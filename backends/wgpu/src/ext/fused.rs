@@ -1,4 +1,4 @@
-//! Programs of element-wise functions: one kernel is generated for each program.
+//! Programs of element-wise functions. One kernel is generated for each program.
 
 use crate::device::Gpu;
 use crate::elem::{Elem, Kind};
@@ -9,12 +9,13 @@ use bb::ext::scalar::lines;
 use bb::ir::infer;
 use std::sync::Arc;
 
-/// The most lines of a program that becomes one kernel.
+/// The maximum number of lines of a program that becomes one kernel.
 const LINES: usize = 64;
-/// The most dimensions of a walk with more than three operands: half of those that a kernel has room for.
+/// The maximum number of dimensions with more than three operands. Each dimension then uses two of a
+/// kernel's dimension slots.
 const DIMS: usize = crate::wgsl::MAX_DIMS / 2;
 
-/// Computes a program; `None` if the operation's body does.
+/// Computes a program with one kernel. Returns `None` if the operation's body must compute it.
 pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<Option<Tensor>> {
     let lines = lines(program, xs.len())?;
     let floats = xs.iter().all(|x| x.elem().kind() == Kind::Float);
@@ -29,7 +30,7 @@ pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<O
         let [Some(a), Some(b)] = line.operands.map(of) else { return Ok(None) };
         let elem = match line.function.converts_to() {
             Some(dtype) => Elem::of("fused", dtype)?,
-            // The body refuses operands of different types.
+            // The body reports the error for operands of different types.
             None if a != b => return Ok(None),
             None => a,
         };
@@ -44,7 +45,8 @@ pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<O
         typed.push(Line { function: line.function, operands: line.operands, elem });
         elems.push(elem);
     }
-    // The result has the extents of the last line's operands, which may not include all tensors.
+    // The result must have the broadcast shape of all tensors, so every value before the last line must
+    // be used.
     if used.iter().rev().skip(1).any(|used| !used) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! `Llm`: normalisation by the root mean square, and attention.
+//! Implements `Llm`: RMS normalisation, and attention.
 
 use super::nn::{single, trailing};
 use crate::elem::Elem;
@@ -43,7 +43,8 @@ impl bb::ext::Llm for Wgpu {
 }
 
 impl Wgpu {
-    /// Computes attention in four kernels, or five with a bias; `None` if the operation's body must compute it.
+    /// Computes attention with four kernels, or five if there is a bias. Returns `None` if the operation's body
+    /// must compute it.
     fn attended(
         &self,
         [q, k, v]: [&Tensor; 3],
@@ -77,12 +78,12 @@ impl Wgpu {
         let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
         let factor = crate::ops::host::constant(gpu, &TensorData::scalar(factor))?;
         let times = Function::Binary(Binary::Mul);
-        // The smaller of the operands is multiplied by the factor.
+        // Apply the scale to the smaller of the two operands.
         let (q, k) = match h * s <= g * t {
             true => (map(gpu, "attention", times, q.elem(), &[q, &factor])?, k.clone()),
             false => (q.clone(), map(gpu, "attention", times, k.elem(), &[k, &factor])?),
         };
-        // Each head of keys serves some heads of queries.
+        // Several query heads may share one key head, so treat their queries as rows of one matrix.
         let many = h / g;
         let q = shape::reshape(gpu, &q, &[b, g, many * s, d])?;
         let scores = matmul::matmul(gpu, &q, &shape::transpose(gpu, &k, &[0, 1, 3, 2])?)?;

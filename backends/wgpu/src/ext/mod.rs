@@ -1,4 +1,4 @@
-//! Kernels of this backend for operations beyond the primitives.
+//! The operations of extensions that this backend has kernels for.
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body, which consists of
 //! primitives.
@@ -18,7 +18,7 @@ use crate::{Result, Tensor};
 use bb::ir::memory;
 use bb::{Backend, DataType, Element, TensorData};
 
-// The bodies of these families serve every call.
+// The operations of these families always run through their bodies.
 #[bb::native]
 impl bb::ext::Image for Wgpu {}
 
@@ -46,7 +46,7 @@ impl bb::ext::Ops for Wgpu {
                 let narrow: Vec<i32> = memory::try_collected::<_, bb::ir::Error>("constant", narrow)?;
                 self.constant(&TensorData::new(shape, &narrow)?)
             }
-            // Counts, which `f32` has exactly.
+            // `f64` elements are counts, which must be exact in `f32`.
             DataType::F64 => {
                 let exact =
                     |&count: &f64| Some(count as f32).filter(|&v| f64::from(v) == count).ok_or_else(lacks);
@@ -62,7 +62,7 @@ impl bb::ext::Ops for Wgpu {
 }
 
 impl Wgpu {
-    /// Computes a function of floats; `None` for other types.
+    /// Computes a function of a float operand. Returns `None` for other types.
     fn float(
         &self,
         op: &'static str,
@@ -81,7 +81,7 @@ impl Wgpu {
         Some(map_with(self.gpu(), op, Function::Unary(function), x.elem(), &[x], words))
     }
 
-    /// Computes a function of two operands of one type, if it is of these kinds.
+    /// Computes a function of two operands of the same type. Returns `None` unless the type is one of these kinds.
     fn both(
         &self,
         op: &'static str,
@@ -99,5 +99,5 @@ impl Wgpu {
     }
 }
 
-/// The kinds of numbers.
+/// The kinds of numeric types.
 const NUMBERS: &[Kind] = &[Kind::Float, Kind::Signed, Kind::Unsigned];

@@ -1,4 +1,4 @@
-//! `Nn`: activations, functions of rows, convolutions and pooling.
+//! Implements `Nn`: activations, functions of rows, convolutions and pooling.
 
 use crate::elem::{Elem, Kind};
 use crate::open::Wgpu;
@@ -12,13 +12,13 @@ use bb::ext::nn as body;
 use bb::ext::{AveragePoolOptions, ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
 use bb::ir::Axis;
 
-/// Returns whether all tensors are of `f32`.
+/// Returns whether all tensors are `f32`.
 pub(super) fn single(xs: &[&Tensor]) -> bool {
     xs.iter().all(|x| x.elem() == Elem::F32)
 }
 
-/// The rows over the dimensions from an axis on: the operand with these as one dimension, and vectors that repeat for each
-/// row. `None` if they do not.
+/// Reshapes the operand to `[rows, length]`, where a row consists of the dimensions from `axis` on, and makes the other
+/// tensors contiguous. Returns `None` if the other tensors do not have the shape of a row.
 pub(super) fn trailing(
     on: &Wgpu,
     op: &'static str,
@@ -190,7 +190,7 @@ impl Wgpu {
         own(self.gpu(), op, &[x])?;
         let kernel: Option<Vec<usize>> = kernel.iter().map(|&k| usize::try_from(k).ok()).collect();
         let (Some(kernel), Some(&channels)) = (kernel, x.shape().get(1)) else { return Ok(None) };
-        // A window that only covers padding, and one that ends beyond it, are rare.
+        // Windows that only cover padding or that end beyond the padding are rare, so the body computes them.
         let covered = |(i, &pad): (usize, &i64)| {
             let places = kernel.get(i % kernel.len().max(1)).copied().unwrap_or(0);
             pad < places as i64

@@ -1,4 +1,4 @@
-//! `Scalar`: element-wise functions.
+//! Implements `Scalar`: element-wise functions.
 
 use super::NUMBERS;
 use crate::elem::{Elem, Kind};

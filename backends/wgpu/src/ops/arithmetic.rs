@@ -14,7 +14,7 @@ use bb::{Primitive, Shape, Tensor as _};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Computes a function of the elements of tensors, which are broadcast.
+/// Computes an element-wise function of tensors, with broadcasting.
 pub(crate) fn map(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -25,7 +25,7 @@ pub(crate) fn map(
     map_with(gpu, op, function, elem, operands, &[])
 }
 
-/// [`map`] of a function that has numbers.
+/// Computes a function as [`map`] does, with numeric parameters.
 pub(crate) fn map_with(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -42,19 +42,20 @@ pub(crate) fn map_with(
     Ok(y)
 }
 
-/// Returns the word of a tensor's only element, if the host knows it.
+/// Returns the element of a one-element tensor as a word, if the host knows it.
 fn given(x: &Tensor) -> Option<u32> {
     let host = x.host().filter(|host| host.len() == 1)?;
     x.elem().words(host).ok()?.first().copied()
 }
 
-/// Returns the number of operands that a program binds: all except those known on the host as one element.
+/// Returns the number of operands that a kernel binds as buffers. One-element operands that the host knows
+/// are passed as parameters.
 pub(crate) fn bound(operands: &[&Tensor]) -> usize {
     let known = operands.iter().filter(|x| given(x).is_some()).count();
     operands.len() - known.min(GIVEN)
 }
 
-/// Writes a function of the elements of tensors into a tensor with no other owner yet.
+/// Writes the results of an element-wise function to `y`, which no other code may use yet.
 pub(crate) fn write(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -71,7 +72,8 @@ pub(crate) fn write(
     let mut sides: SmallVec<[Side; 4]> = SmallVec::new();
     sides.push(first);
     let mut strides: SmallVec<[Strides; 4]> = SmallVec::new();
-    // For each operand its position among those that are bound, or the word that holds it.
+    // For each operand, the index among the bound operands, or the index of the parameter word that
+    // contains its element.
     let mut places: SmallVec<[std::result::Result<usize, u8>; 4]> = SmallVec::new();
     let mut held = numbers.len();
     for x in operands {
@@ -86,7 +88,7 @@ pub(crate) fn write(
             None => {
                 places.push(Ok(strides.len()));
                 strides.push(broadcast(x.shape(), &x.0.strides, y.shape()));
-                // An operand without elements has a result without elements, which was handled above.
+                // If an operand has no elements, the result has none either, which was handled above.
                 sides.extend(Side::of(x));
             }
         }
@@ -104,7 +106,7 @@ pub(crate) fn write(
         .iter()
         .rev()
         .fold((true, 1), |(dense, step), dim| (dense && dim.strides[0] == step, step * dim.extent as isize));
-    // A copy that is done in parts writes by strides, so that it can be divided along any dimension.
+    // A copy in parts writes by strides, so that it can be divided along any dimension.
     let whole = dense.0 && (linear || fits(gpu, &sides, &dims));
     let strided_result = matches!(function, Function::Copy) && !whole;
     let moves = matches!(function, Function::Copy | Function::Select);
@@ -113,7 +115,7 @@ pub(crate) fn write(
             Ok(at) => access(*at),
             Err(word) => Access::Given(*word),
         };
-        // The element type does not matter to a function that only moves elements.
+        // Functions that only move elements are the same for all types, so use one type to share kernels.
         (if moves { Elem::U32 } else { x.elem() }, access)
     });
     let operands: SmallVec<[(Elem, Access); 4]> = operands.collect();
@@ -123,7 +125,7 @@ pub(crate) fn write(
     Walk { op, key, sides: &sides, params, strided, anywhere: strided_result }.run(gpu, &dims)
 }
 
-/// Returns a tensor whose elements are in row-major order: the tensor itself, or a copy.
+/// Returns a contiguous row-major tensor: the tensor itself, or a copy.
 pub(crate) fn dense(gpu: &Arc<Gpu>, op: &'static str, x: &Tensor) -> Result<Tensor> {
     own(gpu, op, &[x])?;
     if x.is_dense() {
@@ -134,7 +136,7 @@ pub(crate) fn dense(gpu: &Arc<Gpu>, op: &'static str, x: &Tensor) -> Result<Tens
     Ok(y)
 }
 
-/// Copies a tensor to a part of another, which begins at `offset` and has its strides.
+/// Copies a tensor to a part of `into` that begins at `offset` and has the strides of `into`.
 pub(crate) fn place(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -146,13 +148,13 @@ pub(crate) fn place(
     write(gpu, op, Function::Copy, &part, &[x], &[])
 }
 
-/// A primitive of one operand.
+/// Computes a primitive with one operand.
 pub(crate) fn unary(gpu: &Arc<Gpu>, op: Primitive, function: Unary, x: &Tensor) -> Result<Tensor> {
     infer::dtype(op, &[x.dtype()], &[])?;
     map(gpu, op.spec().method, Function::Unary(function), x.elem(), &[x])
 }
 
-/// A primitive of two operands.
+/// Computes a primitive with two operands.
 pub(crate) fn binary(
     gpu: &Arc<Gpu>,
     op: Primitive,
@@ -172,12 +174,12 @@ pub(crate) fn binary(
     map(gpu, name, Function::Binary(function), elem, &[a, b])
 }
 
-/// `pow`, whose operands may have different types.
+/// Computes `pow`. The operands may have different types.
 pub(crate) fn pow(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     infer::dtype(Primitive::Pow, &[a.dtype(), b.dtype()], &[])?;
     match (a.elem().kind(), b.elem().kind()) {
         (Kind::Float, _) => {}
-        // A float has too few digits for the powers of an integer, which are computed in 64 bits.
+        // An `f32` has too few digits for an integer to a float power, so compute it on the host in `f64`.
         (_, Kind::Float) => return super::host::pow(gpu, a, b),
         (_, Kind::Signed) => {
             infer::broadcast("pow", &[a.shape(), b.shape()])?;
@@ -190,13 +192,13 @@ pub(crate) fn pow(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     map(gpu, "pow", Function::Binary(Binary::Pow), a.elem(), &[a, b])
 }
 
-/// `where`.
+/// Computes `where`.
 pub(crate) fn select(gpu: &Arc<Gpu>, condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     infer::dtype(Primitive::Where, &[condition.dtype(), x.dtype(), y.dtype()], &[])?;
     map(gpu, "where", Function::Select, x.elem(), &[condition, x, y])
 }
 
-/// Creates a tensor whose elements are in row-major order of one word.
+/// Creates a contiguous tensor whose elements all equal `word`.
 pub(crate) fn filled(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -216,7 +218,7 @@ pub(crate) fn filled(
     Ok(y)
 }
 
-/// Creates a vector of `start`, `start + step`, …, which are words of the element type.
+/// Creates a vector of `start`, `start + step`, …. `start` and `step` are words of the element type.
 pub(crate) fn counted(gpu: &Arc<Gpu>, elem: Elem, count: usize, start: u32, step: u32) -> Result<Tensor> {
     let y = result(gpu, "range", elem, Shape::from_slice(&[count]))?;
     let Some(side) = Side::of(&y) else { return Ok(y) };

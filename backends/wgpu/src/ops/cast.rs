@@ -1,4 +1,4 @@
-//! `cast`.
+//! Casts between element types.
 
 use super::arithmetic::map;
 use crate::device::Gpu;

@@ -1,4 +1,4 @@
-//! Operations that go through the host: constants, results, and element types that a device lacks.
+//! Operations that involve the host: constants, results, and powers that need an element type that devices lack.
 
 use super::arithmetic::dense;
 use super::{own, storage};
@@ -11,14 +11,15 @@ use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor as _, TensorData};
 use std::sync::Arc;
 
-/// The greatest number of elements of a constant that stays known on the host, so that dependent decisions need no read from the device.
+/// The maximum number of elements of a constant that also stay on the host, so that decisions that depend on them need no read from the
+/// device.
 const KNOWN: usize = 1024;
 
 /// Copies a host tensor to the device.
 pub(crate) fn constant(gpu: &Arc<Gpu>, x: &TensorData) -> Result<Tensor> {
     let elem = Elem::of("constant", x.dtype())?;
     let known = x.len() <= KNOWN;
-    // Elements of four bytes are words already.
+    // Four-byte elements already have the format of words.
     let made = match elem.host_size() {
         4 => upload(gpu, "constant", elem, x.shape().into(), x.bytes()?)?,
         _ => upload(gpu, "constant", elem, x.shape().into(), bytemuck::cast_slice(&elem.words(x)?))?,
@@ -50,7 +51,7 @@ fn upload(gpu: &Arc<Gpu>, op: &'static str, elem: Elem, shape: Shape, bytes: &[u
     Ok(Tensor::dense(gpu, elem, shape, storage))
 }
 
-/// Copies a tensor to the host.
+/// Copies a tensor to the host, and blocks until it is copied.
 pub(crate) fn to_host(gpu: &Arc<Gpu>, x: &Tensor) -> Result<TensorData> {
     own(gpu, "to_host", &[x])?;
     gpu.check()?;
@@ -62,7 +63,7 @@ pub(crate) fn to_host(gpu: &Arc<Gpu>, x: &Tensor) -> Result<TensorData> {
     Ok(TensorData::adopt(x.dtype(), x.shape(), bytes.into())?)
 }
 
-/// Copies a tensor into memory of the host, which has its number of bytes.
+/// Copies a tensor into host memory, which must have its size in bytes.
 pub(crate) fn read_into(gpu: &Arc<Gpu>, x: &Tensor, into: &mut [u8]) -> Result<()> {
     let expected = x.len() * x.elem().host_size();
     if into.len() != expected {
@@ -78,7 +79,7 @@ pub(crate) fn read_into(gpu: &Arc<Gpu>, x: &Tensor, into: &mut [u8]) -> Result<(
     })
 }
 
-/// Copies a tensor to the host as a future.
+/// Copies a tensor to the host asynchronously.
 pub(crate) async fn read(gpu: &Arc<Gpu>, x: &Tensor) -> Result<TensorData> {
     own(gpu, "to_host", &[x])?;
     gpu.check()?;
@@ -100,7 +101,7 @@ pub(crate) async fn read(gpu: &Arc<Gpu>, x: &Tensor) -> Result<TensorData> {
     Ok(TensorData::adopt(x.dtype(), x.shape(), bytes.into())?)
 }
 
-/// Raises integers to powers that are floats: in `f64`, whose results are then converted like a cast.
+/// Raises integers to float powers on the host. The powers are computed in `f64` and then converted to the base's type like a cast.
 pub(crate) fn pow(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
     let wide = |x: &Tensor| -> Result<Vec<f64>> {
@@ -115,7 +116,7 @@ pub(crate) fn pow(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     constant(gpu, &convert::cast(&powers, a.dtype(), Rounding::default())?)
 }
 
-/// Returns integers that are known on the host.
+/// Returns the elements of an integer tensor if the host knows them.
 pub(crate) fn known(x: &Tensor) -> Option<Vec<i64>> {
     let host = x.host()?;
     let wide = convert::cast(host, DataType::I64, Rounding::default()).ok()?;

@@ -1,4 +1,4 @@
-//! `gather`.
+//! Selects entries along an axis: `gather`.
 
 use super::launch::{Dims, Side, Walk, params};
 use super::{own, result, scan};
@@ -26,7 +26,8 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         return Ok(y);
     };
     let stride = data.0.strides.get(axis).copied().unwrap_or(0);
-    // The dimensions of the data before the axis, then the dimensions of the indices, then the dimensions of the data after the axis.
+    // The result's dimensions are the data's dimensions before the axis, the indices' dimensions, and the data's dimensions after the
+    // axis.
     let (mut a, mut b) = (Strides::new(), Strides::new());
     let others = data.0.strides.iter().enumerate();
     let (before, after): (Vec<_>, Vec<_>) = others.filter(|(i, _)| *i != axis).partition(|(i, _)| *i < axis);
@@ -43,7 +44,7 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         b.push(0);
     }
     let dims: Dims = collapsed(y.shape(), [&row_major(y.shape()), &a, &b, &[], &[], &[], &[]]);
-    // The data is bound in windows of the axis that are small enough for one binding.
+    // If the data is too large for one binding, bind ranges of the axis one after another.
     let inner = crate::layout::reach(&dims, 1);
     let reach = (inner.1 - inner.0).unsigned_abs() as u64 * 4;
     let room =
@@ -80,7 +81,7 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
     Ok(y)
 }
 
-/// Finds the index that is out of range.
+/// Returns the error for an index that is out of range. Reads the indices to find it.
 fn out_of_range(gpu: &Arc<Gpu>, indices: &Tensor, extent: usize) -> Result<WgpuError> {
     let host = super::host::to_host(gpu, indices)?;
     let wrong = |&&i: &&i32| i64::from(i) < -(extent as i64) || i64::from(i) >= extent as i64;

@@ -1,5 +1,5 @@
-//! Calls of kernels that have one thread for each result and walk through their operands by strides. Operands that are too large for one
-//! binding are computed in parts.
+//! Calls kernels that use one thread for each result and access their operands by strides. If the operands are too large for one
+//! binding, the results are computed in parts.
 
 use crate::device::Gpu;
 use crate::device::pipelines::Key;
@@ -11,31 +11,31 @@ use crate::{Result, Tensor, WgpuError};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The result and up to six operands.
+/// The maximum number of tensors of a kernel: the result and up to six operands.
 pub(crate) const SIDES: usize = 1 + crate::wgsl::map::OPERANDS;
 
-/// A walk: the dimensions outermost first, with the strides of the result and of the operands.
+/// The dimensions of a kernel call, outermost first, with the strides of the result and of the operands.
 pub(crate) type Dims = SmallVec<[Dim<SIDES>; 6]>;
 
-/// One side of a walk: a buffer and the position of its first element in it.
+/// The result or an operand of a kernel call: a buffer and the index of the first element in it.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) storage: Arc<Storage>,
     pub(crate) start: isize,
-    /// How far the kernel reads besides the walk, in elements: the entries of a gather.
+    /// The distance in elements that the kernel reads beyond the dimensions: the entries of a gather.
     pub(crate) more: isize,
 }
 
 impl Side {
-    /// The side of a tensor; `None` if it has no elements.
+    /// Returns the side for a tensor; `None` if it has no elements.
     pub(crate) fn of(x: &Tensor) -> Option<Side> {
         let storage = x.0.storage.clone()?;
         Some(Side { storage, start: x.0.offset as isize, more: 0 })
     }
 }
 
-/// Binds the elements from the first to the last of two positions. Returns the position of the buffer's first element in
-/// the binding, with its sign reversed; `None` if it would be too large.
+/// Binds the elements from index `first` to index `last`. Returns the binding and its offset in elements from the start of the buffer.
+/// Returns `None` if the binding would be too large.
 pub(crate) fn bind(gpu: &Gpu, storage: &Arc<Storage>, first: isize, last: isize) -> Option<(Binding, isize)> {
     let align = u64::from(gpu.limits.min_storage_buffer_offset_alignment).max(4);
     let start = first.max(0).unsigned_abs() as u64 * 4;
@@ -47,7 +47,7 @@ pub(crate) fn bind(gpu: &Gpu, storage: &Arc<Storage>, first: isize, last: isize)
     })
 }
 
-/// Returns workgroups for that many threads, and the threads of a row of them.
+/// Returns the grid of workgroups for `threads` threads with `of` threads each, and the number of threads in a row of the grid.
 pub(crate) fn grid(gpu: &Gpu, threads: u64, of: u32) -> ([u32; 3], u32) {
     let groups = threads.div_ceil(u64::from(of)).max(1);
     let most = u64::from(gpu.limits.max_compute_workgroups_per_dimension);
@@ -56,23 +56,23 @@ pub(crate) fn grid(gpu: &Gpu, threads: u64, of: u32) -> ([u32; 3], u32) {
     ([width as u32, rows as u32, 1], (width * u64::from(of)) as u32)
 }
 
-/// A kernel that walks.
+/// A kernel call with dimensions and strides.
 pub(crate) struct Walk<'a> {
     pub(crate) op: &'static str,
     pub(crate) key: Key,
-    /// The result first.
+    /// The result and the operands; the result is first.
     pub(crate) sides: &'a [Side],
-    /// The parameters that the walk does not determine.
+    /// The parameters that do not depend on dimensions and strides.
     pub(crate) params: Params,
-    /// Whether the kernel needs the dimensions.
+    /// Whether the kernel reads the dimensions.
     pub(crate) strided: bool,
-    /// Whether the kernel writes its results by strides. Others write them one after another, so that only the outermost
-    /// dimension may be halved.
+    /// Whether the kernel writes its results by strides. Other kernels write contiguous results, so only the outermost dimension may be
+    /// halved.
     pub(crate) anywhere: bool,
 }
 
 impl Walk<'_> {
-    /// Calls the kernel for all results.
+    /// Calls the kernel to compute all results.
     pub(crate) fn run(&self, gpu: &Gpu, dims: &Dims) -> Result<()> {
         let mut starts = [0; SIDES];
         for (start, side) in starts.iter_mut().zip(self.sides) {
@@ -81,7 +81,7 @@ impl Walk<'_> {
         self.part(gpu, dims, starts)
     }
 
-    /// Calls the kernel for some results; halves them if they need too large bindings.
+    /// Calls the kernel to compute a part of the results. Halves the part if it needs too large bindings.
     fn part(&self, gpu: &Gpu, dims: &Dims, starts: [isize; SIDES]) -> Result<()> {
         let mut params = self.params;
         let mut bindings: SmallVec<[Binding; SIDES]> = SmallVec::new();
@@ -111,7 +111,7 @@ impl Walk<'_> {
         for (to, offset) in params.iter_mut().skip(4).zip([first, second, third, result]) {
             *to = offset as u32;
         }
-        // Up to three operands have their strides in one row of four words for each dimension, more have them in two.
+        // The strides of up to three operands take one row of four words for each dimension; the strides of more operands take two rows.
         let wide = self.sides.len() > 4;
         if wide {
             for (to, offset) in params.iter_mut().skip(13).zip(rest) {
@@ -123,7 +123,7 @@ impl Walk<'_> {
             let copies = self.sides.len() == 2;
             let rows = dims.iter().rev().flat_map(|dim| {
                 let [y, a, b, c, more @ ..] = dim.strides;
-                // Copies have one operand, and pass the stride of the result as the second operand's.
+                // A copy has only one operand, so it passes the stride of the result in the slot of the second operand.
                 let first = [dim.extent as u32, a as u32, if copies { y } else { b } as u32, c as u32];
                 let [d, e, f] = more.map(|stride| stride as u32);
                 std::iter::once(first).chain(wide.then_some([d, e, f, 0]))
@@ -140,7 +140,7 @@ impl Walk<'_> {
     }
 
     fn halves(&self, gpu: &Gpu, dims: &Dims, starts: [isize; SIDES], bytes: u64) -> Result<()> {
-        // The dimension along which the walk goes farthest, or the outermost.
+        // Halve the dimension that spans the largest distance, or the outermost one.
         let farthest = |dim: &Dim<SIDES>| {
             let steps = dim.strides.iter().map(|stride| stride.unsigned_abs());
             steps.max().unwrap_or(0) * (dim.extent - 1)
@@ -168,14 +168,14 @@ impl Walk<'_> {
     }
 }
 
-/// Writes dimensions, the innermost first, from a number on.
+/// Writes dimensions to the parameters, innermost first, starting at the dimension slot `from`.
 pub(crate) fn write_dims(params: &mut Params, from: usize, dims: impl Iterator<Item = [u32; 4]>) {
     for (to, dim) in params[16..].chunks_exact_mut(4).skip(from).zip(dims) {
         to.copy_from_slice(&dim);
     }
 }
 
-/// Returns whether all sides of a walk can be bound at once.
+/// Returns whether all tensors of a kernel call fit into their bindings without division.
 pub(crate) fn fits(gpu: &Gpu, sides: &[Side], dims: &Dims) -> bool {
     sides.iter().enumerate().all(|(i, side)| {
         let (least, most) = reach(dims, i);
@@ -183,7 +183,7 @@ pub(crate) fn fits(gpu: &Gpu, sides: &[Side], dims: &Dims) -> bool {
     })
 }
 
-/// Parameters that the caller writes.
+/// Returns zeroed parameters for the caller to fill.
 pub(crate) fn params() -> Params {
     [0; WORDS]
 }

@@ -1,4 +1,4 @@
-//! `matmul`.
+//! Matrix products: `matmul`.
 
 use super::arithmetic::filled;
 use super::launch::{bind, params, write_dims};
@@ -50,26 +50,26 @@ pub(crate) fn matmul(gpu: &Arc<Gpu>, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(y)
 }
 
-/// A product that may be computed in parts.
+/// A matrix product that may be computed in parts.
 struct Product<'a> {
     gpu: &'a Arc<Gpu>,
     a: &'a Tensor,
     b: &'a Tensor,
     y: &'a Tensor,
-    /// The strides of rows and columns of both operands.
+    /// The row and column strides of both operands.
     strides: [isize; 4],
-    /// The stride of the rows of the result.
+    /// The row stride of the result.
     row: usize,
 }
 
-/// A part of a product: leading dimensions and a block of the matrices.
+/// A part of a matrix product: a range of the batch dimensions and a block of the matrices.
 #[derive(Clone)]
 struct ProductPart {
     dims: SmallVec<[Dim<3>; 6]>,
     starts: [isize; 3],
-    /// Rows and columns of the result, and the length of each sum.
+    /// The numbers of rows and columns of the result, and the length of each sum.
     extents: [usize; 3],
-    /// Whether the sums are added to the sums of the previous part.
+    /// Whether the sums are added to the results of a previous part.
     more: bool,
 }
 
@@ -151,7 +151,7 @@ impl Product<'_> {
         let bytes = |(first, last): (isize, isize)| (last - first + 1).unsigned_abs() as u64 * 4;
         let limit = self.gpu.binding - u64::from(self.gpu.limits.min_storage_buffer_offset_alignment);
         let [a, b, y] = spans.map(bytes);
-        // The dimension along which an operand that is too large goes farthest.
+        // Halve the dimension along which the too large tensor spans the largest distance.
         let far = |extent: usize, stride: isize| (extent - 1) * stride.unsigned_abs();
         let along = match (a > limit, y > limit) {
             (true, _) if far(m, a_row) >= far(k, a_col) => Along::Rows,
@@ -164,7 +164,8 @@ impl Product<'_> {
         let whole = match along {
             Along::Rows => m,
             Along::Columns => n,
-            // Narrow floats would be rounded between the parts.
+            // Dividing the sums of 16-bit floats would round them between the parts, so do not
+            // divide those.
             Along::Sums if self.a.elem().host_size() == 4 => k,
             Along::Sums => 1,
         };
@@ -201,7 +202,7 @@ impl Product<'_> {
     }
 }
 
-/// The dimension of a product that is halved.
+/// The dimension of a matrix product that is halved.
 #[derive(Clone, Copy)]
 enum Along {
     Rows,

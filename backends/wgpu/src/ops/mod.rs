@@ -1,4 +1,5 @@
-//! The operations: types and shapes, memory for results, and calls of kernels in parts that the device can bind.
+//! The operations. They determine types and shapes, allocate results, and call kernels in parts that the device
+//! can bind.
 
 pub(crate) mod arithmetic;
 pub(crate) mod cast;
@@ -19,7 +20,7 @@ use crate::{Result, Tensor, WgpuError};
 use bb::Shape;
 use std::sync::Arc;
 
-/// Returns an error if an operand is on another device.
+/// Returns an error if an operand belongs to another device.
 pub(crate) fn own(gpu: &Arc<Gpu>, op: &'static str, operands: &[&Tensor]) -> Result<()> {
     match operands.iter().all(|x| Arc::ptr_eq(&x.0.gpu, gpu)) {
         true => Ok(()),
@@ -27,13 +28,14 @@ pub(crate) fn own(gpu: &Arc<Gpu>, op: &'static str, operands: &[&Tensor]) -> Res
     }
 }
 
-/// Allocates a result, whose elements the caller writes. It has no buffer if it has no elements.
+/// Allocates a result, which the caller must fill. It has no buffer if it has no elements.
 pub(crate) fn result(gpu: &Arc<Gpu>, op: &'static str, elem: Elem, shape: Shape) -> Result<Tensor> {
     let storage = storage(gpu, op, &shape, None)?;
     Ok(Tensor::dense(gpu, elem, shape, storage))
 }
 
-/// Allocates words for a shape; `None` for no elements. `upload` is the current batch if the host writes them.
+/// Allocates a buffer for the elements of a shape; `None` if there are no elements. `upload` is the index of the
+/// current batch if the host writes the buffer.
 pub(crate) fn storage(
     gpu: &Arc<Gpu>,
     op: &'static str,

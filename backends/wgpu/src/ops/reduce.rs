@@ -1,4 +1,4 @@
-//! `reduce_sum reduce_mean reduce_max reduce_min`.
+//! Reductions: `reduce_sum reduce_mean reduce_max reduce_min`.
 
 use super::arithmetic::filled;
 use super::launch::{bind, grid, params, write_dims};
@@ -16,7 +16,7 @@ use bb::{Primitive, Tensor as _};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// From that many elements on, a workgroup shares the work of a result.
+/// If each result has at least this number of elements, a workgroup computes it instead of a single thread.
 const SHARED: usize = 64;
 
 pub(crate) fn reduce(
@@ -71,7 +71,8 @@ struct ReductionCall<'a> {
 }
 
 impl ReductionCall<'_> {
-    /// Computes the results of some of the kept dimensions, which begin at `start` in the operand and at `at` in the result.
+    /// Computes the results for a range of the kept dimensions, which begins at `start` in the operand and at `at` in the
+    /// result.
     fn part(&self, kept: &Walked, start: isize, at: usize) -> Result<()> {
         let ReductionCall { gpu, op, join, x, y, count, gone } = *self;
         let (Some(from), Some(to)) = (&x.0.storage, &y.0.storage) else { return Ok(()) };
@@ -81,7 +82,7 @@ impl ReductionCall<'_> {
         let input = bind(gpu, from, first, last);
         let output = bind(gpu, to, at as isize, (at + results - 1) as isize);
         let (Some((input, base)), Some((output, out))) = (input, output) else {
-            // The outermost dimension is halved, because the results must stay in order.
+            // Halve the outermost dimension, because the results must stay contiguous.
             let Some((dim, rest)) = kept.split_first() else {
                 let bytes = (last - first + 1).unsigned_abs() as u64 * 4;
                 return Err(WgpuError::Binding { op, bytes, limit: gpu.binding });
@@ -119,7 +120,7 @@ impl ReductionCall<'_> {
     }
 }
 
-/// The word of NaN.
+/// Returns the word that represents NaN.
 fn nan(elem: crate::elem::Elem) -> u32 {
     match elem {
         crate::elem::Elem::F16 => 0x7e00,
@@ -128,7 +129,7 @@ fn nan(elem: crate::elem::Elem) -> u32 {
     }
 }
 
-/// The word of a reduction of no elements.
+/// Returns the word that a reduction of no elements gives.
 fn empty(join: Join, elem: crate::elem::Elem) -> u32 {
     use crate::elem::Elem;
     let greatest = join == Join::Min;

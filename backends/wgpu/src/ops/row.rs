@@ -1,4 +1,4 @@
-//! Functions of rows of `f32`.
+//! Functions of `f32` rows.
 
 use super::launch::{bind, grid, params, write_dims};
 use super::{own, result};
@@ -21,14 +21,14 @@ struct RowCall<'a> {
     row: Row,
     x: &'a Tensor,
     y: &'a Tensor,
-    /// Vectors of the length of a row, in row-major order.
+    /// Vectors with the length of a row, contiguous.
     others: &'a [&'a Tensor],
-    /// The length of a row, and the strides of its elements in the operand and in the result.
+    /// The length of a row, with the strides of its elements in the operand and in the result.
     length: Dim<2>,
     epsilon: f32,
 }
 
-/// Computes a function of the rows along an axis.
+/// Computes a function of each row along an axis.
 pub(crate) fn rows(
     gpu: &Arc<Gpu>,
     op: &'static str,

@@ -1,4 +1,5 @@
-//! Checks of operands that block until the device has computed them. They are skipped if the host knows the operands.
+//! Checks of operands, which block until the device has computed them. If the host knows the operands, no read is
+//! needed.
 
 use super::host::{known, words};
 use super::launch::{Dims, Side, Walk, params};
@@ -14,7 +15,7 @@ use bb::ir::infer;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Returns whether any element matches a key.
+/// Returns whether any element meets the condition of a key.
 pub(crate) fn any(
     gpu: &Arc<Gpu>,
     op: &'static str,
@@ -55,7 +56,7 @@ fn from_host(key: ScanKey, k: usize, operands: &[&Tensor]) -> Option<bool> {
             let k = i64::try_from(k).ok()?;
             Some(first?.iter().any(|&i| i < -k || i >= k))
         }
-        // Either operand can show by itself that there is no error.
+        // Each operand by itself may show that there is no error.
         ScanKey::ZeroToNegative => {
             let bases = first.is_some_and(|bases| !bases.contains(&0));
             let exponents = known(operands.get(1)?);

@@ -59,7 +59,7 @@ pub(crate) fn slice(
     let mut strides = Strides::new();
     for (dim, &stride) in sliced.dims.iter().zip(&x.0.strides) {
         offset += dim.start as isize * stride;
-        // A stride of a dimension with one element is never used, and the product may overflow.
+        // The stride of a dimension with one element is never used, and the product may overflow.
         strides.push(if dim.count > 1 { dim.step * stride } else { stride });
     }
     let offset = if sliced.shape.contains(&0) { 0 } else { offset.unsigned_abs() };

@@ -17,12 +17,12 @@ use bb::ir::infer::Step;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The spatial dimensions of a kernel.
+/// The number of spatial dimensions in a kernel.
 const SPATIAL: usize = 3;
-/// From that many filters of a group on, a convolution is a product of matrices.
+/// If a group has at least this number of filters, a convolution is computed as a matrix product.
 const FILTERS: usize = 8;
 
-/// The parameters of a window operation: the extents of windows and how they move.
+/// The parameters of a window operation.
 pub(crate) struct Windows<'a> {
     pub(crate) op: &'static str,
     pub(crate) window: Window,
@@ -30,13 +30,15 @@ pub(crate) struct Windows<'a> {
     pub(crate) strides: &'a [i64],
     pub(crate) pads: &'a [i64],
     pub(crate) dilations: &'a [i64],
-    /// The filters, the channels of a group, and the number of groups; for pooling, the channels, 1 and the channels.
+    /// The number of filters, of channels per group, and of groups. For pooling, they are the number of channels, 1,
+    /// and the number of channels.
     pub(crate) filters: usize,
     pub(crate) depth: usize,
     pub(crate) groups: usize,
 }
 
-/// Computes windows; `None` if the extents do not fit or are not served here, which the operation's body handles.
+/// Computes a window operation. Returns `None` for extents that do not fit or are not supported, which the
+/// operation's body handles.
 pub(crate) fn windows(
     gpu: &Arc<Gpu>,
     own: &Windows<'_>,
@@ -70,7 +72,7 @@ pub(crate) fn windows(
     if y.len() == 0 {
         return Ok(Some(y));
     }
-    // A sum of nothing is the bias, which the body adds.
+    // If there is nothing to sum, the body computes the result, which consists of the bias.
     if x.len() == 0 || own.kernel.contains(&0) {
         return Ok(None);
     }
@@ -91,13 +93,13 @@ pub(crate) fn windows(
     Ok(Some(y))
 }
 
-/// Returns the number of windows; `None` if none fits.
+/// Returns the number of windows along a dimension; `None` if no window fits.
 fn results(step: &Step<usize>, extent: usize) -> Option<usize> {
     let span =
         (i64::try_from(step.kernel).ok()?.checked_sub(1)?).checked_mul(step.dilation)?.checked_add(1)?;
     let room = i64::try_from(extent).ok()?.checked_add(step.before)?.checked_add(step.after)?;
     let last = room.checked_sub(span).filter(|&last| last >= 0)?;
-    // Positions are computed in 32 bits.
+    // Kernels compute positions in 32 bits.
     let small = [step.before, step.after, span, room].iter().all(|v| i32::try_from(*v).is_ok());
     small.then_some((last / step.stride) as usize + 1)
 }
@@ -111,7 +113,7 @@ struct WindowCall<'a> {
 }
 
 impl WindowCall<'_> {
-    /// Computes some images; halves them if they need too large bindings.
+    /// Computes the results of a range of images. Halves the range if it needs too large bindings.
     fn images(&self, mut params: Params, first: usize, count: usize) -> Result<()> {
         let WindowCall { gpu, own, x, y, others } = *self;
         let images = |tensor: &Tensor| tensor.len() / tensor.shape().first().copied().unwrap_or(1).max(1);

@@ -1,14 +1,15 @@
-//! Convolutions as products of matrices: the second factor is built from the windows while it is read.
+//! Convolutions as matrix products. The second factor is built from the windows while it is read.
 
 use super::matmul::{SIDE, multiply_tiles};
 use super::{assembled, put};
 
-/// A convolution of `f32` with at least a few filters per group. The parameters are the same as for
-/// [`WindowKey`](super::window::WindowKey); `P.k` is the number of groups, and `P.row` the first pair of image and group.
+/// The key of a convolution of `f32` with at least some filters per group. The parameters are the same as for
+/// [`WindowKey`](super::window::WindowKey); `P.k` is the number of groups, and `P.row` is the index of the first pair of
+/// image and group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ConvKey {
     pub(crate) bias: bool,
-    /// The results of a thread in each direction: 1 or 4.
+    /// The number of results per thread in each direction: 1 or 4.
     pub(crate) each: u32,
 }
 
@@ -35,7 +36,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
             size = tile * SIDE
         );
         for part in 0..each {
-            // The column that this thread brings does not change.
+            // The column that this thread loads is the same in all iterations, so compute it before the loop.
             put(
                 &mut kernel,
                 format_args!(

@@ -1,6 +1,6 @@
-//! Functions that kernels call, each with its name. A kernel contains only the functions that it calls.
+//! WGSL functions that kernels call. A kernel contains only the functions that it calls.
 
-/// The name of each function and its text. A name ends in `_` and occurs nowhere else.
+/// The name and the source of each function. A name ends with `_`, so that it cannot occur elsewhere in a kernel.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("INFINITY_", "var<private> INFINITY_: u32 = 0x7f800000u;\n"),
     ("NAN_", "var<private> NAN_: u32 = 0x7fc00000u;\n"),
@@ -8,7 +8,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("nan_", "fn nan_() -> f32 { return bitcast<f32>(NAN_); }\n"),
     ("isnan_", "fn isnan_(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"),
     ("isinf_", "fn isinf_(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"),
-    // Integers in the order of the floats; both zeros are 0.
+    // Maps floats to integers that have the same order. Both zeros become 0.
     (
         "order_",
         "fn order_(x: f32) -> i32 {
@@ -43,7 +43,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Converts as x86-64 does: out-of-range values become the least integer.
+    // Converts to an integer as x86-64 does: values out of range become the minimum integer.
     (
         "int_",
         "fn int_(x: f32) -> i32 {
@@ -52,7 +52,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // The low bits of the integer, as if through 64 bits.
+    // Returns the low 32 bits of the integer, as if the float were first converted to a 64-bit integer.
     (
         "uint_",
         "fn uint_(x: f32) -> u32 {
@@ -66,7 +66,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Rounded to nearest, ties to even.
+    // Rounds to the nearest `f16`, ties to even.
     (
         "half_",
         "fn half_(x: f32) -> u32 {
@@ -109,7 +109,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // 2^n for n from -252 to 254, in two factors so that each is a normal number.
+    // Multiplies by 2^n for n from -252 to 254. The power is two factors, so that each is a normal number.
     (
         "scale_",
         "fn scale_(x: f32, n: i32) -> f32 {
@@ -118,7 +118,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Cody and Waite's reduction; the polynomial is from Cephes.
+    // The exponential, with Cody and Waite's range reduction and a polynomial from Cephes.
     (
         "exp_",
         "fn exp_(x: f32) -> f32 {
@@ -137,7 +137,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // The mantissa between the roots of 1/2 and 2, and the exponent. The polynomial of `log_` is from Cephes.
+    // Splits a float into its mantissa, between the roots of 1/2 and 2, and its exponent. The polynomial of `log_`
+    // is from Cephes.
     (
         "split_",
         "fn split_(x: f32) -> vec2<f32> {
@@ -154,7 +155,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // The logarithm of 1 + f for f from -0.3 to 0.42.
+    // Returns the logarithm of 1 + f for f from -0.3 to 0.42.
     (
         "near_",
         "fn near_(f: f32) -> f32 {
@@ -184,7 +185,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // A whole power by squaring; exact for small results.
+    // Computes a power with a nonnegative integer exponent by squaring. It is exact if the result is small.
     (
         "whole_",
         "fn whole_(x: f32, n: u32) -> f32 {
@@ -199,7 +200,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // C11 annex F.10.4.4. `odd` is true if the exponent is an odd whole number, `even` if it is an even one.
+    // The special cases of C11 annex F.10.4.4. `odd` and `even` say whether the exponent is an odd or an even
+    // integer.
     (
         "power_",
         "fn power_(x: f32, e: f32, odd: bool, even: bool) -> f32 {
@@ -263,7 +265,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
-    // 1 over the power is less than 1, so it truncates to 0, unless the base is 1 or -1. Base 0 is refused before.
+    // A negative power is 1 over the power, which truncates to 0 unless the base is 1 or -1. The base 0 was
+    // refused before.
     (
         "powi_",
         "fn powi_(x: i32, e: i32) -> i32 {
@@ -276,7 +279,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns whether a text has a name that is not a part of a longer one.
+/// Returns whether a text contains a name that is not the end of a longer name.
 fn calls(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
@@ -284,7 +287,7 @@ fn calls(text: &str, name: &str) -> bool {
     })
 }
 
-/// Appends the functions that a kernel calls, and the functions that these call.
+/// Appends the functions that a kernel calls, directly or indirectly.
 pub(super) fn append(out: &mut String, kernel: &str) {
     let all: Vec<&(&str, &str)> = FUNCTIONS.iter().chain(super::math::MATH).collect();
     let mut wanted: Vec<bool> = all.iter().map(|(name, _)| calls(kernel, name)).collect();

@@ -1,9 +1,9 @@
-//! Entries selected by indices. The indices were checked before.
+//! Kernels that select entries by indices. The indices must be checked before.
 
 use super::{EACH, assembled, walk};
 
-/// A gather: `x0` is the data and `x1` the indices. `P.e0` is the stride and the extent of the axis, and the first index
-/// and the number of indices of the part of the data that is bound.
+/// The key of a gather: `x0` is the data and `x1` the indices. `P.e0` contains the stride and the extent of the axis,
+/// and the first index and the number of indices of the bound part of the data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GatherKey;
 

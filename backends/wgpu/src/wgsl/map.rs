@@ -1,4 +1,4 @@
-//! Element-wise kernels: one thread for each result.
+//! Element-wise kernels, with one thread for each result.
 
 use super::{EACH, assembled, put, walk_rows};
 use crate::elem::{Elem, Kind};
@@ -6,33 +6,33 @@ use bb::ext::scalar;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A function of elements.
+/// An element-wise function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Function {
-    /// The element itself, as a word.
+    /// Copies the element as a word.
     Copy,
-    /// The second operand where the first is true, else the third.
+    /// Selects the second operand if the first is true, and the third otherwise.
     Select,
-    /// The element in the type of the result.
+    /// Converts the element to the type of the result.
     Cast,
     Unary(Unary),
     Binary(Binary),
     /// A program of functions.
     Program(Arc<[Line]>),
-    /// The number of the result, times `P.e0.y`, plus `P.e0.x`. There are no operands.
+    /// Returns the index of the result times `P.e0.y` plus `P.e0.x`. It has no operands.
     Count,
 }
 
-/// One line of a program, as [`scalar::Line`].
+/// One line of a program, like [`scalar::Line`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Line {
     pub(crate) function: scalar::Function,
     pub(crate) operands: [usize; 2],
-    /// The type that the line rounds to.
+    /// The type that the line's result is rounded to.
     pub(crate) elem: Elem,
 }
 
-/// A function of one element. Some have numbers, which are in `P.e0`.
+/// A function of one element. Some functions have numeric parameters, which are in `P.e0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Unary {
     Neg,
@@ -42,7 +42,7 @@ pub(crate) enum Unary {
     Log,
     Not,
     IsNan,
-    /// Whether minus infinity counts, and whether infinity does.
+    /// Whether minus infinity counts, and whether plus infinity counts.
     IsInf(bool, bool),
     Reciprocal,
     Sign,
@@ -98,35 +98,35 @@ pub(crate) enum Binary {
     Xor,
 }
 
-/// How a kernel reads an operand.
+/// The access pattern of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Access {
-    /// The element with the number of the result.
+    /// The element with the index of the result.
     Dense,
     /// The same element for every result.
     Single,
-    /// By strides.
+    /// The element that the strides select.
     Strided,
-    /// A word of `P.e0`, because the host knows the only element.
+    /// A parameter word of `P.e0` with this index, because the host knows the only element.
     Given(u8),
 }
 
-/// The words of parameters that may hold elements.
+/// The maximum number of elements that are passed as parameter words.
 pub(crate) const GIVEN: usize = 4;
-/// The operands that a kernel may have in buffers.
+/// The maximum number of operands that a kernel binds as buffers.
 pub(crate) const OPERANDS: usize = 6;
 
-/// An element-wise kernel.
+/// The key of an element-wise kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MapKey {
     pub(crate) function: Function,
     pub(crate) operands: SmallVec<[(Elem, Access); 4]>,
     pub(crate) result: Elem,
-    /// Whether results are written by strides. Only copies do.
+    /// Whether results are written by strides. Only copies do so.
     pub(crate) strided_result: bool,
 }
 
-/// Where the offset of operand number `i` is, and its stride: see [`crate::ops::launch`].
+/// Returns the names of the offset and of the stride of operand `i`: see [`crate::ops::launch`].
 fn places(i: usize) -> (&'static str, &'static str) {
     match i {
         0 => ("P.off.x", "dim.y"),
@@ -191,12 +191,12 @@ impl MapKey {
         assembled(bound, false, &kernel)
     }
 
-    /// Writes the lines of a program: each is a value, numbered after the operands.
+    /// Writes the lines of a program. Each line defines a value, whose index follows the operands.
     fn program(&self, kernel: &mut String, lines: &[Line]) {
         for (l, line) in lines.iter().enumerate() {
             let [a, b] = line.operands.map(|operand| format!("v{operand}"));
             let value = of_program(line.function, &a, &b);
-            // Storing and loading rounds.
+            // Storing a value as a word and loading it again rounds it.
             let value = match line.elem {
                 Elem::F32 => value,
                 elem => elem.load(&elem.store(&value)),
@@ -205,7 +205,7 @@ impl MapKey {
         }
     }
 
-    /// Writes the value of the function of `v0`, `v1` and `v2`.
+    /// Returns the expression for the function of `v0`, `v1` and `v2`.
     fn value(&self) -> String {
         let elem = self.operands.first().map_or(self.result, |(elem, _)| *elem);
         match &self.function {
@@ -248,12 +248,13 @@ fn of_program(function: scalar::Function, a: &str, b: &str) -> String {
         F::Sigmoid => unary(Unary::Sigmoid),
         F::Erf => unary(Unary::Erf),
         F::Relu => unary(Unary::Relu),
-        // The line's type determines the rounding. Programs with functions that are not known here are refused earlier.
+        // For a conversion, the type of the line determines the rounding. Programs with unknown functions were refused
+        // earlier.
         _ => a.to_owned(),
     }
 }
 
-/// Returns whether a program may have a function.
+/// Returns whether a program may contain a function.
 pub(crate) fn known(function: scalar::Function) -> bool {
     use scalar::Function as F;
     matches!(
@@ -288,7 +289,7 @@ fn power(base: Elem, exponent: Elem) -> String {
 }
 
 impl Unary {
-    /// Writes the value for an operand of a type.
+    /// Returns the expression for an operand of this type.
     pub(crate) fn of(self, elem: Elem, x: &str) -> String {
         let kind = elem.kind();
         let call = |name: &str| format!("{name}({x})");
@@ -358,13 +359,13 @@ const ALPHA: &str = "bitcast<f32>(P.e0.x)";
 const BETA: &str = "bitcast<f32>(P.e0.y)";
 
 impl Binary {
-    /// Returns whether the result is a truth value.
+    /// Returns whether the result is a boolean.
     pub(crate) fn compares(self) -> bool {
         use Binary::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
         matches!(self, Equal | Greater | Less | GreaterOrEqual | LessOrEqual)
     }
 
-    /// Writes the value for two operands of a type.
+    /// Returns the expression for two operands of this type.
     pub(crate) fn of(self, elem: Elem, a: &str, b: &str) -> String {
         let float = elem.kind() == Kind::Float;
         match self {

@@ -1,7 +1,7 @@
-//! Functions of floats. The polynomials are from the single-precision Cephes library (S. Moshier), whose errors are a few units in the
-//! last place.
+//! WGSL functions of floats. The polynomials are from the single-precision Cephes library (S. Moshier), whose errors are a few units in
+//! the last place.
 
-/// The name of each function and its text.
+/// The name and the source of each function.
 pub(super) const MATH: &[(&str, &str)] = &[
     (
         "sign_",
@@ -132,8 +132,8 @@ pub(super) const MATH: &[(&str, &str)] = &[
 }
 ",
     ),
-    // Payne and Hanek's reduction: computes only the bits of the product with 2 / pi that matter. The result is the rest, between -pi/4
-    // and pi/4, and the quadrant.
+    // Payne and Hanek's range reduction: computes only the relevant bits of the product with 2 / pi. Returns the remainder, between
+    // -pi/4 and pi/4, and the quadrant.
     (
         "angle_",
         "fn angle_(x: f32) -> vec2<f32> {

@@ -1,19 +1,19 @@
-//! Matrix products in tiles: a workgroup of 16 by 16 threads brings parts of both operands into shared memory, and each
-//! thread computes a few results.
+//! Matrix products in tiles. A workgroup of 16 by 16 threads loads parts of both operands into shared memory, and each thread computes
+//! a few results.
 
 use super::{assembled, put, walk};
 use crate::elem::Elem;
 
-/// The threads of a workgroup in each direction.
+/// The number of threads of a workgroup in each direction.
 pub(crate) const SIDE: u32 = 16;
 
-/// A product. `P.e0` is `m`, `n`, `k` and the stride of the rows of the result; `P.e1` are the strides of rows and columns of both
-/// operands. If `P.k` is 1, the product is added to the previous contents of the result. `P.dims` are the leading dimensions, with the
-/// strides of both operands and of the result.
+/// The key of a matrix product. `P.e0` contains `m`, `n`, `k` and the row stride of the result; `P.e1` contains the row and column
+/// strides of both operands. If `P.k` is 1, the product is added to the previous contents of the result. `P.dims` are the batch
+/// dimensions, with the strides of both operands and of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MatMulKey {
     pub(crate) elem: Elem,
-    /// The results of a thread in each direction: 1 or 4.
+    /// The number of results per thread in each direction: 1 or 4.
     pub(crate) each: u32,
 }
 
@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         }
         put(&mut kernel, format_args!("    for (var k0 = 0u; k0 < k; k0 += {SIDE}u) {{\n"));
         for part in 0..each {
-            // The side along which neighbours in memory are near has neighbouring threads.
+            // Assign neighbouring threads to the direction with the smaller stride, so that they read neighbouring memory.
             put(
                 &mut kernel,
                 format_args!(
@@ -95,8 +95,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
     }
 }
 
-/// Lines that multiply the tiles in shared memory, `left` and `right`, and add to the sums `s0_0`, `s0_1`, … of a thread, of
-/// which there are `each` in each direction. They end the loop over tiles.
+/// Appends lines that multiply the tiles in shared memory, `left` and `right`, and add to a thread's sums `s0_0`, `s0_1`, …. There are
+/// `each` sums in each direction. The lines end the loop over tiles.
 pub(super) fn multiply_tiles(kernel: &mut String, each: u32) {
     let tile = SIDE * each;
     kernel.push_str("        workgroupBarrier();\n");

@@ -1,8 +1,8 @@
-//! The kernels: WGSL that is generated for a key.
+//! Generates the WGSL source of the kernel for a key.
 //!
-//! A kernel has its parameters in `P`, its result in `y` and its operands in `x0`, `x1`, …; the result and the operands are arrays of
-//! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so that kernels look at bits where these
-//! matter.
+//! A kernel's parameters are in `P`, its result in `y` and its operands in `x0`, `x1`, …. The result and the operands are arrays of
+//! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so kernels test the bits of a float where
+//! NaN or infinity matters.
 
 pub(crate) mod conv;
 mod functions;
@@ -17,23 +17,23 @@ pub(crate) mod window;
 
 use std::fmt::Write as _;
 
-/// The most dimensions that a kernel walks through: more dimensions of at least two elements each cannot be numbered.
+/// The maximum number of dimensions of a kernel. More dimensions of at least two elements each would exceed 32-bit indices.
 pub(crate) const MAX_DIMS: usize = 32;
 
-/// The threads of a workgroup.
+/// The number of threads of a workgroup.
 pub(crate) const GROUP: u32 = 128;
 
-/// The declaration of a kernel's parameters and bindings. The parameters are, in words:
+/// Returns the declaration of a kernel's parameters and bindings. The parameters are:
 ///
 /// | words | name | |
 /// |---|---|---|
 /// | 0 | `n` | the number of results |
 /// | 1 | `row` | the threads in a row of workgroups |
-/// | 2 | `rank` | how many of `dims` a result is numbered by |
-/// | 3 | `k` | what the kernel says |
+/// | 2 | `rank` | the number of `dims` that make up the index of a result |
+/// | 3 | `k` | depends on the kernel |
 /// | 4 to 7 | `off` | the first element of `x0`, `x1`, `x2`, and `y` in its binding |
-/// | 8 to 15 | `e0`, `e1` | what the kernel says |
-/// | from 16 | `dims` | the dimensions, the innermost first: an extent and three strides |
+/// | 8 to 15 | `e0`, `e1` | depend on the kernel |
+/// | from 16 | `dims` | the dimensions, innermost first: an extent and three strides |
 pub(crate) fn header(operands: usize, atomic: bool) -> String {
     let mut out = format!(
         "struct Params {{ n: u32, row: u32, rank: u32, k: u32, off: vec4<u32>, e0: vec4<u32>, e1: vec4<u32>, \
@@ -47,7 +47,7 @@ pub(crate) fn header(operands: usize, atomic: bool) -> String {
     out
 }
 
-/// Puts together a kernel: its declarations, the functions that it calls, and itself.
+/// Returns a complete kernel: its declarations, the functions that it calls, and its own source.
 pub(crate) fn assembled(operands: usize, atomic: bool, kernel: &str) -> String {
     let mut out = header(operands, atomic);
     functions::append(&mut out, kernel);
@@ -55,7 +55,7 @@ pub(crate) fn assembled(operands: usize, atomic: bool, kernel: &str) -> String {
     out
 }
 
-/// The first lines of a kernel with one thread for each result: `i` is its number.
+/// The first lines of a kernel with one thread for each result. `i` is the index of the result.
 pub(crate) const EACH: &str = "
 @compute @workgroup_size(128)
 fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
@@ -63,8 +63,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     if (i >= P.n) { return; }
 ";
 
-/// Lines that walk down from the number of a result to the positions of operands. `positions` has a variable and the
-/// component of its stride for each operand.
+/// Returns lines that convert the index of a result to the positions of operands. `positions` contains a variable for each operand,
+/// and the component of `dim` that contains its stride.
 pub(crate) fn walk(positions: &[(&str, char)], number: &str, from: &str, rank: &str) -> String {
     let positions: Vec<(&str, String)> =
         positions.iter().map(|(variable, component)| (*variable, format!("dim.{component}"))).collect();
@@ -72,7 +72,7 @@ pub(crate) fn walk(positions: &[(&str, char)], number: &str, from: &str, rank: &
     walk_rows(&positions, number, rank, &format!("let dim = P.dims[{row}];"))
 }
 
-/// [`walk`] with any strides, and the line `read`, which loads the extent and the strides of dimension `d`.
+/// Does the same as [`walk`] with arbitrary stride expressions. The line `read` loads the extent and the strides of dimension `d`.
 pub(crate) fn walk_rows(positions: &[(&str, String)], number: &str, rank: &str, read: &str) -> String {
     let mut out =
         format!("    var rest = {number};\n    for (var d = 0u; d < {rank}; d++) {{\n        {read}\n");
@@ -84,7 +84,7 @@ pub(crate) fn walk_rows(positions: &[(&str, String)], number: &str, rank: &str, 
     out
 }
 
-/// Appends to a text, which cannot fail.
+/// Appends formatted text to a string, which cannot fail.
 pub(crate) fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _infallible = out.write_fmt(text);
 }

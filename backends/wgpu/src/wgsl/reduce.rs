@@ -1,9 +1,9 @@
-//! Reductions: one thread, or one workgroup, for each result.
+//! Reduction kernels, with one thread or one workgroup for each result.
 
 use super::{EACH, GROUP, assembled, put, walk};
 use crate::elem::{Elem, Kind};
 
-/// How elements are joined.
+/// The operation that combines elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Join {
     Sum,
@@ -12,20 +12,20 @@ pub(crate) enum Join {
     Min,
 }
 
-/// A reduction. `P.k` is the number of elements of each result; `P.e0.x` the number of dimensions that are reduced, which
-/// follow the others in `P.dims`.
+/// The key of a reduction. `P.k` is the number of elements of each result. `P.e0.x` is the number of reduced dimensions,
+/// which follow the other dimensions in `P.dims`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ReduceKey {
     pub(crate) join: Join,
     pub(crate) elem: Elem,
-    /// Whether a workgroup shares the work of each result.
+    /// Whether a whole workgroup computes each result.
     pub(crate) shared: bool,
-    /// Whether one dimension is reduced, whose stride is `P.e0.y`.
+    /// Whether only one dimension is reduced. Its stride is `P.e0.y`.
     pub(crate) one: bool,
 }
 
 impl Join {
-    /// Writes the result for no elements.
+    /// Returns the expression for the result of no elements.
     pub(crate) fn initial(self, elem: Elem) -> String {
         match (self, elem.kind()) {
             (Join::Sum | Join::Mean, Kind::Float) => "0.0".to_owned(),
@@ -48,7 +48,7 @@ impl Join {
         }
     }
 
-    /// Writes what joins two values.
+    /// Returns the expression that combines two values.
     pub(crate) fn of(self, elem: Elem, a: &str, b: &str) -> String {
         match (self, elem.kind()) {
             (Join::Sum | Join::Mean, _) => format!("{a} + {b}"),

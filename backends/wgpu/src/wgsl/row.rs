@@ -1,4 +1,4 @@
-//! Functions of rows: a workgroup computes each row.
+//! Kernels for functions of rows, with one workgroup for each row.
 
 use super::{GROUP, assembled, put, walk};
 use crate::elem::Elem;
@@ -7,22 +7,22 @@ use crate::wgsl::reduce::Join;
 /// A function of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
-    /// The shares of exponentials. If `masked`, a row of minus infinities yields zeros.
+    /// Softmax. If `masked`, a row that contains only minus infinities gives zeros.
     Softmax {
         masked: bool,
     },
     LogSoftmax,
-    /// Mean 0 and variance 1, times a scale, perhaps plus a bias.
+    /// Layer normalisation: to mean 0 and variance 1, times a scale, and plus a bias if `bias`.
     Layer {
         bias: bool,
     },
-    /// Divided by the root of the mean square, times a scale.
+    /// RMS normalisation: divided by the root of the mean square, times a scale.
     Rms,
 }
 
-/// A kernel for rows of `f32`. `P.k` is the length of a row, `P.e0.x` and `P.e0.y` are the strides of its elements in the operand and in
-/// the result, and `P.e0.z` is the number added to a variance. `P.dims` are the dimensions of rows, with the strides of the operand and
-/// of the result.
+/// The key of a kernel for rows of `f32`. `P.k` is the length of a row, `P.e0.x` and `P.e0.y` are the strides of its elements in the
+/// operand and in the result, and `P.e0.z` is the number that is added to a variance. `P.dims` are the dimensions of rows, with the
+/// strides of the operand and of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey(pub(crate) Row);
 
@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// Lines that join a value of each thread into `to`, for all threads.
+/// Appends lines that combine a value of each thread into `to`, for all threads of the workgroup.
 fn joined(kernel: &mut String, join: Join, to: &str) {
     let both = join.of(Elem::F32, "parts[t]", "parts[t + s]");
     put(
@@ -56,7 +56,7 @@ fn joined(kernel: &mut String, join: Join, to: &str) {
     );
 }
 
-/// Lines that visit the elements of the row, each as `v`.
+/// Appends lines that run `body` for each element of the row, as `v`.
 fn visit(kernel: &mut String, body: &str) {
     put(
         kernel,

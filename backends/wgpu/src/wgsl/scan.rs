@@ -1,4 +1,5 @@
-//! Searches for operands that an operation refuses. The result is one word, which becomes 1 if there are any.
+//! Kernels that search for operands that an operation must refuse. The result is one word, which becomes 1 if
+//! there is one.
 
 use super::{EACH, assembled, walk};
 

@@ -1,22 +1,23 @@
-//! Windows that slide over up to three spatial dimensions: one thread for each result.
+//! Kernels for windows that slide over up to three spatial dimensions, with one thread for each result.
 
 use super::{EACH, assembled, put};
 
 /// The operation on a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Window {
-    /// The products with filters `x1`, perhaps plus a bias `x2`.
+    /// A convolution with the filters `x1`, and with the bias `x2` if `bias`.
     Conv {
         bias: bool,
     },
     Max,
-    /// The mean; if `count_pad`, padding counts as zeros.
+    /// The mean. If `count_pad`, padding counts as zeros.
     Mean {
         count_pad: bool,
     },
 }
 
-/// A kernel for windows of `f32`. The operands are in row-major order. Results are `[n, m, o0, o1, o2]`.
+/// The key of a kernel for windows of `f32`. The operands are contiguous in row-major order. Results are `[n, m,
+/// o0, o1, o2]`.
 ///
 /// | words | |
 /// |---|---|

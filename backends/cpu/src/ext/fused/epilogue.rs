@@ -1,4 +1,4 @@
-//! Programs whose first tensor is the result of a convolution. They read its elements while these are in a cache.
+//! Element-wise programs whose first tensor is the result of a convolution. They read its elements while these are in a cache.
 
 use super::program::{Program, Room};
 use super::{BLOCK, PART, TENSORS};
@@ -18,22 +18,22 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The least number of results that no second-level cache holds. Fewer are as fast to read again.
+/// The number of results that fit no second-level cache. Fewer results are as fast to read again afterwards.
 const DISTANT: usize = 1 << 18;
 
-/// The number of places below which a program goes over several planes at once.
+/// A plane with fewer places (spatial elements) is processed together with other planes.
 const SMALL: usize = 256;
 
-/// The program that follows a convolution: it reads the result of the convolution and other tensors.
+/// A program that follows a convolution. It reads the result of the convolution and other tensors.
 #[derive(Debug)]
 pub(crate) struct Then<'a> {
     pub(crate) program: &'a Program,
-    /// The tensors of the program except the first.
+    /// All tensors of the program except the first.
     pub(crate) xs: SmallVec<[&'a Array; TENSORS]>,
 }
 
 impl Then<'_> {
-    /// Runs the program on a result that is already computed.
+    /// Runs the program as a separate step on a result that is already computed.
     ///
     /// # Errors
     ///
@@ -45,12 +45,12 @@ impl Then<'_> {
     }
 }
 
-/// Where a convolution writes its sums, one after another, and the program that runs over them there.
+/// The memory for the sums of a convolution, and the program that then runs over them.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
-    /// The sums, for all samples, planes and places.
+    /// The contiguous sums of all samples, planes and places.
     pub(crate) sums: *mut f32,
-    /// Where the program writes, if one follows: to the sums themselves, or to results of another type.
+    /// The destination of the program: the sums themselves, or results of another type. Null if no program follows.
     out: *mut u8,
     epilogue: Option<&'a Epilogue<'a>>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct Results<'a> {
 // SAFETY: tensors are only read, and threads write the results of different planes or places.
 unsafe impl Sync for Results<'_> {}
 
-/// Makes an array of the results of a convolution with elements of type `dtype`, whose sums `f` writes.
+/// Creates an array of the results of a convolution with elements of type `dtype`. `f` writes the sums.
 ///
-/// `f` reports all results, once, as [`done`](Results::done).
+/// `f` must report all results exactly once with [`done`](Results::done).
 ///
 /// # Errors
 ///
@@ -105,24 +105,23 @@ pub(crate) fn written(
     Ok(out)
 }
 
-/// A program that goes over results.
+/// A program that runs over the results of a convolution.
 #[derive(Debug)]
 struct Epilogue<'a> {
     program: &'a Program,
-    /// How the sums are rounded before the program, if they are.
+    /// The rounding of the sums before the program, if they are rounded.
     round: Option<Code>,
     others: SmallVec<[Other; TENSORS]>,
-    /// The numbers of planes of a sample, and of places of a plane.
+    /// The number of planes of a sample, and the number of places of a plane.
     planes: usize,
     places: usize,
-    /// The number of places of a plane that the program goes over at once.
+    /// The number of places of a plane that the program processes in one pass.
     block: usize,
-    /// The same program for products, where these can compute it tile by tile.
+    /// The same program in a form that matrix products apply to each tile, if there is one.
     end: Option<End<f32>>,
 }
 
-/// A tensor of a program, and how far its elements are apart for neighbouring samples, planes and places; 0 where it is
-/// broadcast.
+/// A tensor of a program, with its strides for samples, planes and places. A stride is 0 if the dimension is broadcast.
 #[derive(Debug, Clone, Copy)]
 struct Other {
     pointer: *const u8,
@@ -131,11 +130,11 @@ struct Other {
 }
 
 impl Other {
-    /// Returns the elements for `n` places of `count` planes from an index on.
+    /// Returns the elements for `n` places of `count` planes, starting at an index.
     ///
     /// # Safety
     ///
-    /// The tensor has these elements, and `copy` has room for them if they are copied: 16-bit floats, and elements of several
+    /// The tensor has these elements. `copy` has room for them if they must be copied: 16-bit floats, and elements of several
     /// planes.
     #[inline(always)]
     unsafe fn place(&self, index: [usize; 3], [count, n]: [usize; 2], copy: *mut f32) -> Place {
@@ -177,8 +176,8 @@ impl Other {
 }
 
 impl<'a> Epilogue<'a> {
-    /// Lays tensors out along the results, `[samples, planes, …]`; `None` if one of them has more elements than these, or does
-    /// not go along with the places of a plane.
+    /// Lays the tensors out along the results, `[samples, planes, …]`. Returns `None` if a tensor has more elements than the
+    /// results, or if its places within a plane have no common stride.
     fn new(then: &Then<'a>, dtype: DataType, shape: &[usize]) -> Option<Epilogue<'a>> {
         let (&[_, planes], spatial) = (shape.get(..2)?, shape.get(2..)?) else { return None };
         let places = spatial.iter().product();
@@ -191,7 +190,7 @@ impl<'a> Epilogue<'a> {
             }
             let strides = broadcast_strides(x.shape(), &x.strides(), shape);
             let (&[sample, plane], rest) = (strides.get(..2)?, strides.get(2..)?) else { return None };
-            // The places of a plane are all one after another, or all the same element.
+            // Within a plane, the places must either be contiguous or all be the same element.
             let mut dense = 1;
             let mut along = true;
             for (&stride, &extent) in rest.iter().zip(spatial).rev() {
@@ -220,8 +219,8 @@ impl<'a> Epilogue<'a> {
         Some(epilogue)
     }
 
-    /// Recognizes the addition of a tensor with the layout of the results, followed by bounds or a hard swish; one of the two
-    /// may be missing.
+    /// Recognizes the addition of a tensor with the layout of the results, followed by bounds or a hard swish. Either of the
+    /// two parts may be missing.
     fn bounded(&self, shape: &[usize]) -> Option<End<f32>> {
         let (&Line { code: Code::Load, place: 0 }, lines) = self.program.chain()?.split_first()? else {
             return None;
@@ -248,7 +247,7 @@ impl<'a> Epilogue<'a> {
             }
             _ => (std::ptr::null(), lines),
         };
-        // The operand of a swish is kept in a register, or read again if it is the sums themselves.
+        // A swish reads its operand twice: from a register, or from the sums if nothing was added to them.
         let (lines, again) = match *lines {
             [Line { code: Code::Keep, place: HELD }, ref rest @ ..] => (rest, HELD),
             _ if beside.is_null() => (lines, 0),
@@ -272,11 +271,12 @@ impl<'a> Epilogue<'a> {
         Some(End { beside: (std::ptr::null(), beside), bounds, swish })
     }
 
-    /// Runs the program over `n` places of `count` planes from an index on: all of their places, if there are several planes.
+    /// Runs the program over `n` places of `count` planes, starting at an index. If there are several planes, `n` must be all
+    /// places of a plane.
     ///
     /// # Safety
     ///
-    /// These sums exist, at most a block, and there is room for their results. No other thread reads or writes them.
+    /// These sums exist and are at most one block, and there is room for their results. No other thread reads or writes them.
     unsafe fn run(
         &self,
         room: &mut Room,
@@ -313,11 +313,11 @@ impl<'a> Epilogue<'a> {
         }
     }
 
-    /// Runs the program over the results of some planes and places of a sample.
+    /// Runs the program over a range of planes and places of a sample.
     ///
     /// # Safety
     ///
-    /// As for [`Results::done`]; `ends` are the `sums` and the `out` of the results.
+    /// As for [`Results::done`]; `ends` contains the pointers `sums` and `out` of the results.
     unsafe fn over(&self, ends: [*mut u8; 2], sample: usize, planes: Range<usize>, places: Range<usize>) {
         let mut room = Room::new();
         // SAFETY: this function's contract.
@@ -340,13 +340,12 @@ impl<'a> Epilogue<'a> {
 }
 
 impl Results<'_> {
-    /// Returns results without an epilogue.
+    /// Returns results that no program follows.
     pub(crate) const fn plain(sums: *mut f32) -> Self {
         Results { sums, out: std::ptr::null_mut(), epilogue: None }
     }
 
-    /// Reports that the sums of some planes and places of a sample are written. The thread that wrote them runs the program
-    /// over them.
+    /// Runs the program over the sums of some planes and places of a sample. The thread that wrote the sums must call this.
     ///
     /// # Safety
     ///
@@ -359,7 +358,7 @@ impl Results<'_> {
         }
     }
 
-    /// Reports that all sums of a sample are written; threads share the planes.
+    /// Runs the program over all sums of a sample; threads share the planes.
     ///
     /// # Safety
     ///
@@ -367,18 +366,19 @@ impl Results<'_> {
     pub(crate) unsafe fn sample_done(&self, sample: usize) {
         if let Some(Epilogue { planes, places, program, .. }) = self.epilogue {
             walk::split(*planes, places * program.len(), GRAIN, |from, to| {
-                // SAFETY: this function's contract, and each call has other planes.
+                // SAFETY: this function's contract, and each call has different planes.
                 unsafe { self.done(sample, from..to, 0..*places) }
             });
         }
     }
 
-    /// Returns whether an epilogue follows the sums.
+    /// Returns whether a program follows the sums.
     pub(crate) fn has_epilogue(&self) -> bool {
         self.epilogue.is_some()
     }
 
-    /// Returns the end that products can apply to their sums, instead of reporting them as [`done`](Self::done).
+    /// Returns the program in the form that products can apply to each tile. A caller that uses it does not call
+    /// [`done`](Self::done).
     pub(crate) fn end(&self) -> Option<&End<f32>> {
         self.epilogue?.end.as_ref()
     }

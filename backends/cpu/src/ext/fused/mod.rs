@@ -1,5 +1,5 @@
-//! Programs of element-wise functions of floats that an `f32` represents. A block of elements goes through all lines while it
-//! is in the first-level cache, so that memory is read and written once.
+//! Programs of element-wise functions for float types whose values fit `f32`. Each block of elements passes through all lines
+//! while it is in the first-level cache, so memory is read and written only once.
 
 mod epilogue;
 mod operands;
@@ -23,20 +23,21 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// The most tensors of a program that is computed here.
+/// The maximum number of tensors of a program that this backend computes.
 const TENSORS: usize = 8;
-/// The most lines of a program that is computed here: the search for readers goes line by line.
+/// The maximum number of lines of a program that this backend computes. The search for the readers of a value takes quadratic
+/// time.
 const LINES: usize = 256;
-/// The number of elements that go through a program at once. All registers take 16 KiB.
+/// The number of elements in a block, which passes through a program together. All registers take 16 KiB.
 const BLOCK: usize = 512;
 
-/// The number of elements of a row that go through a chain of lines at once.
+/// The number of elements of a row that pass through a chain of lines together.
 const PART: usize = 8 * BLOCK;
 
-/// Room for the elements of a block.
+/// Memory for the elements of a block.
 type Block = MaybeUninit<[f32; BLOCK]>;
 
-/// Computes a program. Returns `None` for other types and for long programs, which the operation's body handles.
+/// Computes a program. Returns `None` for unsupported types and for long programs, which the operation's body handles.
 pub(super) fn fused(pool: &Arc<Pool>, xs: &[&Array], program: &[i64]) -> Result<Option<Array>> {
     let types: SmallVec<[DataType; TENSORS]> = xs.iter().map(|x| x.dtype()).collect();
     let Some(program) = prepared(&types, program)? else { return Ok(None) };
@@ -45,7 +46,7 @@ pub(super) fn fused(pool: &Arc<Pool>, xs: &[&Array], program: &[i64]) -> Result<
         .map(Some)
 }
 
-/// Makes a program ready for tensors of these types; `None` if it is not computed here.
+/// Prepares a program for tensors of these types. Returns `None` if this backend does not compute it.
 pub(crate) fn prepared(types: &[DataType], program: &[i64]) -> Result<Option<Program>> {
     if types.is_empty() || types.len() > TENSORS {
         return Ok(None);
@@ -58,8 +59,8 @@ pub(crate) fn prepared(types: &[DataType], program: &[i64]) -> Result<Option<Pro
 }
 
 impl Program {
-    /// Computes the program of a step of a plan. The result replaces an operand that only this step holds, if one has its type
-    /// and extents.
+    /// Computes the program for a step of a plan. If only this step owns an operand with the result's type and shape, the
+    /// result overwrites it.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl Program {
         }
     }
 
-    /// Writes all results, which may replace the operand `replaced`.
+    /// Computes all results. They may overwrite the operand `replaced`.
     fn fill(&self, operands: &Operands, dims: &[Dim<TENSORS>], out: *mut u8, replaced: Option<usize>) {
         if let Some(lines) = self.chain()
             && let Some(rows) = operands.rows(dims)
@@ -119,7 +120,7 @@ impl Program {
         });
     }
 
-    /// Writes all results of a program of one chain, row by row.
+    /// Computes all results of a program that is a single chain, row by row.
     fn fill_rows(&self, lines: &[chain::Line], rows: &RowWise<'_>, out: *mut f32) {
         let parts = rows.length.div_ceil(PART);
         let shared = Shared((out, rows));
@@ -144,7 +145,7 @@ fn total(dims: &[Dim<TENSORS>]) -> usize {
     dims.iter().map(|dim| dim.extent).product()
 }
 
-/// Returns the operands of a step. `taken` replaces the operand at its position.
+/// Returns the operands of a step. `taken` is an index and the array that replaces that operand.
 fn read<'a>(
     operands: &'a KernelOperands<'_, Array>,
     taken: Option<(usize, &'a Array)>,
@@ -156,7 +157,7 @@ fn read<'a>(
     Ok((0..operands.len()).map(one).collect::<std::result::Result<_, bb::Error>>()?)
 }
 
-/// Returns the extents of the result, and the dimensions for walking all tensors together.
+/// Returns the shape of the result, and the merged dimensions of a loop over all tensors.
 fn extents(xs: &[&Array]) -> Result<(Shape, Dims<TENSORS>)> {
     if let Some(extents) = alike(xs) {
         return Ok(extents);
@@ -167,14 +168,14 @@ fn extents(xs: &[&Array]) -> Result<(Shape, Dims<TENSORS>)> {
     Ok((shape, dims))
 }
 
-/// Returns whether every tensor and every line is read on the way to the result. Otherwise the result may have other extents
-/// than all tensors together.
+/// Returns whether the result depends on every tensor and every line. If not, the shape of the result may differ from the
+/// broadcast shape of all tensors.
 fn all_are_read(lines: &[Line], tensors: usize) -> bool {
     let results = tensors + lines.len() - 1;
     (0..results).all(|value| lines.iter().any(|line| line.operands.contains(&value)))
 }
 
-/// Returns the extents of the result and its one dimension, if all tensors are dense and have these extents, or one element.
+/// Returns the shape of the result and a single loop dimension, if each tensor is dense with this shape or has one element.
 fn alike(xs: &[&Array]) -> Option<(Shape, Dims<TENSORS>)> {
     let most = xs.iter().max_by_key(|x| (x.len(), x.shape().len()))?;
     let mut strides = [0; TENSORS];
@@ -189,7 +190,7 @@ fn alike(xs: &[&Array]) -> Option<(Shape, Dims<TENSORS>)> {
     Some((Shape::from_slice(most.shape()), std::iter::once(Dim { extent: most.len(), strides }).collect()))
 }
 
-/// Returns the merged dimensions for walking all tensors together.
+/// Returns the merged dimensions of a loop over all tensors.
 fn joint(xs: &[&Array], shape: &[usize]) -> Dims<TENSORS> {
     let strides: SmallVec<[_; TENSORS]> =
         xs.iter().map(|x| broadcast_strides(x.shape(), &x.strides(), shape)).collect();

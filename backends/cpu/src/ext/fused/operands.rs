@@ -1,4 +1,4 @@
-//! The elements of tensors for a block of results, one after another and as `f32`.
+//! Reads the elements of tensors for a block of results, as contiguous `f32`.
 
 use super::{BLOCK, Block, TENSORS};
 use crate::array::Array;
@@ -10,14 +10,14 @@ use bb::Tensor;
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
-/// The layout of a tensor's elements, compared with the results.
+/// The layout of a tensor's elements, relative to the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// One after another, as the results.
+    /// Contiguous, in the order of the results.
     Same,
-    /// There is a single one for all results.
+    /// A single element for all results.
     Single,
-    /// Otherwise: along rows, whose dimensions have strides.
+    /// Any other layout: rows whose dimensions have strides.
     Strided,
 }
 
@@ -28,7 +28,7 @@ struct ProgramTensor {
     order: Order,
     /// The conversion of 16-bit floats.
     half: Option<&'static Half>,
-    /// The dimensions for walking the tensor, merged as far as this tensor allows.
+    /// The dimensions of a loop over this tensor only, merged as far as its strides allow.
     dims: layout::Dims<1>,
 }
 
@@ -36,12 +36,12 @@ struct ProgramTensor {
 #[derive(Debug)]
 pub(super) struct Operands(SmallVec<[ProgramTensor; TENSORS]>);
 
-// SAFETY: elements are only read through this, by threads that the arrays outlive. Where results replace a tensor, each thread
+// SAFETY: elements are only read through this, by threads that the arrays outlive. If results replace a tensor, each thread
 // reads only the elements of its own blocks, before it writes there.
 unsafe impl Sync for Operands {}
 
 impl Operands {
-    /// Describes tensors that are walked in these dimensions.
+    /// Describes tensors for a loop over these dimensions.
     pub(super) fn new(xs: &[&Array], dims: &[Dim<TENSORS>]) -> Operands {
         let operand = |(tensor, x): (usize, &&Array)| {
             let stride = |dim: &Dim<TENSORS>| dim.strides.get(tensor).copied().unwrap_or(0);
@@ -57,7 +57,7 @@ impl Operands {
         Operands(xs.iter().enumerate().map(operand).collect())
     }
 
-    /// Finds where in their rows the tensors begin, to read them for blocks from result `first` on. Widens single elements.
+    /// Returns cursors for reading blocks from result `first` on. Converts the single elements to `f32`.
     ///
     /// # Safety
     ///
@@ -79,11 +79,12 @@ impl Operands {
         cursors
     }
 
-    /// Returns a tensor's elements for `n` results from result `first` on, which are copied if they are not there already.
+    /// Returns a tensor's elements for `n` results from result `first` on. They are copied unless they are already contiguous
+    /// `f32`.
     ///
     /// # Safety
     ///
-    /// The tensor exists and has these elements, at most [`BLOCK`]; the blocks are read in order since [`begin`](Self::begin),
+    /// The tensor exists and has these elements, at most [`BLOCK`]. Blocks are read in order since [`begin`](Self::begin),
     /// which wrote `copy`.
     pub(super) unsafe fn block(
         &self,
@@ -120,22 +121,22 @@ impl Operands {
     }
 }
 
-/// The elements of tensors of `f32` along rows that are the innermost dimension of all of them.
+/// The elements of `f32` tensors along rows. A row is the common innermost dimension.
 pub(super) struct RowWise<'a> {
     operands: &'a Operands,
-    /// The other dimensions, and the innermost one.
+    /// The outer dimensions, and the innermost dimension.
     outer: &'a [Dim<TENSORS>],
     inner: Dim<TENSORS>,
     pub(super) count: usize,
     pub(super) length: usize,
 }
 
-/// The least length of rows that are walked one by one.
+/// The minimum length of rows that are processed row by row.
 const ROW: usize = 256;
 
 impl Operands {
-    /// Returns the rows of the tensors, which are walked in these dimensions; `None` if rows are short, or if elements must be
-    /// copied to be contiguous `f32`.
+    /// Returns the rows of the tensors for a loop over these dimensions. Returns `None` if rows are short, or if elements must
+    /// be copied to be contiguous `f32`.
     pub(super) fn rows<'a>(&'a self, dims: &'a [Dim<TENSORS>]) -> Option<RowWise<'a>> {
         let (inner, outer) = dims.split_last()?;
         let there = |(tensor, operand): (usize, &ProgramTensor)| {
@@ -148,11 +149,11 @@ impl Operands {
 }
 
 impl RowWise<'_> {
-    /// Returns where the tensors' elements begin from place `first` of a row on.
+    /// Returns the tensors' elements for a row, starting at index `first` of the row.
     ///
     /// # Safety
     ///
-    /// The row exists and has the place.
+    /// The row exists and has an element at this index.
     pub(super) unsafe fn places(&self, row: usize, first: usize) -> [Place; PLACES] {
         let mut offsets = [0isize; TENSORS];
         let mut left = row;
@@ -175,24 +176,24 @@ impl RowWise<'_> {
     }
 }
 
-/// Room for a block of 16-bit floats.
+/// Memory for a block of 16-bit floats.
 pub(super) type Bits = MaybeUninit<[u16; BLOCK]>;
 
 /// The cursors of the tensors of a program.
 pub(super) type Cursors = SmallVec<[Cursor; TENSORS]>;
 
-/// A place in the rows of a tensor.
+/// A position in the rows of a tensor.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The row's index in each dimension but the innermost, and its distance from the first element.
+    /// The index of the row in each outer dimension, and the row's offset from the first element.
     index: SmallVec<[usize; 4]>,
     row: isize,
-    /// The column in the row.
+    /// The index within the row.
     column: usize,
 }
 
 impl Cursor {
-    /// Finds an element by its position among all.
+    /// Finds the element with this row-major index.
     fn at(dims: &[Dim<1>], position: usize) -> Cursor {
         let (outer, inner) = layout::innermost(dims);
         let (mut left, column) = (position / inner.extent, position % inner.extent);
@@ -205,7 +206,7 @@ impl Cursor {
         cursor
     }
 
-    /// Moves to the beginning of the next row; the one after the last is the first.
+    /// Moves to the start of the next row. After the last row comes the first row again.
     #[inline(always)]
     fn next_row(&mut self, outer: &[Dim<1>]) {
         self.column = 0;
@@ -220,7 +221,7 @@ impl Cursor {
         }
     }
 
-    /// Moves behind the next `n` elements, which are in one row.
+    /// Moves forward by `n` elements, which are in one row.
     fn advance(&mut self, outer: &[Dim<1>], extent: usize, n: usize) {
         self.column += n;
         if self.column == extent {
@@ -228,12 +229,13 @@ impl Cursor {
         }
     }
 
-    /// Returns where the next `n` elements are contiguous: in the tensor itself, if they are in one row and contiguous there,
-    /// or at `to`, where they are written; or where the single element is that all of them are. The cursor moves behind them.
+    /// Returns a pointer to the next `n` elements, and whether a single element represents all of them. If the elements are
+    /// contiguous within a row, the pointer is into the tensor; otherwise they are copied to `to`. Moves the cursor behind
+    /// them.
     ///
     /// # Safety
     ///
-    /// `from` has these elements, and `to` room for them.
+    /// `from` has these elements, and `to` has room for them.
     unsafe fn read<T: Copy>(
         &mut self,
         dims: &[Dim<1>],
@@ -260,14 +262,14 @@ impl Cursor {
     }
 }
 
-/// Writes `n` elements of a repeated row, from a column on: first one row, and then copies of the elements written so far.
+/// Writes `n` elements of a repeated row, starting at a column. Copies one row, and then doubles the elements written so far.
 ///
 /// # Safety
 ///
 /// `from` has a row of `extent` elements, which are no more than `n`; `to` has room for `n`.
 unsafe fn periodic<T: Copy>(from: *const T, extent: usize, column: usize, to: *mut T, n: usize) {
     let head = extent - column;
-    // SAFETY: this function's contract. What is copied is before the place where it goes.
+    // SAFETY: this function's contract. Each copy reads elements that are entirely before its destination.
     unsafe {
         to.copy_from_nonoverlapping(from.add(column), head);
         to.add(head).copy_from_nonoverlapping(from, column);
@@ -280,11 +282,11 @@ unsafe fn periodic<T: Copy>(from: *const T, extent: usize, column: usize, to: *m
     }
 }
 
-/// Elements to be copied row by row.
+/// Elements to copy row by row.
 struct ProgramRows<'a, T> {
     cursor: &'a mut Cursor,
     outer: &'a [Dim<1>],
-    /// The number of columns, and the distance between them.
+    /// The number of columns, and the stride between them.
     extent: usize,
     stride: isize,
     from: *const T,
@@ -301,7 +303,7 @@ impl<T: Copy> VectorLoop for ProgramRows<'_, T> {
         let mut done = 0;
         while done < n {
             let count = (extent - cursor.column).min(n - done);
-            // SAFETY: only `read` makes this value, and its callers promise the elements and the room.
+            // SAFETY: only `read` creates this value, and its callers promise the elements and the room.
             unsafe {
                 let from = from.offset(cursor.row + cursor.column.cast_signed() * stride);
                 let to = to.add(done);

@@ -1,4 +1,4 @@
-//! Programs in steps, whose values have places.
+//! Compiles programs into steps that read and write numbered places.
 
 use super::operands::{Bits, Cursors, Operands};
 use super::{BLOCK, Block, TENSORS};
@@ -12,45 +12,45 @@ use bb::ext::scalar::{Function, Line};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
-/// The most intermediate results that are held at the same time.
+/// The maximum number of intermediate results that are stored at the same time.
 const REGISTERS: usize = PLACES - TENSORS;
 
-/// The computation of a line from its operands, as `f32`.
+/// The computation of a line from its operands, in `f32`.
 #[derive(Debug, Clone, Copy)]
 enum LineKind {
-    /// A function that has a loop of its own.
+    /// A function that has a separate loop.
     Alone(Unary),
-    /// A function of one operand, in registers.
+    /// A function of one operand, computed in a register.
     One(Code),
-    /// A function of two operands, in registers: the code if the first one is in the registers, and the code if the second one
-    /// is.
+    /// A function of two operands, computed in registers. The first code applies if the first operand is in the register, and the
+    /// second code if the second operand is.
     Two(Code, Code),
-    /// The operand itself, which is rounded or is the result.
+    /// The operand itself. The line only rounds it or is the result.
     Same,
 }
 
-/// A part of a program, which writes a block.
+/// A step of a program, which computes one block.
 #[derive(Debug)]
 enum ProgramStep {
-    /// A loop of one function.
+    /// A separate loop for one function.
     Loop { run: Run<1>, from: usize, to: usize },
-    /// Functions that follow each other in registers.
+    /// A chain of functions that pass a value on in registers.
     Chain { lines: Chain, to: usize },
 }
 
 type Chain = SmallVec<[chain::Line; 8]>;
 
-/// The place of the program's results.
+/// The index that represents the program's results. It follows all places.
 const OUT: usize = PLACES;
 
-/// A program in steps. The first places are tensors; the others are blocks for intermediate results.
+/// A program as a list of steps. The first places are tensors; the others are blocks for intermediate results.
 #[derive(Debug)]
 pub(crate) struct Program {
     steps: SmallVec<[ProgramStep; 4]>,
-    /// The number of lines that compute something.
+    /// The number of lines with a computation.
     lines: usize,
     result: DataType,
-    /// Where the last step writes, if that is rounded to 16-bit floats, and how.
+    /// If the result is rounded to 16-bit floats: the place that the last step writes, and the conversion.
     narrowed: Option<(usize, &'static Half)>,
 }
 
@@ -58,16 +58,16 @@ pub(crate) struct Program {
 #[derive(Debug, Clone, Copy)]
 struct Value {
     dtype: DataType,
-    /// The value that has the same elements as `f32`: itself, or the operand of a conversion without rounding.
+    /// The value that has the same elements as `f32`: the value itself, or the operand of an exact conversion.
     same: usize,
 }
 
-/// A line that computes something, with the values that it reads.
+/// A line with a computation, and the values that it reads.
 #[derive(Debug, Clone, Copy)]
 struct Computed {
     kind: LineKind,
     operands: [usize; 2],
-    /// How the result is rounded to the type of the line, if that has 16 bits.
+    /// The rounding of the result to the type of the line, if that is a 16-bit float.
     round: Option<Code>,
     value: usize,
 }
@@ -79,7 +79,7 @@ struct Steps<'a> {
     free: SmallVec<[usize; REGISTERS]>,
     steps: SmallVec<[ProgramStep; 4]>,
     chain: Chain,
-    /// The value that the chain ends with.
+    /// The value that is in the register at the end of the chain.
     held: Option<usize>,
 }
 
@@ -88,7 +88,7 @@ impl Steps<'_> {
         self.place_of.get(value).copied().flatten()
     }
 
-    /// Returns the block of a value, and assigns one if it has none; `None` if there are too few.
+    /// Returns the block of a value, and assigns a free block if the value has none. Returns `None` if no block is free.
     fn block(&mut self, value: usize) -> Option<usize> {
         if let Some(place) = self.place(value) {
             return Some(place);
@@ -98,7 +98,7 @@ impl Steps<'_> {
         Some(block)
     }
 
-    /// Adds a line; `last` is where the last one writes. Returns `None` if there are too few blocks.
+    /// Adds the line at index `at`; `last` is the place that the last line writes. Returns `None` if there are too few blocks.
     fn add(&mut self, at: usize, last: Option<usize>) -> Option<()> {
         let line = *self.lines.get(at)?;
         let later = self.lines.get(at + 1..)?;
@@ -126,7 +126,7 @@ impl Steps<'_> {
             };
             self.chain.extend(code.map(|(code, place)| chain::Line { code, place }));
         }
-        // The last rounding is the conversion of the results.
+        // The conversion of the results already rounds the last line.
         let round = line.round.filter(|_| !later.is_empty() && !self.chain.is_empty());
         self.chain.extend(round.map(|code| chain::Line { code, place: NOWHERE }));
         for operand in line.operands {
@@ -137,7 +137,7 @@ impl Steps<'_> {
         self.end(line.value, later, last)
     }
 
-    /// Ends the chain after a line, or goes on with it if the next line reads the result.
+    /// Ends the chain after a line, unless the next line reads the line's value and so continues the chain.
     fn end(&mut self, value: usize, later: &[Computed], last: Option<usize>) -> Option<()> {
         self.held = None;
         if self.chain.is_empty() {
@@ -161,7 +161,7 @@ impl Steps<'_> {
         Some(())
     }
 
-    /// Frees the block of a value that is not read again.
+    /// Frees the block of a value that no later line reads.
     fn release(&mut self, value: usize) {
         if let Some(place) = self.place_of.get_mut(value)
             && let Some(block) = place.filter(|&place| place >= TENSORS)
@@ -173,7 +173,8 @@ impl Steps<'_> {
 }
 
 impl Program {
-    /// Builds steps from the lines; `None` for other types, for types of operands that differ, and if there are too few blocks.
+    /// Builds steps from the lines. Returns `None` for unsupported types, for operands of different types, and if there are too few
+    /// blocks.
     pub(super) fn new(lines: &[Line], types: &[DataType]) -> Option<Program> {
         let (computed, result) = computed(lines, types)?;
         let tensor = |value| Some(value).filter(|&value| value < types.len());
@@ -199,12 +200,12 @@ impl Program {
         Some(Program { steps, lines: computed.len(), result, narrowed })
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of lines with a computation.
     pub(super) fn len(&self) -> usize {
         self.lines
     }
 
-    /// Returns the lines of the only step, if that is a chain which holds nothing in blocks and whose results are not rounded.
+    /// Returns the lines of the only step, if that is a chain that stores nothing in blocks and whose results are not rounded.
     pub(super) fn chain(&self) -> Option<&[chain::Line]> {
         let [ProgramStep::Chain { lines, to: OUT }] = self.steps.as_slice() else { return None };
         lines.iter().all(|line| !(TENSORS..PLACES).contains(&line.place)).then_some(lines)
@@ -215,12 +216,12 @@ impl Program {
         self.result
     }
 
-    /// Computes `n` results from result `first` on. `out` may be the place of the same elements of the tensor `replaced`.
+    /// Computes `n` results from result `first` on. `out` may be the memory of the same elements of the tensor `replaced`.
     ///
     /// # Safety
     ///
-    /// The tensors have the elements of the block, which follows the one before or is where the cursors began, and `out` has
-    /// room for its results.
+    /// The tensors have the elements of the block. The block follows the previous one, or is the block at which the cursors began.
+    /// `out` has room for its results.
     pub(super) unsafe fn run(
         &self,
         room: &mut Room,
@@ -230,7 +231,7 @@ impl Program {
         out: *mut u8,
         replaced: Option<usize>,
     ) {
-        // SAFETY: this function's contract; each block has room for the elements, and its steps write what later ones read.
+        // SAFETY: this function's contract; each block has room for the elements, and its steps write before later steps read.
         unsafe {
             let mut places = [Place::NONE; PLACES];
             let (tensors, registers) = places.split_at_mut(TENSORS);
@@ -246,14 +247,14 @@ impl Program {
         }
     }
 
-    /// Computes `n` results of the elements at the places: tensors, and blocks for intermediate results. Copies are written to
-    /// the blocks of the tensors.
+    /// Computes `n` results from the elements at the places. The first places are tensors, the others are blocks for intermediate
+    /// results. Copies of tensors are written to `copies`.
     ///
     /// # Safety
     ///
-    /// Each tensor's place has `n` elements, or a single one, and each other place is a block; `n` is at most [`BLOCK`], unless the
-    /// program is a [`chain`](Self::chain), which writes to no block. `out` has room for the results, and may be the place of the
-    /// tensor `replaced`.
+    /// Each tensor's place has `n` elements, or a single element, and each other place is a block; `n` is at most [`BLOCK`], unless
+    /// the program is a [`chain`](Self::chain), which writes to no block. `out` has room for the results, and may be the place of
+    /// the tensor `replaced`.
     pub(super) unsafe fn through(
         &self,
         places: &mut [Place; PLACES],
@@ -262,14 +263,14 @@ impl Program {
         out: *mut u8,
         replaced: Option<usize>,
     ) {
-        // SAFETY: this function's contract; the steps of a program write what later ones read.
+        // SAFETY: this function's contract; the steps of a program write before later steps read.
         unsafe {
             for step in &self.steps {
                 if let ProgramStep::Loop { from, .. } = *step
                     && let Some(place) = places.get_mut(from).filter(|place| place.single)
                     && let Some(copy) = copies.get_mut(from)
                 {
-                    // A loop reads an element for each result.
+                    // A separate loop reads one element for each result, so repeat the single element.
                     let (value, to) = (*place.ptr, copy.as_mut_ptr().cast::<f32>());
                     std::slice::from_raw_parts_mut(to, n).fill(value);
                     *place = Place { ptr: to, single: false };
@@ -277,7 +278,7 @@ impl Program {
                 let place = |at: usize| places.get(at).map_or(out.cast(), |place| place.ptr);
                 match *step {
                     ProgramStep::Chain { ref lines, to } => chain::run(lines, places, place(to), n),
-                    // A loop must not overwrite its operand.
+                    // A loop must not overwrite its operand, so write to a block first.
                     ProgramStep::Loop { run, from, to: OUT } if replaced == Some(from) => {
                         let apart = place(TENSORS);
                         run(apart.cast(), [place(from).cast()], n);
@@ -294,8 +295,8 @@ impl Program {
     }
 }
 
-/// Keeps values in registers that the same chain reads again and no later step does. `narrowed` is the block that is read after
-/// the last step. At each line of a chain one value is held.
+/// Moves values from blocks to the second register if only the same chain reads them again. `narrowed` is the block that is read
+/// after the last step. The register stores one value at a time.
 fn hold(steps: &mut [ProgramStep], narrowed: Option<usize>) {
     for at in 0..steps.len() {
         let (before, later) = steps.split_at_mut(at + 1);
@@ -320,7 +321,7 @@ fn hold(steps: &mut [ProgramStep], narrowed: Option<usize>) {
     }
 }
 
-/// Returns whether steps read a block before they write it.
+/// Returns whether the steps read a block before they write it.
 fn is_read(steps: &[ProgramStep], block: usize) -> bool {
     for step in steps {
         match step {
@@ -342,7 +343,7 @@ fn is_read(steps: &[ProgramStep], block: usize) -> bool {
     false
 }
 
-/// Finds the lines that compute something, and the type of the last one; `None` for types that are not computed here.
+/// Finds the lines with a computation, and the type of the last line. Returns `None` for unsupported types.
 fn computed(lines: &[Line], types: &[DataType]) -> Option<(SmallVec<[Computed; 12]>, DataType)> {
     let is_known = |dtype: DataType| dtype == DataType::F32 || Half::of(dtype).is_some();
     let mut values: SmallVec<[Value; 32]> = SmallVec::new();
@@ -372,7 +373,7 @@ fn computed(lines: &[Line], types: &[DataType]) -> Option<(SmallVec<[Computed; 1
     Some((computed, values.last()?.dtype))
 }
 
-/// Returns how elements are rounded to a type of 16-bit floats.
+/// Returns the rounding to a type of 16-bit floats; `None` for other types.
 fn rounding(dtype: DataType) -> Option<Code> {
     match dtype {
         DataType::F16 => Some(Code::RoundF16),
@@ -381,11 +382,12 @@ fn rounding(dtype: DataType) -> Option<Code> {
     }
 }
 
-/// The memory of blocks. All elements that are read were written for the same block, except for tensors of a single element.
+/// The memory of all blocks. An element is only read after it was written for the same block, except for tensors of a single
+/// element.
 #[repr(align(64))]
 pub(super) struct Room {
     pub(super) registers: [Block; REGISTERS],
-    /// Copies of tensors that are not contiguous, or have other types.
+    /// Copies of tensors that are not contiguous or are not `f32`.
     pub(super) tensors: [Block; TENSORS],
     /// 16-bit floats during their conversion.
     bits: Bits,
@@ -401,7 +403,7 @@ impl Room {
     }
 }
 
-/// Returns how programs compute a function; `None` if they do not compute it.
+/// Returns the kind of line that computes a function; `None` if programs do not support it.
 fn kind(function: Function) -> Option<LineKind> {
     Some(match function {
         Function::Add => LineKind::Two(Code::Add, Code::Add),

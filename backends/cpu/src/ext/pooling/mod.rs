@@ -1,8 +1,8 @@
-//! Pooling: maxima and means of windows.
+//! Max pooling and average pooling.
 //!
-//! Each row of results is reduced twice. The rows of its windows become one row, with padding at its ends; then the columns of
-//! each window are reduced. If windows are more than a column apart, columns of the same remainder are moved together in
-//! between, so that both reductions read contiguous elements.
+//! Each row of results is reduced in two passes. The first pass reduces the rows of its windows to a single row, with padding
+//! at its ends. The second pass reduces the columns of each window. If the stride is more than one column, columns with the
+//! same remainder by the stride are first moved together, so that both passes read contiguous elements.
 
 mod row;
 
@@ -18,30 +18,30 @@ use bb::ir::memory;
 use bb::{DataType, Tensor};
 use row::Planes;
 
-/// The greatest number of elements along a dimension of a window. More are reduced by the bodies, in an order that keeps long
-/// sums exact.
+/// The maximum number of elements of a window along a dimension. Longer windows are reduced by the operations' bodies, whose
+/// order of additions keeps long sums accurate.
 const LONGEST: usize = 512;
 
-/// The greatest number of elements of a row with its padding.
+/// The maximum number of elements of a row with its padding.
 const WIDEST: usize = 1 << 24;
 
-/// The greatest number of rows of all windows along a plane.
+/// The maximum number of rows of all windows along a plane.
 const TALLEST: usize = 1 << 24;
 
 /// The reduction of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pooling {
-    /// The greatest element.
+    /// The maximum.
     Greatest,
     /// The mean.
     Mean {
-        /// Whether the padding counts, as zeros.
+        /// Whether the padding counts as zeros.
         padding: bool,
     },
 }
 
 impl Pooling {
-    /// Returns the number of elements of window `o` that count.
+    /// Returns the number of elements of window `o` that the mean counts.
     fn count(self, line: &Line, o: usize) -> usize {
         let padded = line.before + line.extent + line.after;
         let counts = |k: usize| match self {
@@ -52,15 +52,15 @@ impl Pooling {
     }
 }
 
-/// The extents of the buffer of a row, and where windows have their elements in it.
+/// The layout of the row buffer, and the positions of the elements of windows in it.
 #[derive(Debug)]
 struct RowLayout {
-    /// The columns of one remainder.
+    /// The number of columns for each remainder by the stride.
     pitch: usize,
     cols: Vec<usize>,
-    /// See [`phases`].
+    /// The result of [`phases`].
     phases: Vec<(usize, usize, usize)>,
-    /// The number of elements of each window of a row that count.
+    /// The number of columns that the mean counts, for each window of a row.
     counts: Vec<usize>,
     rows: Vec<PoolingRows>,
 }
@@ -68,10 +68,10 @@ struct RowLayout {
 /// The rows of a window.
 #[derive(Debug)]
 struct PoolingRows {
-    /// The first one in the plane, and the number of those that are in the plane.
+    /// The first row that is in the plane, and the number of rows that are in the plane.
     first: usize,
     n: usize,
-    /// The number of those that count.
+    /// The number of rows that the mean counts.
     count: usize,
 }
 
@@ -115,7 +115,7 @@ impl RowLayout {
     }
 }
 
-/// Returns whether the kernels pool these windows of an operand of this shape.
+/// Returns whether these kernels can pool windows over an operand of this shape.
 pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     let (Plane { rows, cols, .. }, &[n, c, ..]) = (plane, shape) else { return false };
     let span = cols.kernel.saturating_mul(cols.dilation);
@@ -125,8 +125,8 @@ pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     short && !tall && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
-/// Returns whether the kernels compute the greatest elements of windows of an operand: of floats, and of bytes, which are exact
-/// as floats. A window with only padding has minus infinity, which is not a byte.
+/// Returns whether these kernels compute the maxima of windows over an operand. They support floats, and bytes, which are exact
+/// as floats. But a window that contains only padding has the maximum minus infinity, which is not a byte.
 pub(super) fn takes_greatest(plane: &Plane, x: &Array) -> bool {
     let meets = |line: &Line| (0..line.out).all(|o| (0..line.kernel).any(|k| line.position(k, o).is_some()));
     computed(x) || is_byte(x.dtype()) && meets(&plane.rows) && meets(&plane.cols)
@@ -136,7 +136,7 @@ fn is_byte(dtype: DataType) -> bool {
     matches!(dtype, DataType::U8 | DataType::I8)
 }
 
-/// Reduces each window.
+/// Reduces each window to one element.
 pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Result<Array> {
     let pool = cpu.pool();
     let widened =

@@ -1,4 +1,4 @@
-//! The inner kernel of pooling: each row of results of a plane is reduced along columns first and then along rows.
+//! The inner kernel of pooling. For each row of results, it reduces the rows of the windows first, and then their columns.
 
 use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
@@ -10,7 +10,7 @@ use crate::level::Level;
 use crate::level::level;
 use crate::pace::Pace;
 
-/// Planes that are pooled one after another. If not `SUM`, windows are reduced to their greatest element.
+/// A sequence of planes to pool. If `SUM`, windows are averaged; otherwise, they are reduced to their maximum.
 #[derive(Debug)]
 pub(super) struct Planes<'a, const SUM: bool> {
     pub(super) plane: &'a Plane,
@@ -23,7 +23,7 @@ pub(super) struct Planes<'a, const SUM: bool> {
 }
 
 impl<const SUM: bool> Planes<'_, SUM> {
-    /// Writes the results.
+    /// Computes the results.
     ///
     /// # Safety
     ///
@@ -102,8 +102,8 @@ unsafe fn planes<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
     }
 }
 
-/// Reduces `count` rows of `n` elements, which are at the places, to one, and divides it by the elements of `by`, unless that is
-/// null.
+/// Reduces `count` rows of `n` elements to one row, and divides it by the elements of `by` unless `by` is null. Row `k` begins
+/// at `x + place(k)`.
 ///
 /// # Safety
 ///

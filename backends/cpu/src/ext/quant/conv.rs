@@ -1,8 +1,8 @@
-//! Convolution of bytes in one or two dimensions, as products of the filters with windows that are read in place.
+//! Convolutions of bytes in one or two dimensions, as matrix products of the filters with windows that are read in place.
 //!
-//! The operand is copied once, with its padding and split by the phase of the stride, so that the elements of a window
-//! which belong to one weight are contiguous over all windows of a plane. A few windows beyond the end of each row are
-//! computed as well, and not written.
+//! The operand is copied once, with its padding, and split by the phase of the stride: the elements that one weight
+//! multiplies are then contiguous over all windows of a plane. A small number of windows beyond the end of each row are
+//! computed as well, and discarded.
 
 use super::copies::{copy_few, every, fill_few};
 use super::{Filters, Zeros, depthwise, numbers, scalar, signed, zero_scalar};
@@ -32,18 +32,18 @@ pub(crate) struct Operands<'a> {
     pub(crate) w_zero: Option<&'a Array>,
 }
 
-/// The rows or columns of the copy that windows are read from.
+/// The rows or the columns of the copied operand.
 #[derive(Debug)]
 struct Axis {
     line: Line,
-    /// The phases of the stride that windows have, in order.
+    /// The phases of the stride that weights read, in ascending order.
     phases: Vec<usize>,
-    /// The extent of each phase.
+    /// The number of elements of each phase.
     extent: usize,
 }
 
 impl Axis {
-    /// Returns `None` if the system has no memory.
+    /// Lays out the phases of a dimension. Returns `None` if the system has no memory.
     fn new(line: Line) -> Option<Axis> {
         let of = |k: usize| (k * line.dilation) % line.stride;
         let phases = (0..line.kernel.min(line.stride)).map(of);
@@ -54,21 +54,21 @@ impl Axis {
         Some(Axis { phases, extent: line.out + reach, line })
     }
 
-    /// Returns the phase of element `k` of a window, and its distance from the start of the window.
+    /// Returns the phase of element `k` of a window, and its offset within the phase from the start of the window.
     fn place(&self, k: usize) -> (usize, usize) {
         let ahead = k * self.line.dilation;
         let phase = self.phases.binary_search(&(ahead % self.line.stride)).unwrap_or(0);
         (phase, ahead / self.line.stride)
     }
 
-    /// Returns the position in the operand of element `i` of a phase.
+    /// Returns the position in the operand of element `i` of a phase; `None` if it is in the padding.
     fn position(&self, phase: usize, i: usize) -> Option<usize> {
         let at = self.phases.get(phase).copied().unwrap_or(0) + i * self.line.stride;
         at.checked_sub(self.line.before).filter(|&at| at < self.line.extent)
     }
 }
 
-/// The extents of a convolution.
+/// The resolved extents of a convolution.
 pub(super) struct Plan {
     pub(super) plane: Plane,
     pub(super) n: usize,
@@ -77,20 +77,20 @@ pub(super) struct Plan {
     pub(super) filters: usize,
     rows: Axis,
     cols: Axis,
-    /// Whether the operand is read in place.
+    /// Whether the operand is read in place, without a copy.
     direct: bool,
 }
 
-/// The greatest size of a copy, as a multiple of the operand's.
+/// The maximum size of the copy, as a multiple of the operand's size.
 const GROWTH: usize = 64;
-/// Operands with fewer elements count as operands with this number of elements.
+/// The minimum operand size for the limit above; smaller operands count as this number of elements.
 const SMALL: usize = 1 << 12;
 
 impl Plan {
     fn new(o: &Operands<'_>, options: ConvIntegerOptions<'_>) -> Option<Plan> {
         let ConvIntegerOptions { strides, pads, dilations, group } = options;
         let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (o.x.shape(), o.w.shape()) else { return None };
-        // Filters without elements may have any extents.
+        // The extents of empty filters have no upper limit, so the computations below could overflow.
         if o.x.is_empty() || o.w.is_empty() {
             return None;
         }
@@ -125,7 +125,7 @@ impl Plan {
         self.rows.phases.len() * self.cols.phases.len() * self.rows.extent * self.cols.extent
     }
 
-    /// Returns the number of windows of a plane, those that are not written included.
+    /// Returns the number of windows of a plane, including the discarded ones.
     fn windows(&self) -> usize {
         if self.direct {
             return self.plane.sizes().1;
@@ -133,7 +133,7 @@ impl Plan {
         (self.plane.rows.out - 1) * self.cols.extent + self.plane.cols.out
     }
 
-    /// Returns, for each weight of a filter, the distance of its elements from the first channel of the group.
+    /// Returns, for each weight of a filter, the offset of its elements from the first channel of the group.
     fn offsets(&self) -> Result<Vec<usize>> {
         let (rows, cols) = (self.plane.rows.kernel, self.plane.cols.kernel);
         let mut taps = bb::ir::memory::room("conv_integer", rows * cols)?;
@@ -155,7 +155,7 @@ impl Plan {
     ///
     /// # Safety
     ///
-    /// `x` has the planes of a sample, and `to` room for all channels of the copy.
+    /// `x` has the planes of a sample, and `to` has room for all channels of the copy.
     unsafe fn copy(&self, x: *const u8, to: *mut u8, padding: u8) {
         let (size, channel) = (self.plane.sizes().0, self.channel());
         let width = self.cols.extent;
@@ -181,7 +181,7 @@ impl Plan {
         });
     }
 
-    /// Copies a phase of a row, or writes padding.
+    /// Copies one phase of a row, or writes a row of padding.
     ///
     /// # Safety
     ///
@@ -210,41 +210,42 @@ impl Plan {
     }
 }
 
-/// Windows that follow each other in the result.
+/// A run of windows that are consecutive in the result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
-    /// The first one's position among the columns of a tile, and in the planes of the result.
+    /// The index of the first window among the columns of a tile, and its index in the planes of the result.
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) len: usize,
 }
 
-/// Rows of sums, one for each filter from `filter` on.
+/// Rows of sums, one row for each filter from `filter` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterSums<'a> {
     pub(super) filter: usize,
-    /// Where the plane of the first filter begins in the result, and the number of its elements.
+    /// The offset in the result of the first filter's plane, and the number of elements of a plane.
     pub(super) plane: usize,
     pub(super) size: usize,
     pub(super) sums: &'a [i32],
-    /// The distance between rows, and the number of sums of each.
+    /// The distance between rows, and the number of sums in each row.
     pub(super) stride: usize,
     pub(super) width: usize,
-    /// Which of the sums of each row are written; the others are of windows beyond the ends of rows.
+    /// The sums of each row that are written. The other sums belong to windows beyond the ends of rows.
     pub(super) segments: &'a [Segment],
 }
 
-/// The destination of the sums of windows.
+/// The consumer of the sums of windows.
 pub(super) trait Finish: Sync {
-    /// Takes rows of sums.
+    /// Processes rows of sums.
     ///
     /// # Safety
     ///
-    /// The result has the segments in the plane of each filter, and no other call writes them. They are among the sums.
+    /// The result has the segments in the plane of each filter, and no other call writes them. The segments are within the
+    /// sums.
     unsafe fn rows(&self, rows: FilterSums<'_>);
 }
 
-/// Hands a tile to `finish`.
+/// Passes the sums of a tile to `finish`.
 fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: &dyn Finish) {
     let results = plan.plane.sizes().1;
     let (width, out) = if plan.direct { (results, results) } else { (plan.cols.extent, plan.plane.cols.out) };
@@ -275,14 +276,14 @@ fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: 
     }
 }
 
-/// The corrections of the filters of a group.
+/// The zero point corrections for the filters of a group.
 struct Corrections {
     added: Ints,
     rows: Ints,
 }
 
-/// Computes a convolution. `finish` gets all sums; `filters` are the packed weights, if they are known. Returns whether the
-/// kernels take the zero points.
+/// Computes a convolution and passes all sums to `finish`. `filters` are the prepared weights, if they are known. Returns
+/// false if the kernels do not support the zero points.
 fn convolve(
     pool: &Arc<Pool>,
     plan: &Plan,
@@ -296,7 +297,7 @@ fn convolve(
     let (Some(x_signed), Some(left)) = (signed(o.x.dtype()), Filters::bytes_of(o.w)) else {
         return Ok(false);
     };
-    // The weights are signed.
+    // The kernels read weights as signed bytes.
     let right = integer::right_bytes(left.signed, x_signed);
     let Some(x_zero) = o.x_zero.map_or(Some(0), zero_scalar) else { return Ok(false) };
     let known = filters.and_then(|filters| filters.of(plan));
@@ -351,7 +352,7 @@ fn convolve(
     Ok(true)
 }
 
-/// Returns where the windows of a sample are read: in the operand itself, or in the copy, which is written.
+/// Returns the memory that the windows of a sample are read from: the operand itself, or the copy, which this function fills.
 fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *const u8 {
     let Some(copy) = copy else { return from };
     let padding = u8::try_from(x_zero & 0xff).unwrap_or(0);
@@ -360,7 +361,7 @@ fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *c
     copy.ptr()
 }
 
-/// Writes sums.
+/// Writes sums as `i32`.
 struct Plain(Shared<*mut i32>);
 
 impl Finish for Plain {
@@ -377,7 +378,7 @@ impl Finish for Plain {
     }
 }
 
-/// Writes bytes.
+/// Requantises sums and writes bytes.
 struct Requantized<'a> {
     out: Shared<*mut u8>,
     scales: &'a [f32],
@@ -401,7 +402,7 @@ impl Finish for Requantized<'_> {
             }
         };
         let FilterSums { sums, stride, width, .. } = rows;
-        // Whole vectors are quantised, also of sums that are not written.
+        // Quantise whole vectors; this includes sums that are not written.
         quantize::rows(quantize::Rows {
             sums,
             stride,
@@ -414,8 +415,8 @@ impl Finish for Requantized<'_> {
     }
 }
 
-/// Computes a convolution of bytes. `None` for other operands. `filters` is the result of [`Cpu::byte_filters`] for the
-/// weights, if that is known.
+/// Computes a convolution of bytes. Returns `None` for unsupported operands. `filters` is the result of
+/// [`Cpu::byte_filters`] for the weights, if they are prepared.
 pub(crate) fn conv_integer(
     cpu: &Cpu,
     operands: &Operands<'_>,
@@ -431,7 +432,7 @@ pub(crate) fn conv_integer(
     Ok(done?.then_some(y))
 }
 
-/// Computes a convolution of bytes and quantises it, as [`conv_integer`].
+/// Computes a convolution of bytes as [`conv_integer`] does, and quantises its results.
 pub(crate) fn qlinear_conv(
     cpu: &Cpu,
     operands: &Operands<'_>,

@@ -1,15 +1,16 @@
-//! Copies of rows of bytes that are short or have gaps.
+//! Copies rows of bytes that are short or strided.
 
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 
-/// Copies a few bytes, where a call of the C library would take longer than the copy itself.
+/// Copies a small number of bytes inline, because a call of `memcpy` would take longer than the
+/// copy itself.
 ///
 /// # Safety
 ///
-/// `from` has `n` bytes, and `to` room for them. They do not overlap.
+/// `from` has `n` bytes, and `to` has room for them. They do not overlap.
 #[inline(always)]
 pub(super) unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
-    /// Copies parts of the same length; the last one may overlap the one before it.
+    /// Copies parts of equal length. The last part may overlap the previous one.
     macro_rules! parts {
         ($length:literal) => {{
             for at in (0..n - $length).step_by($length) {
@@ -28,7 +29,7 @@ pub(super) unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Fills bytes, often only one.
+/// Fills `n` bytes. The common case is a single byte.
 ///
 /// # Safety
 ///
@@ -45,7 +46,7 @@ pub(super) unsafe fn fill_few(to: *mut u8, byte: u8, n: usize) {
     }
 }
 
-/// Copies every other byte.
+/// Copies every second byte.
 struct Alternate<'a> {
     from: &'a [u8],
     to: &'a mut [u8],
@@ -57,7 +58,7 @@ impl VectorLoop for Alternate<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Alternate { from, to } = self;
-        // There may be no byte behind the last one.
+        // `from` may end with the last byte to copy, so the last pair may be incomplete.
         let (pairs, last) = from.as_chunks::<2>();
         to.iter_mut().zip(pairs).for_each(|(to, &[byte, _])| *to = byte);
         if let ([last], Some(to)) = (last, to.last_mut()) {
@@ -66,11 +67,11 @@ impl VectorLoop for Alternate<'_> {
     }
 }
 
-/// Copies `n` bytes that are `stride` apart.
+/// Copies `n` bytes from a source with this stride.
 ///
 /// # Safety
 ///
-/// `from` has the bytes, and `to` room for them.
+/// `from` has the bytes, and `to` has room for them.
 pub(super) unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
     // SAFETY: this function has the same contract.
     unsafe {

@@ -1,7 +1,8 @@
-//! Convolution of bytes whose channels have filters of their own (depthwise), as one of floats.
+//! Depthwise convolutions of bytes (each channel has its own filters), computed as convolutions of floats.
 //!
-//! Products of integers need several numbers in a row to be fast, and a filter of one channel has few. Its sums are exact in
-//! `f32`, because they are less than 2^24; so each channel is widened, and windows slide over it as over any floats.
+//! Integer matrix products are fast only for deep inner dimensions, and the filter of a single channel has few weights. Its
+//! sums are exact in `f32`, because they are less than 2^24. So each channel is converted to `f32` and convolved like any
+//! floats.
 
 use super::conv::{FilterSums, Finish, Operands, Plan, Segment};
 use super::{Zeros, bytes, number, signed, zero_scalar};
@@ -16,11 +17,11 @@ use crate::pool::Pool;
 use bb::Tensor;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The greatest number of weights of a filter. Differences of two bytes are at most 255, so the sum of this number of products
-/// of two differences is less than 2^24.
+/// The maximum number of weights of a filter. Differences of two bytes are at most 255, so the sum of this number of products
+/// of two differences is less than 2^24 and exact in `f32`.
 const MOST: usize = (1 << 24) / (255 * 255);
 
-/// Computes a convolution; `finish` gets all sums. Returns false for other convolutions.
+/// Computes a convolution and passes all sums to `finish`. Returns false for convolutions that are not supported.
 pub(super) fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish) -> Result<bool> {
     let &Plan { n, groups, depth, filters, ref plane, .. } = plan;
     let taps = plane.rows.kernel * plane.cols.kernel;

@@ -1,4 +1,4 @@
-//! Quantised tensors, element by element.
+//! Element-wise operations on quantised tensors.
 
 use super::{bytes, dense_f32, floats, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
@@ -13,8 +13,8 @@ use bb::{DataType, Shape, Tensor};
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 15;
 
-/// How an operand with few elements repeats along a contiguous tensor: `outer` times there are `count` elements, each for
-/// `inner` elements of the tensor.
+/// The repetition of a small operand along a contiguous tensor: each of its `count` elements applies to `inner` consecutive
+/// elements of the tensor, and the sequence repeats `outer` times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Repeats {
     outer: usize,
@@ -23,7 +23,7 @@ struct Repeats {
 }
 
 impl Repeats {
-    /// Returns how an operand repeats, which has one element or extends along one dimension.
+    /// Returns the repetition of an operand that has one element or extends along one dimension; `None` for other operands.
     fn of(own: &[usize], shape: &[usize]) -> Option<Repeats> {
         let len: usize = shape.iter().product();
         if own.len() > shape.len() {
@@ -44,7 +44,7 @@ impl Repeats {
     }
 }
 
-/// Calls `f` for parts of the elements of `x` and the room for their results.
+/// Calls `f` for ranges of the elements of `x`, with the memory for their results.
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ unsafe fn in_parts<T: Sync, U>(x: &[T], out: *mut U, f: impl Fn(usize, &[T], &mu
     });
 }
 
-/// Calls `f` with the elements that share one element of an operand, for each of its elements.
+/// Calls `f` for each run of elements of `x` that use the same element of the small operand, with the index of that element.
 ///
 /// # Safety
 ///
@@ -80,13 +80,13 @@ unsafe fn in_rows<T: Sync, U>(
     });
 }
 
-/// Returns the element of a list that has one element or one for each position.
+/// Returns element `i` of a list, or its only element if the list has one.
 fn at<T: Copy + Default>(list: &[T], i: usize) -> T {
     list.get(if list.len() == 1 { 0 } else { i }).copied().unwrap_or_default()
 }
 
 impl Cpu {
-    /// Quantises floats to bytes. `None` for other operands.
+    /// Quantises floats to bytes. Returns `None` for unsupported operands.
     pub(super) fn quantized(
         &self,
         x: &Array,
@@ -120,8 +120,8 @@ impl Cpu {
         .map(Some)
     }
 
-    /// Returns how a scale and a zero point repeat, and both as contiguous arrays. `None` for operands that the kernels do not
-    /// take, including many rows of few elements.
+    /// Returns the repetition of a scale and a zero point, and both as contiguous arrays. Returns `None` for operands that the
+    /// kernels do not support, and for many short rows.
     fn steps(
         &self,
         x: &Array,
@@ -144,7 +144,7 @@ impl Cpu {
         Ok(Some((repeats, scales, zeros)))
     }
 
-    /// Writes the numbers that bytes represent. `None` for other operands.
+    /// Converts quantised bytes to floats. Returns `None` for unsupported operands.
     pub(super) fn dequantized(
         &self,
         x: &Array,
@@ -173,7 +173,8 @@ impl Cpu {
         .map(Some)
     }
 
-    /// Quantises by the range of the elements. `None` for other types, for no elements, and for those that are not finite.
+    /// Quantises floats by the range of the elements. Returns `None` for other types, for no elements, and for elements that
+    /// are not finite.
     pub(super) fn by_range(&self, x: &Array) -> Result<Option<[Array; 3]>> {
         let Some(x) = dense_f32(self.pool(), x)? else { return Ok(None) };
         let Some((scale, zero)) = quantize::range(numbers(&x)) else { return Ok(None) };
@@ -191,7 +192,7 @@ impl Cpu {
         }
     }
 
-    /// Scales sums or floats to bytes. `None` for other operands.
+    /// Scales sums or floats and quantises them to bytes. Returns `None` for unsupported operands.
     pub(super) fn requantized(
         &self,
         x: &Array,
@@ -227,7 +228,7 @@ impl Cpu {
         .map(Some)
     }
 
-    /// Adds or multiplies quantised tensors. `None` for other operands.
+    /// Adds or multiplies two quantised tensors element by element. Returns `None` for unsupported operands.
     pub(super) fn pairs(
         &self,
         [a, a_scale, a_zero]: [&Array; 3],
@@ -266,7 +267,7 @@ impl Cpu {
         .map(Some)
     }
 
-    /// Looks bytes up in a table of bytes. `None` for other operands.
+    /// Maps each byte through a table of 256 bytes. Returns `None` for unsupported operands.
     pub(super) fn looked_up(&self, x: &Array, table: &Array) -> Result<Option<Array>> {
         let (Some(is_signed), Some(_)) = (signed(x.dtype()), signed(table.dtype())) else { return Ok(None) };
         let entries = dense(self.pool(), table)?;

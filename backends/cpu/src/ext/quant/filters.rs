@@ -1,4 +1,4 @@
-//! Filters of bytes in the form that products read, built once for many convolutions.
+//! Filters of bytes in the packed layout of matrix products, built once for many convolutions.
 
 use super::conv::Plan;
 use super::signed;
@@ -12,23 +12,23 @@ use crate::pool::Pool;
 use bb::Tensor;
 use std::sync::Arc;
 
-/// The filters of each group, with the sums of their weights.
+/// The packed filters of each group, with the sums of their weights.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The filters themselves, which products may read in place.
+    /// The original filters. The packed groups may refer to their memory.
     _w: Array,
     groups: Vec<Left>,
     extents: [usize; 2],
 }
 
-// SAFETY: nothing writes the filters after they are made.
+// SAFETY: nothing writes the filters after they are created.
 unsafe impl Send for Filters {}
-// SAFETY: nothing writes the filters after they are made.
+// SAFETY: nothing writes the filters after they are created.
 unsafe impl Sync for Filters {}
 
 impl Filters {
-    /// Reads filters, `[groups * filters, …]` with `k` weights each. `None` if they are not bytes. If `summed`, computes the
-    /// sums of their weights.
+    /// Packs filters of shape `[groups * filters, …]` with `k` weights each. Returns `None` if they are not bytes. If `summed`,
+    /// also computes the sums of their weights.
     pub(super) fn new(
         pool: &Arc<Pool>,
         w: &Array,
@@ -40,19 +40,20 @@ impl Filters {
         let w = dense(pool, w)?;
         let group = |g: usize| {
             let ptr = w.ptr().wrapping_add(g * filters * k);
-            // SAFETY: the weights of the group have these extents, and live as long as `w`, which is kept beside what reads them.
+            // SAFETY: the weights of the group have these extents, and live as long as `w`, which is stored together with the
+            // groups.
             unsafe { Left::new(pool, [filters, k], Strided::dense(ptr, k), bytes, summed) }
         };
         let groups = bb::ir::memory::try_collected("conv_integer", (0..groups).map(group))?;
         Ok(Some(Filters { _w: w, groups, extents: [filters, k] }))
     }
 
-    /// Returns how products read the elements: as signed ones.
+    /// Returns how matrix products read the weights: as signed bytes.
     pub(super) fn bytes_of(w: &Array) -> Option<Bytes> {
         Some(Bytes { signed: true, flipped: !signed(w.dtype())? })
     }
 
-    /// Returns the filters of each group, if they have the extents of a plan.
+    /// Returns the filters of each group, if they have the extents of the plan.
     pub(super) fn of(&self, plan: &Plan) -> Option<&[Left]> {
         let alike = self.groups.len() == plan.groups && self.extents == [plan.filters, plan.terms()];
         alike.then_some(self.groups.as_slice())
@@ -65,13 +66,13 @@ impl Filters {
 }
 
 impl Cpu {
-    /// Reads filters in `groups` groups for convolutions of bytes. `None` for filters whose convolutions products do not
-    /// compute.
+    /// Packs filters in `groups` groups for convolutions of bytes. Returns `None` for filters whose convolutions are not computed
+    /// with matrix products.
     pub(crate) fn byte_filters(&self, w: &Array, groups: i64) -> Result<Option<Filters>> {
         let (&[m, depth, ref kernel @ ..], Ok(groups)) = (w.shape(), usize::try_from(groups)) else {
             return Ok(None);
         };
-        // Filters of one channel are widened, which takes little time compared with the products.
+        // Depthwise filters are converted in each run, which takes little time compared with the convolution.
         if w.is_empty() || depth == 1 || groups == 0 || !m.is_multiple_of(groups) {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! `Quant`: 8-bit integers have kernels; other types run the bodies.
+//! Implements `Quant`: 8-bit integers have kernels; other types use the operations' bodies.
 
 mod conv;
 mod copies;
@@ -25,7 +25,7 @@ use bb::ext::{ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quanti
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
-/// Returns whether bytes are signed; `None` for elements that are no integers of eight bits.
+/// Returns whether a byte type is signed; `None` for other element types.
 fn signed(dtype: DataType) -> Option<bool> {
     match dtype {
         DataType::I8 => Some(true),
@@ -34,7 +34,7 @@ fn signed(dtype: DataType) -> Option<bool> {
     }
 }
 
-/// Returns a byte as a number.
+/// Returns a byte as an integer.
 fn number(byte: u8, signed: bool) -> i32 {
     if signed { byte.cast_signed().into() } else { byte.into() }
 }
@@ -59,20 +59,20 @@ fn numbers(x: &Array) -> &[f32] {
     unsafe { std::slice::from_raw_parts(floats(x), x.len()) }
 }
 
-/// Returns the only element of an array of `f32`.
+/// Returns the element of an `f32` array with one element; `None` for other arrays.
 fn scalar(x: &Array) -> Option<f32> {
     // SAFETY: the array has an element of this type.
     (x.len() == 1 && x.dtype() == DataType::F32).then(|| unsafe { *floats(x) })
 }
 
-/// Returns the only element of an array of bytes.
+/// Returns the element of an array of bytes with one element; `None` for other arrays.
 fn zero_scalar(x: &Array) -> Option<i32> {
     let signed = signed(x.dtype())?;
     // SAFETY: the array has an element of one byte.
     (x.len() == 1).then(|| number(unsafe { *x.ptr() }, signed))
 }
 
-/// Zero points: one, or a list.
+/// Zero points: a single one for all rows or columns, or a list.
 #[derive(Debug)]
 enum Zeros {
     One(i32),
@@ -80,8 +80,8 @@ enum Zeros {
 }
 
 impl Zeros {
-    /// Reads zero points and adds `moved` to each. A missing operand means 0. `n` is the length of a list. Returns `Ok(None)`
-    /// for other operands.
+    /// Reads zero points and adds `moved` to each. A missing operand means 0. `n` is the required length of a list. Returns
+    /// `Ok(None)` for unsupported operands.
     fn read(pool: &Arc<Pool>, x: Option<&Array>, n: usize, moved: i32) -> Result<Option<Zeros>> {
         let Some(x) = x else { return Ok(Some(Zeros::One(moved))) };
         if let Some(zero) = zero_scalar(x) {
@@ -108,12 +108,12 @@ impl Zeros {
         }
     }
 
-    /// Returns whether all are 0.
+    /// Returns whether all zero points are 0.
     fn none(&self) -> bool {
         matches!(self, Zeros::One(0))
     }
 
-    /// Returns a list of `n`, or an empty one if all are 0.
+    /// Returns a list of `n` zero points, or an empty list if all are 0.
     fn list(self, pool: &Arc<Pool>, n: usize) -> Result<Ints> {
         match self {
             Zeros::One(0) => Ok(Ints::none()),

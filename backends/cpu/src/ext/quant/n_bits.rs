@@ -1,7 +1,8 @@
-//! Products with matrices of integers of four or eight bits, quantised by blocks.
+//! Matrix products with matrices of 4-bit or 8-bit integers that are quantised in blocks.
 //!
-//! With few rows, each column is multiplied as it is stored. With more, some columns at a time are widened, so that they stay
-//! in the cache, and multiplied like any floats. If rows may be rounded to 8 bits, [`Integers`] multiplies them.
+//! If there are few rows, each column is multiplied in its stored format. Otherwise, a group of columns is converted to
+//! floats that stay in the cache, and multiplied like any floats. If rows may be rounded to 8 bits, [`Integers`] computes the
+//! product.
 
 use super::{bytes, numbers};
 use crate::array::Array;
@@ -18,23 +19,23 @@ use bb::{DataType, Shape, Tensor};
 
 const OP: &str = "matmul_n_bits";
 
-/// The greatest number of rows that are multiplied one by one.
+/// The maximum number of rows that are multiplied one by one.
 const FEW: usize = 2;
-/// The number of widened numbers that stay in the cache.
+/// The number of converted weights that stay in the cache.
 const CACHE: usize = 1 << 18;
-/// The number of integers below which a second thread costs more than it saves.
+/// The number of weights below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
 
 /// The zero points of blocks.
 enum BlockZeros {
     One(u8),
-    /// One byte each.
+    /// One byte for each block.
     Bytes(Vec<u8>),
     Floats(Array),
 }
 
-/// Reads the scales and the zero points of `count` blocks of each column; `None` for operands that the operation's body
-/// handles.
+/// Reads the scales and the zero points of `count` blocks of each column. Returns `None` for operands that the operation's
+/// body handles.
 fn steps(
     cpu: &Cpu,
     scales: &Array,
@@ -49,7 +50,7 @@ fn steps(
     let zeros = match zeros {
         None => BlockZeros::One(1 << (bits - 1)),
         Some(zeros) if zeros.dtype() == DataType::U8 => {
-            // Each row starts with a byte of its own.
+            // Each row of packed zero points starts at a whole byte.
             let row = (count * bits).div_ceil(8);
             if zeros.len() != columns * row {
                 return Ok(None);
@@ -73,7 +74,7 @@ fn steps(
     Ok(Some((scales, zeros)))
 }
 
-/// The parameters of a matrix in blocks, without its integers.
+/// The parameters of a block-quantised matrix, without its integers.
 pub(crate) struct Blocks {
     format: Format,
     columns: usize,
@@ -85,7 +86,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Reads scales and zero points; `None` for operands that the operation's body handles.
+    /// Reads scales and zero points. Returns `None` for operands that the operation's body handles.
     pub(crate) fn new(
         cpu: &Cpu,
         b: &Array,
@@ -125,7 +126,8 @@ impl Blocks {
         self.scales.len() * size_of::<f32>() + zeros
     }
 
-    /// Multiplies; `b` is the operand that these blocks were read for. `None` for operands that the body handles.
+    /// Computes the product of `a` and `b`; `b` is the operand that these blocks were created for. Returns `None` for
+    /// operands that the operation's body handles.
     pub(crate) fn product(&self, cpu: &Cpu, a: &Array, b: &Array) -> Result<Option<Array>> {
         let Some((&inner, outer)) = a.shape().split_last() else { return Ok(None) };
         if inner != self.inner || !computed(a) || a.is_empty() {
@@ -180,11 +182,11 @@ impl Blocks {
     }
 }
 
-/// A matrix in blocks, packed for rows that are rounded to 8 bits.
+/// A block-quantised matrix, packed for rows that are rounded to 8 bits.
 pub(crate) struct Integers(blocks::Weights);
 
 impl Integers {
-    /// Packs a matrix; `None` for operands that the operation's body handles.
+    /// Packs a matrix. Returns `None` for operands that the operation's body handles.
     pub(crate) fn new(
         cpu: &Cpu,
         b: &Array,
@@ -219,12 +221,12 @@ impl Integers {
         self.0.bytes()
     }
 
-    /// Returns whether rows of this type are rounded.
+    /// Returns whether rows of this type can be multiplied.
     pub(crate) fn takes(dtype: DataType) -> bool {
         matches!(dtype, DataType::F32 | DataType::F16 | DataType::BF16)
     }
 
-    /// Multiplies an operand of a type that these [`take`](Self::takes).
+    /// Computes the product with an operand whose type [`takes`](Self::takes) accepts.
     ///
     /// # Errors
     ///
@@ -251,14 +253,14 @@ impl Integers {
     }
 }
 
-/// The columns of a matrix in blocks.
+/// The columns of a block-quantised matrix.
 struct BlockColumns<'a> {
     blocks: &'a Blocks,
     bytes: &'a [u8],
 }
 
 impl BlockColumns<'_> {
-    /// Calls `f` with each column of a range and its number.
+    /// Calls `f` with each column of a range and its index.
     fn each(&self, range: std::ops::Range<usize>, f: impl Fn(usize, Column<'_>) + Sync) {
         let BlockColumns { blocks: Blocks { format, count, scales, zeros, .. }, bytes } = self;
         let (size, scales) = (count * format.bytes(), numbers(scales));

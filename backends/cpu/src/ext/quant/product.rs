@@ -1,4 +1,4 @@
-//! Products of matrices of bytes.
+//! Matrix products of bytes.
 
 use super::{Zeros, dense_f32, numbers, scalar, signed};
 use crate::array::Array;
@@ -15,23 +15,24 @@ use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor};
 use std::sync::Arc;
 
-/// The greatest inner dimension of a product, whose length is an `i32`.
+/// The maximum inner dimension of a product. Kernels store it as an `i32`.
 const DEEPEST: usize = 1 << 30;
 
-/// Integer matrices, one or many pairs.
+/// One or more pairs of integer matrices.
 struct Matrices {
     dims: Dims,
-    /// The rows of one left operand. `dims` may have the rows of several.
+    /// The number of rows of one left operand. `dims` may combine the rows of several left operands.
     rows: usize,
     a: Strided<u8>,
     b: Strided<u8>,
-    /// The distances of each pair from the first.
+    /// The offsets of each pair's operands from the operands of the first pair.
     offsets: Vec<(isize, isize)>,
     shape: Shape,
 }
 
 impl Matrices {
-    /// Resolves a product. `None` for operands that are no matrices, and for invalid ones, which the operation's body reports.
+    /// Resolves a product. Returns `None` for operands that are not matrices, and for invalid operands, which the operation's
+    /// body reports.
     fn of(a: &Array, b: &Array) -> Option<Matrices> {
         let mm = infer::matmul(a.shape(), b.shape()).ok()?;
         let (left, right) = (a.strides(), b.strides());
@@ -51,7 +52,7 @@ impl Matrices {
         let mut m = mm.m;
         let mut offsets = vec![(0, 0)];
         match dims[..] {
-            // The left operands share the right one, and follow each other.
+            // All left operands share one right operand and are contiguous, so they form one taller matrix.
             [Dim { extent, strides: [step, 0] }] if step == a_row * mm.m.cast_signed() => m *= extent,
             _ => {
                 for dim in &dims {
@@ -74,7 +75,7 @@ impl Matrices {
     }
 }
 
-/// The contributions of the zero points of both operands to a product.
+/// The corrections of a product for the zero points of both operands.
 pub(in crate::ext) struct Corrections {
     added: Ints,
     rows: Ints,
@@ -82,8 +83,8 @@ pub(in crate::ext) struct Corrections {
 }
 
 impl Corrections {
-    /// Prepares the corrections for the rows of `left`. `a` has the zero points of the rows, `b` the zero points of the
-    /// columns.
+    /// Computes the corrections for the rows of `left`. `a` contains the zero points of the rows, and `b` the zero points of
+    /// the columns.
     pub(in crate::ext) fn new(
         pool: &Arc<Pool>,
         Dims { m, k, n }: Dims,
@@ -109,17 +110,17 @@ impl Corrections {
     }
 }
 
-/// The destination of the sums of a product.
+/// The consumer of the sums of a product.
 trait Finish: Sync {
-    /// Takes a tile of product `pair`.
+    /// Processes a tile of the product with index `pair`.
     fn tile(&self, pair: usize, sums: &Sums<'_>);
 }
 
-/// Computes all products. The result is false if the zero points have other shapes than kernels take.
+/// Computes all products. Returns false if the kernels do not support the shapes of the zero points.
 ///
 /// # Safety
 ///
-/// The operands are bytes, signed or not. If `packed` is given, it is the right operand of all products.
+/// The operands are bytes, signed or not. If `packed` is `Some`, it is the right operand of all products.
 unsafe fn products(
     pool: &Arc<Pool>,
     all: &Matrices,
@@ -129,7 +130,7 @@ unsafe fn products(
     finish: &dyn Finish,
 ) -> Result<bool> {
     let Dims { m, k, n } = all.dims;
-    // The left operand is unsigned.
+    // The kernels read the left operand as unsigned bytes.
     let left = Bytes { signed: false, flipped: a_signed };
     let right = integer::right_bytes(false, b_signed);
     for (pair, &(at_a, at_b)) in all.offsets.iter().enumerate() {
@@ -152,7 +153,7 @@ unsafe fn products(
     Ok(true)
 }
 
-/// Writes sums.
+/// Writes sums as `i32`.
 struct Plain {
     out: Shared<*mut i32>,
     dims: Dims,
@@ -171,7 +172,7 @@ impl Finish for Plain {
     }
 }
 
-/// Writes scaled sums.
+/// Writes sums scaled to `f32`.
 struct Floats<'a> {
     out: Shared<*mut f32>,
     dims: Dims,
@@ -196,7 +197,7 @@ impl Finish for Floats<'_> {
 }
 
 impl Cpu {
-    /// Packs a matrix of bytes for products with it as the right operand. `None` for other operands.
+    /// Packs a matrix of bytes as the right operand of products. Returns `None` for unsupported operands.
     pub(crate) fn packed_bytes(&self, b: &Array) -> Result<Option<Packed>> {
         let (&[k, n], Some(b_signed)) = (b.shape(), signed(b.dtype())) else { return Ok(None) };
         let [row, col] = b.strides()[..] else { return Ok(None) };
@@ -208,8 +209,8 @@ impl Cpu {
         self.pool().run(|| unsafe { Packed::new(self.pool(), [k, n], &right) })?.map(Some)
     }
 
-    /// Multiplies matrices of bytes. `None` for other operands. `packed` is the result of [`packed_bytes`](Self::packed_bytes)
-    /// for `b`, if it is given.
+    /// Multiplies matrices of bytes. Returns `None` for unsupported operands. `packed` is the result of
+    /// [`packed_bytes`](Self::packed_bytes) for `b`, if `b` is packed.
     pub(crate) fn integer_product(
         &self,
         a: &Array,
@@ -234,8 +235,8 @@ impl Cpu {
         Ok((done? || known).then_some(y))
     }
 
-    /// Multiplies floats, quantised by their range, with a matrix of bytes. `None` for other operands. `packed` is the result
-    /// of [`packed_bytes`](Self::packed_bytes) for `b`, if it is given.
+    /// Quantises floats by their range and multiplies them with a matrix of bytes. Returns `None` for unsupported operands.
+    /// `packed` is the result of [`packed_bytes`](Self::packed_bytes) for `b`, if `b` is packed.
     pub(crate) fn dynamic_product(
         &self,
         x: &Array,

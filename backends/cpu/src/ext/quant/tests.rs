@@ -15,7 +15,7 @@ fn host<T: Element>(cpu: &Cpu, x: &Array) -> Vec<T> {
     cpu.to_host(x).unwrap().as_slice::<T>().unwrap().to_vec()
 }
 
-/// Returns bytes with many extremes.
+/// Returns bytes that include many extreme values.
 fn varied(n: usize, seed: usize) -> Vec<u8> {
     let at = |i: usize| match (i * 7919 + seed * 131) % 11 {
         0 => 0,
@@ -26,7 +26,7 @@ fn varied(n: usize, seed: usize) -> Vec<u8> {
     (0..n).map(at).collect()
 }
 
-/// Makes a tensor of bytes of either sign.
+/// Creates a tensor of signed or unsigned bytes.
 fn of_bytes(cpu: &Cpu, shape: &[usize], bytes: &[u8], signed: bool) -> Array {
     if signed {
         tensor(cpu, shape, &bytes.iter().map(|&b| b as i8).collect::<Vec<_>>())
@@ -39,7 +39,7 @@ fn number(byte: u8, signed: bool) -> i64 {
     if signed { i64::from(byte as i8) } else { i64::from(byte) }
 }
 
-/// Returns the bytes of a result of either sign.
+/// Returns the bytes of a signed or unsigned result.
 fn bytes_of(cpu: &Cpu, x: &Array) -> Vec<u8> {
     match x.dtype() {
         DataType::I8 => host::<i8>(cpu, x).into_iter().map(|v| v as u8).collect(),
@@ -47,14 +47,15 @@ fn bytes_of(cpu: &Cpu, x: &Array) -> Vec<u8> {
     }
 }
 
-/// Quantises a quotient, from the definition.
+/// Quantises a quotient by the definition.
 fn quantised(quotient: f32, zero: i64, signed: bool) -> u8 {
     let (least, most) = if signed { (-128.0, 127.0) } else { (0.0, 255.0) };
     let v = (quotient.round_ties_even() + zero as f32).clamp(least, most);
     if v.is_nan() { 0 } else { v as i32 as u8 }
 }
 
-/// A convolution: the extents of the operand and of the filters, the strides, pads and dilations, and the groups.
+/// A convolution: the shapes of the operand and of the filters, the strides, pads and dilations, and the number
+/// of groups.
 type Case<'a> = (&'a [usize], &'a [usize], &'a [i64], &'a [i64], &'a [i64], usize);
 
 const CASES: [Case<'_>; 21] = [
@@ -62,7 +63,7 @@ const CASES: [Case<'_>; 21] = [
     (&[1, 4, 12, 9], &[8, 1, 5, 5], &[2, 2], &[2, 1, 0, 2], &[1, 1], 4),
     (&[1, 3, 40, 33], &[3, 1, 3, 3], &[1, 2], &[2, 2, 2, 2], &[2, 2], 3),
     (&[2, 5, 30], &[5, 1, 7], &[1], &[3, 3], &[1], 5),
-    // As many weights as floats add exactly, and more.
+    // The maximum number of weights that floats add exactly, and more weights.
     (&[1, 2, 18, 17], &[2, 1, 16, 16], &[1, 1], &[1, 0, 2, 0], &[1, 1], 2),
     (&[1, 2, 18, 19], &[2, 1, 17, 17], &[1, 1], &[0, 0, 0, 0], &[1, 1], 2),
     (&[1, 2, 70, 60], &[2, 1, 3, 3], &[1, 1], &[1, 1, 1, 1], &[1, 1], 2),
@@ -82,7 +83,7 @@ const CASES: [Case<'_>; 21] = [
     (&[0, 2, 6, 6], &[3, 2, 1, 1], &[1, 1], &[1, 1, 1, 1], &[1, 1], 1),
 ];
 
-/// Computes the sums of a convolution in two dimensions, window by window.
+/// Computes the sums of a two-dimensional convolution, window by window.
 fn sums(case: &Case<'_>, x: &dyn Fn(usize) -> i64, w: &dyn Fn(usize) -> i64) -> (Vec<usize>, Vec<i64>) {
     let &(shape, filters, strides, pads, dilations, groups) = case;
     let two =
@@ -192,7 +193,7 @@ fn convolutions_equal_the_definition() {
     }
 }
 
-/// Floats, with halves between integers and with numbers that are not finite.
+/// Returns floats that include ties between two integers, and values that are not finite.
 fn floats(n: usize) -> Vec<f32> {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, 0.25, -0.25, 0.75];
     (0..n).map(|i| if i % 17 < 8 { special[i % 17] } else { (i as f32 - 40.0) * 0.25 }).collect()
@@ -359,7 +360,7 @@ fn products_of_arrays_equal_the_definition() {
 #[test]
 fn zero_points_are_those_of_one_matrix() {
     let cpu = Cpu::new();
-    // Two left matrices share the right one. The operation has no zero point for each row of both.
+    // Two left matrices share the right one. The operation has no zero points for each row of every left matrix.
     let (a, b) =
         (of_bytes(&cpu, &[2, 3, 4], &varied(24, 1), false), of_bytes(&cpu, &[4, 5], &varied(20, 2), true));
     let zeros = |n: usize| of_bytes(&cpu, &[n], &varied(n, 3), false);
@@ -378,7 +379,7 @@ fn zero_points_are_those_of_one_matrix() {
 #[test]
 fn sums_of_no_channels_are_zero() {
     let cpu = Cpu::new();
-    // The most that an extent beside none may be.
+    // The largest extent that is allowed next to an extent of 0.
     let far = 1 << 26;
     let (x, w) = (tensor::<u8>(&cpu, &[1, 0, 1, 1], &[]), tensor::<u8>(&cpu, &[1, 0, far as usize, 1], &[]));
     let options = ConvIntegerOptions { strides: &[far, 1], pads: &[far - 1, 0, 0, 0], ..Default::default() };

@@ -22,7 +22,7 @@ pub(crate) struct Weights {
     scales: Option<Array>,
 }
 
-/// Memory that is reused by products with the same weights.
+/// Memory that several products with the same weights reuse.
 pub(in crate::ext) struct Room {
     bytes: Vec<u8>,
     zeros: Zeros,
@@ -33,7 +33,7 @@ pub(in crate::ext) struct Room {
 struct FewRows {
     left: Left,
     sums: Vec<i32>,
-    /// For each column, the number that is subtracted for each unit of a row's zero point.
+    /// For each column, the amount that is subtracted from a sum for each unit of the row's zero point.
     below: Vec<i32>,
     /// For each row, its zero point, and the number that is added to its sums.
     rows: Vec<i32>,
@@ -41,7 +41,8 @@ struct FewRows {
 }
 
 impl Weights {
-    /// Packs a matrix of bytes with one scale, or one for each column. `None` for other operands.
+    /// Packs a matrix of bytes with one scale for all columns, or one for each column. Returns `None` for unsupported
+    /// operands.
     pub(in crate::ext) fn new(
         cpu: &Cpu,
         w: &Array,
@@ -71,7 +72,7 @@ impl Weights {
         self.packed.bytes()
     }
 
-    /// Makes room for products with `m` rows.
+    /// Allocates memory for products with `m` rows.
     pub(in crate::ext) fn room(&self, cpu: &Cpu, m: usize) -> Result<Room> {
         const OP: &str = "dynamic_matmul";
         let ([k, n], pool) = (self.dims, cpu.pool());
@@ -81,7 +82,7 @@ impl Weights {
         let few = if m <= Few::most() {
             let depth = i32::try_from(k).unwrap_or(i32::MAX);
             let below = self.packed.sums().iter().enumerate().map(|(j, &sum)| match &zeros {
-                // A single zero point is part of the number that is added to all sums of a row.
+                // A single zero point is included in the number that is added to all sums of a row.
                 Zeros::One(_) => sum,
                 list @ Zeros::List(_) => sum.wrapping_sub(depth.wrapping_mul(list.at(j))),
             });
@@ -102,8 +103,8 @@ impl Weights {
         Ok(Room { bytes, zeros, few })
     }
 
-    /// Multiplies the rows of `x`, quantised by their range, and scales the products. The room was made for this number of
-    /// rows. The result is false if an element is not finite; nothing is computed then.
+    /// Quantises the rows of `x` by their range, multiplies them with the weights, and scales the products. `room` must be
+    /// allocated for this number of rows. If an element is not finite, returns false and computes nothing.
     pub(in crate::ext) fn multiply(
         &self,
         cpu: &Cpu,
@@ -149,7 +150,7 @@ impl Weights {
         Ok(true)
     }
 
-    /// Computes the sums of few rows, whose zero point is `point`.
+    /// Computes the sums of a few rows with the zero point `point`.
     fn few_rows(&self, few: &mut FewRows, [m, k, n]: [usize; 3], point: i32, zeros: &Zeros) {
         let FewRows { left, sums, below, rows, added } = few;
         let product = Few { rows: m, cols: n, left, right: &self.packed };
@@ -175,5 +176,5 @@ impl Weights {
     }
 }
 
-/// How rows are quantised.
+/// The quantised rows are unsigned bytes.
 const UNSIGNED: Bytes = Bytes { signed: false, flipped: false };

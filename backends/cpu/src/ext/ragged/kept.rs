@@ -1,4 +1,4 @@
-//! Keys and values of new positions and of blocks. The elements in blocks may be of another type.
+//! Reads keys or values from the new positions and from the cache blocks. The elements in blocks may have another type.
 
 use super::super::floats;
 use crate::array::Array;
@@ -6,18 +6,18 @@ use crate::kernels::half::Half;
 use crate::kernels::scaled_rows;
 use bb::{DataType, Tensor};
 
-/// How elements become `f32`.
+/// The encoding of elements, and their conversion to `f32`.
 #[derive(Debug, Clone, Copy)]
 enum ElementFormat<'a> {
-    /// They are `f32`.
+    /// The elements are `f32`.
     Single,
     Half(&'static Half),
-    /// They are integers, and each position and group has a scale: `[positions, groups]`, contiguous.
+    /// The elements are integers. Each position and group has a scale; the scales are contiguous, `[positions, groups]`.
     Scaled(&'a Array),
 }
 
 impl<'a> ElementFormat<'a> {
-    /// Returns the form of a type; `None` for types that attention is not computed with.
+    /// Returns the encoding of an element type; `None` for types that attention does not support.
     fn of(dtype: DataType, scale: Option<&'a Array>) -> Option<ElementFormat<'a>> {
         match (dtype, scale) {
             (DataType::F32, None) => Some(ElementFormat::Single),
@@ -27,7 +27,7 @@ impl<'a> ElementFormat<'a> {
         }
     }
 
-    /// Returns the bytes of an element.
+    /// Returns the size of an element in bytes.
     fn size(self) -> usize {
         match self {
             ElementFormat::Single => 4,
@@ -37,12 +37,12 @@ impl<'a> ElementFormat<'a> {
     }
 }
 
-/// Keys or values at equal distances. The elements of each are contiguous.
+/// Keys or values with fixed strides. The elements of each key or value are contiguous.
 #[derive(Debug, Clone, Copy)]
 struct CachePart<'a> {
     x: &'a Array,
     form: ElementFormat<'a>,
-    /// The distances of positions and of groups, in elements.
+    /// The strides of positions and of groups, in elements.
     strides: [usize; 2],
 }
 
@@ -50,7 +50,7 @@ struct CachePart<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PagedCache<'a> {
     new: CachePart<'a>,
-    /// Those in blocks, which are contiguous.
+    /// The keys or values in blocks, which are contiguous.
     past: CachePart<'a>,
     groups: usize,
 }
@@ -60,16 +60,16 @@ pub(super) struct PagedCache<'a> {
 pub(super) struct CacheRows<'a> {
     form: ElementFormat<'a>,
     from: *const u8,
-    /// The distance of positions, in elements.
+    /// The stride of positions, in elements.
     stride: usize,
-    /// The first scale, if there are scales, and their distance.
+    /// A pointer to the first scale (null if there are no scales), and the stride of the scales.
     scale: *const f32,
     groups: usize,
 }
 
 impl<'a> PagedCache<'a> {
-    /// Returns keys or values of new positions, `[n, groups, size]`, and of blocks, `[c, z, groups, size]`, with the scales of these,
-    /// `[c, z, groups]`. `None` for types that attention is not computed with.
+    /// Describes the keys or values of new positions, `[n, groups, size]`, and of blocks, `[c, z, groups, size]`. The scales of the
+    /// blocks are `[c, z, groups]`. Returns `None` for types that attention does not support.
     pub(super) fn new(new: &'a Array, past: &'a Array, scale: Option<&'a Array>) -> Option<PagedCache<'a>> {
         let (&[row, group, _], &[.., groups, size]) = (&*new.strides(), past.shape()) else { return None };
         let strides = [usize::try_from(row).ok()?, usize::try_from(group).ok()?];
@@ -82,12 +82,13 @@ impl<'a> PagedCache<'a> {
         Some(PagedCache { new, past, groups })
     }
 
-    /// Returns whether some have to be converted to `f32`.
+    /// Returns whether some keys or values must be converted to `f32`.
     pub(super) fn converts(&self) -> bool {
         !matches!((self.new.form, self.past.form), (ElementFormat::Single, ElementFormat::Single))
     }
 
-    /// Returns the keys or values of a group from a position on: of all positions in blocks, or of all new ones.
+    /// Returns the keys or values of a group, starting at a position: a position over all blocks if `in_blocks`, otherwise a new
+    /// position.
     ///
     /// # Safety
     ///
@@ -107,19 +108,19 @@ impl<'a> PagedCache<'a> {
 }
 
 impl CacheRows<'_> {
-    /// Returns the first element and the distance of rows, if elements are `f32`.
+    /// Returns a pointer to the first element and the stride of rows, if the elements are `f32`.
     pub(super) fn single(&self) -> Option<(*const f32, usize)> {
         matches!(self.form, ElementFormat::Single).then_some((self.from.cast(), self.stride))
     }
 
-    /// Copies the first `count` rows of `size` elements, as `f32`, one behind another.
+    /// Copies the first `count` rows of `size` elements to contiguous `f32` rows.
     ///
     /// # Safety
     ///
     /// The rows exist, and there is room for them.
     pub(super) unsafe fn copy(&self, count: usize, size: usize, to: *mut f32) {
         let &CacheRows { form, from, stride, scale, groups } = self;
-        // SAFETY: this function's contract; each row has a scale where rows have scales.
+        // SAFETY: this function's contract; each row has a scale if rows have scales.
         unsafe {
             match form {
                 ElementFormat::Single => {

@@ -1,4 +1,4 @@
-//! Sequences: where their new positions and their pasts are stored.
+//! The sequences of a batch: where their new positions and their past keys and values are stored.
 
 use super::OP;
 use crate::array::Array;
@@ -9,34 +9,35 @@ use bb::ir::memory;
 use bb::{DataType, Tensor};
 use std::ops::Range;
 
-/// Consecutive keys and values.
+/// A run of keys and values that are consecutive in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
-    /// The first position in the sequence, and how many there are.
+    /// The first position of the run in the sequence, and its number of positions.
     pub(super) first: usize,
     pub(super) count: usize,
-    /// The position in all blocks, one behind another; `None` for new positions.
+    /// The position over all blocks, counted as if the blocks were concatenated; `None` for new positions.
     pub(super) place: Option<usize>,
 }
 
-/// One of the sequences.
+/// One sequence of the batch.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    /// Its first new position among all, and how many it has.
+    /// The index of its first new position among all new positions, and its number of new positions.
     pub(super) start: usize,
     pub(super) new: usize,
     pub(super) past: usize,
-    /// Its runs among all.
+    /// The indices of its runs in [`Sequences::runs`].
     pub(super) runs: Range<usize>,
 }
 
-/// Reads integers; `None` for other types. A negative one becomes the greatest number, which is out of range everywhere.
+/// Reads integers. Returns `None` for other types. Converts negative numbers to the maximum, which is out of range
+/// everywhere.
 pub(super) fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     let x = dense(cpu.pool(), x)?;
     if x.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    // Entries of a table behind the length of a sequence may be negative; they are not read.
+    // Table entries beyond the length of a sequence may be negative, because they are never used.
     let read = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     // SAFETY: the elements are contiguous, have this type, and are not written while the array exists.
     let numbers = unsafe {
@@ -55,7 +56,7 @@ pub(super) fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     Ok(Some(numbers?))
 }
 
-/// The block table: where the pasts of sequences are stored.
+/// The block table: the blocks that store the past of each sequence.
 pub(super) struct Table {
     pub(super) rows: usize,
     pub(super) width: usize,
@@ -64,14 +65,14 @@ pub(super) struct Table {
     pub(super) size: usize,
 }
 
-/// All sequences, and the runs of each, one behind another.
+/// All sequences, and the runs of all sequences in order.
 pub(super) struct Sequences {
     pub(super) list: Vec<Sequence>,
     pub(super) runs: Vec<Run>,
 }
 
 impl Table {
-    /// Returns the sequences; `None` if the numbers do not fit.
+    /// Resolves the sequences. Returns `None` if the numbers are inconsistent.
     pub(super) fn sequences(
         &self,
         starts: &[usize],

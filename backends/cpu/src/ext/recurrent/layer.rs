@@ -1,4 +1,4 @@
-//! A direction of a layer: its operands as contiguous arrays of one number type, and its steps.
+//! One direction of a recurrent layer: its operands as contiguous arrays of one number type, and its steps.
 
 use super::{CellKind, Operands, Packed};
 use crate::array::Array;
@@ -16,12 +16,12 @@ use bb::{DataType, Shape, Tensor};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The number of elements of states below which a second thread costs more than it saves. An element costs some exponentials.
+/// The number of state elements below which a second thread costs more than it saves. An element costs some exponentials.
 const GRAIN: usize = 1 << 12;
 
-/// A number type with products of matrices.
+/// A number type that has matrix products.
 pub(crate) trait Multiply: Real {
-    /// Computes a product like [`gemm::gemm`].
+    /// Computes a matrix product as [`gemm::gemm`] does.
     ///
     /// # Safety
     ///
@@ -43,7 +43,7 @@ impl Multiply for f64 {
     }
 }
 
-/// The weights, ready for products.
+/// The weights in the layout that products read.
 enum Matrix {
     Floats(Array),
     Packed(Arc<Packed>),
@@ -68,7 +68,7 @@ struct Layer<T> {
     of: PhantomData<T>,
 }
 
-/// Computes the states with numbers of the type `T`, and rounds them to the type of the operands.
+/// Computes the states with numbers of type `T`, and rounds them to the type of the operands.
 pub(super) fn layer<T: Multiply>(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
     let Some(layer) = Layer::<T>::new(cpu, operands)? else { return Ok(None) };
     let Some(results) = layer.run(cpu)? else { return Ok(None) };
@@ -82,7 +82,7 @@ fn elements<T: Real>(x: &Array) -> *const T {
     x.ptr().cast()
 }
 
-/// Reads the numbers of steps; `None` for types that hold none.
+/// Reads the lengths of the sequences; `None` for types other than `i32` and `i64`.
 fn steps_of(cpu: &Cpu, lengths: &Array) -> Result<Option<Vec<usize>>> {
     if !matches!(lengths.dtype(), DataType::I32 | DataType::I64) {
         return Ok(None);
@@ -117,7 +117,7 @@ impl<T: Multiply> Layer<T> {
             Some(None) => return Ok(None),
             lengths => lengths.flatten(),
         };
-        // A contiguous array of numbers of the type `T`; `None` for operands of another type than `x`.
+        // Returns a contiguous array of type `T`; `None` for operands of another type than `x`.
         let alike = |x: &Array| -> Result<Option<Array>> {
             if x.dtype() != o.x.dtype() {
                 return Ok(None);
@@ -153,7 +153,7 @@ impl<T: Multiply> Layer<T> {
         }))
     }
 
-    /// Returns the weights, packed where that pays.
+    /// Returns the weights, packed if that makes the layer faster.
     fn matrix(
         cpu: &Cpu,
         o: &Operands<'_>,
@@ -172,7 +172,7 @@ impl<T: Multiply> Layer<T> {
             return Ok(packed.map(|packed| Matrix::Packed(Arc::new(packed))));
         }
         let Some(weights) = alike(o.weights)? else { return Ok(None) };
-        // Packing takes the time of a few steps of several sequences.
+        // Packing takes the time of a few steps with several sequences.
         if let &[steps, batch, _] = o.x.shape()
             && steps >= 4
             && batch > 1
@@ -205,7 +205,7 @@ impl<T: Multiply> Layer<T> {
                 Some(Packed::Bytes(weights)) => Some(weights.room(cpu, self.batch)?),
                 _ => None,
             };
-            // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.
+            // SAFETY: all buffers are new and hold what their names say; the operands are contiguous and have these extents.
             unsafe {
                 at.hidden.copy_from_nonoverlapping(elements(&self.hidden), states);
                 if let Some(cell) = &self.cell {
@@ -234,7 +234,7 @@ impl<T: Multiply> Layer<T> {
         Ok(Some(results))
     }
 
-    /// Computes the states of one step. The result is false if a state cannot be quantised, because it is not finite.
+    /// Computes the states of one step. Returns false if a state cannot be quantised because it is not finite.
     ///
     /// # Safety
     ///
@@ -246,11 +246,11 @@ impl<T: Multiply> Layer<T> {
         let late = self.kind == CellKind::Gru { linear: false };
         let early = if late { 2 * h } else { wide };
         pace::look();
-        // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
+        // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own row.
         unsafe {
             match (self.packed(), room) {
                 (Some(Packed::Bytes(weights)), Some(room)) => {
-                    // Layers with weights of bytes compute in `f32`.
+                    // Layers with 8-bit weights always compute in `f32`.
                     let state = std::slice::from_raw_parts(at.hidden.cast_const().cast(), self.batch * h);
                     let products = std::slice::from_raw_parts_mut(at.products.cast(), self.batch * wide);
                     if !weights.multiply(cpu, state, products, room)? {
@@ -291,7 +291,7 @@ impl<T: Multiply> Layer<T> {
             };
             each(false);
             if late {
-                // Sequences that have ended have no scaled state.
+                // Sequences that have ended wrote no scaled state in this step, so clear theirs.
                 for row in (0..self.batch).filter(|&row| !self.lasts(row, step)) {
                     at.scaled.add(row * h).write_bytes(0, h);
                 }
@@ -318,7 +318,8 @@ impl<T: Multiply> Layer<T> {
         }
     }
 
-    /// Multiplies states with columns of weights that are floats: all, or the parts that [`Packed::Floats`] has.
+    /// Multiplies the states with columns of float weights. `columns` must be all columns, or one of the parts of
+    /// [`Packed::Floats`].
     ///
     /// # Safety
     ///
@@ -344,7 +345,7 @@ impl<T: Multiply> Layer<T> {
         }
     }
 
-    /// Returns whether a sequence has this step.
+    /// Returns whether the sequence `row` includes this step.
     fn lasts(&self, row: usize, step: usize) -> bool {
         self.lengths.as_ref().is_none_or(|lengths| lengths.get(row).is_some_and(|&length| step < length))
     }
@@ -358,7 +359,7 @@ struct At<T> {
     cell: *mut T,
     /// The products of the states and the weights.
     products: *mut T,
-    /// The states that a reset gate scaled, and their products.
+    /// The states scaled by the reset gate, and their products with the weights.
     scaled: *mut T,
     late: *mut T,
 }

@@ -1,5 +1,5 @@
-//! Recurrent cells in `f32` and `f64`: all steps of a direction in one call. Operands of 16-bit floats are widened, so that the
-//! states are rounded once, when all steps are done.
+//! Recurrent cells in `f32` and `f64`. One call computes all steps of a direction. 16-bit floats are widened to `f32`, so
+//! states are rounded only once, after the last step.
 
 mod layer;
 mod packed;
@@ -47,7 +47,7 @@ impl CellKind {
         }
     }
 
-    /// Reads the functions from the options of the operation.
+    /// Parses the activation functions from the options of the operation.
     ///
     /// # Errors
     ///
@@ -72,30 +72,30 @@ impl CellKind {
     }
 }
 
-/// The operands of a direction.
+/// The operands of one direction.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<'a> {
     pub(crate) kind: CellKind,
     pub(crate) x: &'a Array,
     pub(crate) weights: &'a Array,
-    /// The scale and the zero point of weights that are integers.
+    /// The scale and the zero point of integer weights.
     pub(crate) scale: Option<&'a Array>,
     pub(crate) zero: Option<&'a Array>,
-    /// The weights as they were packed before, if they were.
+    /// The packed weights, if they are already packed.
     pub(crate) packed: Option<&'a Arc<Packed>>,
     pub(crate) hidden: &'a Array,
     pub(crate) cell: Option<&'a Array>,
     pub(crate) bias: Option<&'a Array>,
     pub(crate) lengths: Option<&'a Array>,
-    /// The weights of the cell state in the gates, one gate behind another.
+    /// The weights from the cell state to the gates, concatenated by gate.
     pub(crate) peepholes: Option<&'a Array>,
     pub(crate) functions: Functions,
     pub(crate) backwards: bool,
     pub(crate) clip: Option<f64>,
 }
 
-/// Computes the states of all steps, and the last ones. Returns `None` for operands that the operation's body handles:
-/// other types, extents that do not fit, and no elements.
+/// Computes the states of all steps, and the last states. Returns `None` for operands that the operation's body handles:
+/// unsupported types, extents that do not fit, and empty operands.
 pub(crate) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
     if operands.x.dtype() == DataType::F64 {
         return layer::<f64>(cpu, operands);

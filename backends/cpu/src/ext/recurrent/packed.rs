@@ -1,4 +1,4 @@
-//! Weights that are packed once for all steps of a layer.
+//! Recurrent weights, packed once for all steps of a layer.
 
 use super::CellKind;
 use crate::array::Array;
@@ -10,15 +10,17 @@ use crate::gemm::panels::Panels;
 use bb::{DataType, Tensor};
 use smallvec::SmallVec;
 
-/// Weights that are packed once for all steps.
+/// Packed weights of one direction.
 pub(crate) enum Packed {
-    /// The columns that are multiplied with the state, and those with the state that a reset gate scaled, if there is one.
+    /// The columns that are multiplied with the state, and separately the columns that are multiplied with the state
+    /// scaled by a reset gate, if the cell does so.
     Floats(SmallVec<[Panels; 2]>),
     Bytes(Box<Weights>),
 }
 
 impl Packed {
-    /// Packs weights. `None` if packing does not make products faster, and for weights that the operation's body handles.
+    /// Packs weights. Returns `None` if packing does not make products faster, and for weights that the operation's body
+    /// handles.
     ///
     /// # Errors
     ///
@@ -51,7 +53,7 @@ impl Packed {
                 continue;
             }
             let ptr = weights.ptr().wrapping_offset(first.cast_signed() * col * size);
-            // SAFETY: the columns from the first one on are those of the array.
+            // SAFETY: the columns from `first` on are columns of the array.
             let made =
                 unsafe { Panels::new(cpu.pool(), weights.dtype(), [h, n], Strided { ptr, row, col })? };
             match made {
@@ -62,7 +64,7 @@ impl Packed {
         Ok(Some(Packed::Floats(panels)))
     }
 
-    /// Returns whether states of a type are multiplied with these weights.
+    /// Returns whether these weights can multiply states of this type.
     pub(super) fn serves(&self, dtype: DataType) -> bool {
         match self {
             Packed::Floats(panels) => panels.iter().all(|panels| panels.dtype() == dtype),

@@ -1,8 +1,8 @@
-//! Convolutions of few channels, depthwise ones among them, window by window.
+//! Direct convolutions of few channels, including depthwise convolutions, computed window by window.
 //!
-//! Some rows of the planes of a group are copied to a buffer that stays in the first-level cache. There they are padded, and
-//! if windows are more than a column apart, columns of the same remainder follow each other. So results that follow each
-//! other have contiguous elements for each weight, and the inner kernel needs neither conditions nor partial loads.
+//! Some rows of the planes of a group are copied to a buffer that stays in the first-level cache. The copy is padded. If the
+//! stride is more than one column, columns with the same remainder by the stride are moved together. So consecutive results
+//! read contiguous elements for each weight, and the inner kernel needs neither conditions nor partial loads.
 
 mod pad;
 mod tile;
@@ -20,24 +20,24 @@ use std::sync::Arc;
 use tile::{Args, ROWS, RUN, Run, WIDE};
 pub(super) use tile::{Fill, fill};
 
-/// The greatest number of products that are added one after another.
+/// The maximum number of products that are added sequentially.
 const SEQUENTIAL: usize = 512;
 
-/// The number of elements of padded rows that are computed at once. They stay in the first-level cache.
+/// The number of elements of padded rows in one pass. They stay in the first-level cache.
 const BUFFER: usize = 4096;
 
-/// The least number of elements of small planes that are reported as done together.
+/// The minimum number of elements that are reported as done together, if planes are small.
 const TOGETHER: usize = 2048;
 
-/// The greatest number of elements of a buffer, for windows that have many rows or much padding.
+/// The maximum number of elements of a buffer, for windows with many rows or much padding.
 const LARGEST: usize = 1 << 18;
 
-/// A convolution that slides.
+/// The layout of a direct convolution.
 #[derive(Debug)]
 pub(super) struct Sliding<'a> {
     plan: &'a Plan,
     padded: Padded<'a>,
-    /// The number of rows of results whose windows are in the buffer.
+    /// The number of result rows whose windows are in the buffer.
     band: usize,
     runs: SmallVec<[Run; 8]>,
     cols: SmallVec<[usize; 16]>,
@@ -49,17 +49,18 @@ fn gcd(a: usize, b: usize) -> usize {
 
 /// Returns the number of columns that vectors cover.
 fn covered(columns: usize) -> usize {
-    // Up to 8 columns that remain are computed with short vectors.
+    // Up to 8 remaining columns are computed with a vector of half the length.
     if (1..=8).contains(&(columns % 16)) { columns.next_multiple_of(8) } else { columns.next_multiple_of(16) }
 }
 
 impl<'a> Sliding<'a> {
-    /// Lays planes out; returns `None` for convolutions that matrix products compute.
+    /// Lays planes out. Returns `None` for convolutions that are computed as matrix products.
     pub(super) fn new(plan: &'a Plan) -> Option<Sliding<'a>> {
         let Plan { plane, depth, filters, .. } = plan;
         let Plane { rows, cols, .. } = plane;
         let terms = depth.checked_mul(rows.kernel.checked_mul(cols.kernel)?)?;
-        // Rows that windows share are loaded once for several results. Without them, products of many filters are faster.
+        // Rows that several windows share are loaded once for several results. If there are none, matrix products are faster
+        // for many filters.
         let most = if *depth <= 4 && rows.stride == 1 && rows.out > 1 { 32 } else { 8 };
         let deep = *depth > 1 || rows.out == 1;
         if !(1..=SEQUENTIAL).contains(&terms) || deep && *filters > most {
@@ -68,7 +69,7 @@ impl<'a> Sliding<'a> {
         let window = (rows.kernel - 1) * rows.dilation + 1;
         let line = Padded::new(plane, *depth, 1, covered(cols.out))?.row;
         let most = (BUFFER / depth.checked_mul(line)?).saturating_sub(window) / rows.stride + 1;
-        // Bands have nearly equal heights, and whole tiles if they can.
+        // Divide the rows into bands of nearly equal height, in whole tiles if possible.
         let bands = rows.out.div_ceil(most.max(ROWS.min(rows.out)).max(1));
         let band = rows.out.div_ceil(bands.max(1)).next_multiple_of(if bands > 1 { ROWS } else { 1 });
         let padded = Padded::new(plane, *depth, band, covered(cols.out))?;
@@ -77,7 +78,7 @@ impl<'a> Sliding<'a> {
         fits.then_some(Sliding { plan, padded, band, runs, cols })
     }
 
-    /// Writes all results.
+    /// Computes all results and writes them to `out`.
     ///
     /// # Safety
     ///
@@ -102,10 +103,10 @@ impl<'a> Sliding<'a> {
             // SAFETY: the buffer has this length.
             unsafe { buffer.write_bytes(0, length) };
             let mut pace = Pace::new();
-            // The number of groups whose planes have not been reported as done.
+            // The number of groups that are computed but not reported as done.
             let mut undone = 0;
             for i in from..to {
-                // Divisions take as long as small planes.
+                // Avoid divisions where possible, because they take as long as small planes.
                 let (pair, band) = if bands == 1 { (i, 0) } else { (i / bands, i % bands) };
                 let (sample, group) = if *n == 1 { (0, pair) } else { (pair / groups, pair % groups) };
                 let top = band * self.band;
@@ -164,10 +165,10 @@ impl<'a> Sliding<'a> {
             out_row: cols.out,
             last: 0,
         };
-        // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
+        // Give the tiles nearly equal heights, so that each is high enough to hide the latency of its sums.
         let blocks = height.div_ceil(ROWS);
         for block in 0..blocks {
-            // Divisions take as long as small tiles.
+            // Avoid divisions where possible, because they take as long as small tiles.
             let (top, end) = match blocks {
                 1 => (0, height),
                 _ => (height * block / blocks, height * (block + 1) / blocks),
@@ -198,8 +199,8 @@ impl<'a> Sliding<'a> {
     }
 }
 
-/// Lists the rows of weights. If the rows of the operand that they read are as far apart as the windows of two rows of results,
-/// they form one run.
+/// Groups the rows of weights into runs. Rows of weights form a run if the operand rows that they read are as far apart as the
+/// windows of two adjacent result rows.
 fn runs(rows: &Line, width: usize, row: usize) -> SmallVec<[Run; 8]> {
     let shared = gcd(rows.stride, rows.dilation);
     let step = if rows.dilation == shared { rows.stride / shared } else { rows.kernel };

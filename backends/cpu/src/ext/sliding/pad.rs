@@ -4,27 +4,27 @@ use super::tile::Fill;
 use crate::ext::window::{Line, Plane};
 use smallvec::SmallVec;
 
-/// The greatest distance between windows whose columns are reordered.
+/// The maximum stride of windows whose columns are reordered.
 const FARTHEST: usize = 64;
 
-/// How planes are laid out in a buffer. If windows are more than a column apart, columns of the same remainder follow each
-/// other.
+/// The layout of padded planes in a buffer. If the stride is more than one column, columns with the same remainder by the
+/// stride are contiguous.
 #[derive(Debug)]
 pub(in crate::ext) struct Padded<'a> {
     pub(in crate::ext) plane: &'a Plane,
     /// The number of planes.
     pub(in crate::ext) depth: usize,
-    /// The elements of the columns of one remainder, the elements of a row, and the rows of a plane.
+    /// The number of elements for each remainder by the stride, of a row, and the number of rows of a plane.
     pub(in crate::ext) pitch: usize,
     pub(in crate::ext) row: usize,
     pub(in crate::ext) rows: usize,
-    /// See [`phases`].
+    /// The result of [`phases`].
     phases: SmallVec<[(usize, usize, usize); 2]>,
 }
 
 impl<'a> Padded<'a> {
-    /// Lays out the windows of `band` rows of results, with vectors that read up to `covered` columns. Returns `None` for
-    /// windows that are far from each other.
+    /// Lays out the windows of `band` result rows for vectors that read up to `covered` columns. Returns `None` if the
+    /// stride is too large.
     pub(in crate::ext) fn new(
         plane: &'a Plane,
         depth: usize,
@@ -42,12 +42,12 @@ impl<'a> Padded<'a> {
         Some(Padded { plane, depth, pitch, row, rows: height, phases })
     }
 
-    /// Returns the number of elements of all planes, if it can be counted.
+    /// Returns the number of elements of all planes; `None` if it overflows.
     pub(in crate::ext) fn len(&self) -> Option<usize> {
         self.rows.checked_mul(self.row)?.checked_mul(self.depth)
     }
 
-    /// Returns where windows have the elements of each column of weights.
+    /// Returns the offset in a row of the first window's element for each column of weights.
     pub(in crate::ext) fn columns(&self) -> SmallVec<[usize; 16]> {
         let cols = &self.plane.cols;
         let column =
@@ -55,16 +55,16 @@ impl<'a> Padded<'a> {
         (0..cols.kernel).map(column).collect()
     }
 
-    /// Copies the rows that are in the windows of `height` rows of results, from row `top` on, to the buffer. Columns of
-    /// padding are not written.
+    /// Copies the rows that the windows of `height` result rows read, from result row `top` on, to the buffer. Padding
+    /// columns are not written.
     ///
     /// # Safety
     ///
-    /// `x` has the planes of a group, and `to` is a zeroed buffer, perhaps with rows of other planes.
+    /// `x` has the planes of a group. `to` is a buffer that was zeroed and may contain rows of earlier planes.
     pub(in crate::ext) unsafe fn pad(&self, x: *const f32, to: *mut f32, top: usize, height: usize) {
         let Plane { rows, cols, .. } = self.plane;
         let used = ((height - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1).min(self.rows);
-        // The rows of the buffer that have rows of the operand.
+        // The rows of the buffer that come from the operand; the others are padding.
         let above = top * rows.stride;
         let first = rows.before.saturating_sub(above).min(used);
         let end = (rows.extent + rows.before).saturating_sub(above).clamp(first, used);
@@ -72,7 +72,7 @@ impl<'a> Padded<'a> {
             // SAFETY: the plane has its rows in the buffer.
             let to = unsafe { to.add(c * self.rows * self.row) };
             if height < rows.out {
-                // Other rows of the planes were here.
+                // Earlier bands may have written operand rows here, so clear the padding rows.
                 for padding in [0..first, end..used] {
                     // SAFETY: these rows are in the buffer.
                     unsafe { to.add(padding.start * self.row).write_bytes(0, padding.len() * self.row) };
@@ -92,8 +92,8 @@ impl<'a> Padded<'a> {
     }
 }
 
-/// Returns, for the columns of each remainder: the position of the first one in a row of a buffer with `pitch` columns of
-/// each, which column it is, and their number.
+/// Describes the columns of each remainder by the stride: the index of the first one in a buffer row with `pitch` columns
+/// for each remainder, its index in the operand, and the number of columns.
 pub(in crate::ext) fn phases(cols: &Line, pitch: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let &Line { extent, stride, before, .. } = cols;
     (0..stride).filter_map(move |remainder| {

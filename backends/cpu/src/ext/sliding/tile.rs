@@ -1,4 +1,4 @@
-//! The inner kernel of windows that slide: some rows and vectors of results, kept in registers over all weights.
+//! The inner kernel of direct convolutions. A tile of result rows and vectors stays in registers over all weights.
 
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::{Vector, baseline};
@@ -6,37 +6,37 @@ use crate::gemm::vector::{Vector, baseline};
 use crate::level::Level;
 use crate::level::level;
 
-/// The greatest number of rows of a tile.
+/// The maximum number of rows of a tile.
 pub(super) const ROWS: usize = 8;
 
-/// The greatest number of rows of weights that are applied to a row of the operand while it is in a register.
+/// The maximum number of rows of weights that are applied to an operand row while it is in a register.
 pub(super) const RUN: usize = 5;
 
-/// Rows of weights whose rows of the operand are at the same distance as the windows of neighbouring rows of results.
+/// Rows of weights whose operand rows have the same distance as the windows of adjacent result rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Run {
     /// The number of rows of weights, from 1 to [`RUN`].
     pub(super) count: usize,
-    /// The distance in elements from the first element of the window to the one of the first weight.
+    /// The offset in elements from the first element of the window to the element of the first weight.
     pub(super) x: usize,
-    /// The positions of the first weight, and the distance to the next row of weights of this run.
+    /// The offset of the first weight, and the distance to the next row of weights of this run.
     pub(super) w: usize,
     pub(super) w_step: usize,
 }
 
-/// The operands of one tile; distances are in elements.
+/// The operands of one tile. Distances are in elements.
 #[derive(Debug)]
 pub(super) struct Args<'a> {
     /// The first element of the first window, in padded planes.
     pub(super) x: *const f32,
-    /// From the windows of a row of results to the windows of the next row.
+    /// The distance from the windows of a result row to the windows of the next row.
     pub(super) x_row: usize,
     /// The number of channels.
     pub(super) depth: usize,
-    /// From a channel to the next one.
+    /// The distance from a channel to the next channel.
     pub(super) x_plane: usize,
     pub(super) runs: &'a [Run],
-    /// From the first element of a window to the one of each column of weights.
+    /// The offset from the first element of a window to the element of each column of weights.
     pub(super) cols: &'a [usize],
     pub(super) w: *const f32,
     pub(super) w_plane: usize,
@@ -51,7 +51,7 @@ pub(super) struct Args<'a> {
 /// Computes a tile of a fixed number of rows and vectors.
 pub(super) type Tile = unsafe fn(&Args<'_>);
 
-/// Rows of elements to copy; distances are in elements.
+/// Rows of elements to copy. Distances are in elements.
 #[derive(Debug)]
 pub(in crate::ext) struct Fill {
     pub(in crate::ext) to: *mut f32,
@@ -59,7 +59,7 @@ pub(in crate::ext) struct Fill {
     pub(in crate::ext) from: *const f32,
     pub(in crate::ext) from_row: usize,
     pub(in crate::ext) rows: usize,
-    /// The distance between copied elements of a row, and their number.
+    /// The distance between the elements to copy in a row, and their number.
     pub(in crate::ext) step: usize,
     pub(in crate::ext) n: usize,
 }
@@ -83,17 +83,17 @@ impl Fill {
 pub(super) struct Tiles {
     /// The number of elements of a vector.
     pub(super) lanes: usize,
-    /// Tiles one vector wide. Index `i` has the tile of `i + 1` rows.
+    /// The tiles of one vector width. The tile at index `i` has `i + 1` rows.
     pub(super) narrow: [Tile; ROWS],
-    /// Tiles of [`WIDE`] vectors.
+    /// The tiles with a width of [`WIDE`] vectors.
     pub(super) wide: [Tile; 2],
     fill: unsafe fn(&Fill),
 }
 
-/// The number of vectors of wide tiles.
+/// The width of a wide tile, in vectors.
 pub(super) const WIDE: usize = 4;
 
-/// Returns the kernels for whole vectors, and those for the last columns if at most 8 remain.
+/// Returns the kernels for whole vectors, and the kernels for the last columns if at most 8 remain.
 pub(super) fn tiles() -> [&'static Tiles; 2] {
     match level() {
         #[cfg(target_arch = "x86_64")]
@@ -130,7 +130,7 @@ unsafe fn tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Arg
             }
         }
         let mask = V::mask(args.last);
-        // If rows of results are shorter than a vector, the elements that a whole vector writes beyond its row are overwritten
+        // If result rows are shorter than a vector, write whole vectors: the elements beyond the end of a row are overwritten
         // by the next rows.
         let row_is_short = V::BRANCHES && N == 1 && args.out_row == args.last;
         let end = (R - 1) * args.out_row + args.last;
@@ -148,7 +148,7 @@ unsafe fn tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Arg
     }
 }
 
-/// Adds the products of `T` rows of weights. Each row of the operand is loaded once for all of them.
+/// Adds the products of `T` rows of weights. Each operand row is loaded once for all of them.
 ///
 /// # Safety
 ///
@@ -192,7 +192,7 @@ pub(in crate::ext) unsafe fn fill<V: Floats>(args: &Fill) {
     let &Fill { to, to_row, from, from_row, rows, step, n } = args;
     for row in 0..rows {
         let (to, from) = (to.wrapping_add(row * to_row), from.wrapping_add(row * from_row));
-        // SAFETY: this function's contract; elements beyond it are masked. The last vectors of a row overlap.
+        // SAFETY: this function's contract; elements beyond it are masked. The last two vectors of a row overlap.
         unsafe {
             if step == 1 && n < V::LANES {
                 V::load_some(from, V::mask(n)).store_some(to, V::mask(n));

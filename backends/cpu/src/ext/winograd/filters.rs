@@ -1,13 +1,13 @@
-//! Filters, transformed to points.
+//! Convolution filters, transformed to Winograd points.
 
 use super::POINTS;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use bb::ir::memory;
 
-/// The least number of channels and of filters of a group. Of fewer, the transforms cost more than is saved.
+/// The minimum number of channels and of filters of a group. With fewer, the transforms cost more than they save.
 const CHANNELS: usize = 16;
 
-/// The points of filters, `[groups, points, filters, depth]`.
+/// Transformed filters, `[groups, points, filters, depth]`.
 #[derive(Debug)]
 pub(crate) struct Filters {
     pub(super) points: Vec<f32>,
@@ -17,13 +17,14 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// Returns whether filters of this shape in this number of groups are computed by points.
+    /// Returns whether filters of this shape, in this number of groups, can be transformed.
     pub(crate) fn suit(shape: &[usize], groups: usize) -> bool {
         let &[m, depth, 3, 3] = shape else { return false };
         groups > 0 && m.is_multiple_of(groups) && m / groups >= CHANNELS && depth >= CHANNELS
     }
 
-    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit), or if a number is too great.
+    /// Transforms filters of shape `[m, depth, 3, 3]`. Returns `None` if [they do not suit](Self::suit), or if a value is too
+    /// large.
     ///
     /// # Errors
     ///
@@ -52,9 +53,9 @@ impl Filters {
         Ok(Some(Filters { points, groups, filters, depth }))
     }
 
-    /// Writes the filters, `[m, depth, 3, 3]`, that the points were computed from. The corners of a window are the same; its
-    /// other weights differ by the rounding of points, which is at most 2^-22 of the window's greatest weight. Results that are
-    /// computed from points have that error too.
+    /// Restores the original filters, `[m, depth, 3, 3]`. The corner weights of each window are exact. The other weights differ
+    /// by the rounding of points, which is at most 2^-22 of the window's largest weight. Results computed from points have the
+    /// same error.
     pub(crate) fn restore(&self, w: &mut [f32]) {
         let &Filters { ref points, filters, depth, .. } = self;
         for (at, window) in w.chunks_exact_mut(9).enumerate() {
@@ -72,11 +73,11 @@ impl Filters {
     }
 }
 
-/// The greatest number that is transformed. The difference of greater ones might overflow, and an infinity would make NaN of
-/// results whose windows do not have it.
+/// The upper limit of values that may be transformed. The difference of larger values might overflow, and an infinity would
+/// turn results of neighbouring windows into NaN.
 const GREATEST: f32 = 1e30;
 
-/// Returns whether all numbers may be transformed.
+/// Returns whether all values may be transformed.
 pub(crate) fn all_fit(x: &[f32]) -> bool {
     dispatch(Fit(x))
 }
@@ -88,12 +89,12 @@ impl VectorLoop for Fit<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> bool {
-        // NaN is not less than anything.
+        // A comparison with NaN is false, so NaN does not fit either.
         self.0.iter().fold(true, |all, x| all & (x.abs() < GREATEST))
     }
 }
 
-/// Transforms a window of weights to points, rounded once.
+/// Transforms a window of weights to points. Each point is rounded only once, by the caller.
 fn transformed(window: &[f32]) -> [f64; POINTS] {
     let line = |[a, b, c]: [f64; 3]| [a, (a + b + c) / 2.0, (a - b + c) / 2.0, c];
     let weight = |at: usize| window.get(at).copied().map_or(0.0, f64::from);
@@ -110,8 +111,8 @@ fn transformed(window: &[f32]) -> [f64; POINTS] {
     points
 }
 
-/// Returns the window of weights that has these points. The outer points of a line are its outer weights, and the difference of
-/// the others is the one between.
+/// Returns the window of weights with these points. Along each line, the outer points equal the outer weights, and the
+/// difference of the two inner points is the middle weight.
 fn restored(points: [f32; POINTS]) -> [f32; 9] {
     let line = |[a, b, c, d]: [f64; 4]| [a, b - c, d];
     let point = |at: usize| points.get(at).copied().map_or(0.0, f64::from);

@@ -1,4 +1,4 @@
-//! Transforms before and after the products of points.
+//! The transforms before and after the matrix products of points.
 
 use super::{Plan, Segment, Winograd};
 use crate::kernels::lanes::{Baseline, Lanes};
@@ -7,7 +7,7 @@ use crate::level::Level;
 use crate::level::level;
 use std::ops::Range;
 
-/// Calls the version of a function for the vectors of this processor.
+/// Implements `run`, which calls the version of a function for the vectors of this processor.
 macro_rules! for_vectors {
     ($type:ident, $of:ident) => {
         impl $type<'_> {
@@ -42,15 +42,15 @@ macro_rules! for_vectors {
     };
 }
 
-/// Elements of tiles to be transformed to points, in panels.
+/// Tiles to transform to points, in panels.
 pub(super) struct Inward<'a> {
     pub(super) of: &'a Winograd<'a>,
     pub(super) segments: &'a [Segment],
     pub(super) channels: Range<usize>,
     pub(super) x: *const f32,
-    /// The panel of the first point.
+    /// The memory of the panel of the first point.
     pub(super) to: *mut f32,
-    /// The distance from one point to the next.
+    /// The distance from one point to the next, in elements.
     pub(super) points: usize,
     /// The number of tiles of a panel.
     pub(super) width: usize,
@@ -68,9 +68,9 @@ unsafe fn inward<V: Lanes>(args: &Inward<'_>) {
     for channel in channels.clone() {
         for &Segment { n, to: at, row, column } in segments {
             for i in (0..n).step_by(V::LANES) {
-                // Elements that are written beyond the tiles belong to the next segment or the next channel, which follow,
-                // because a panel is at least as wide as a vector. This does not hold for the last channel: the memory behind
-                // it may belong to another thread.
+                // A vector may write beyond the tiles of its segment: the next segment or the next channel follows there and
+                // is written later, because a panel is at least as wide as a vector. After the last channel, this is not
+                // allowed, because that memory may belong to another thread.
                 let room = if channel + 1 < channels.end { V::LANES } else { width - at - i };
                 // SAFETY: this function's contract, and the above.
                 unsafe {
@@ -98,7 +98,7 @@ unsafe fn inward<V: Lanes>(args: &Inward<'_>) {
     }
 }
 
-/// Sums of points to be transformed to results.
+/// Sums of points to transform to results.
 pub(super) struct Outward<'a> {
     pub(super) of: &'a Winograd<'a>,
     pub(super) segments: &'a [Segment],
@@ -152,7 +152,7 @@ unsafe fn outward<V: Lanes>(args: &Outward<'_>) {
     }
 }
 
-/// Folds the four points of a line to two results.
+/// Reduces the four points of a line to two results.
 ///
 /// # Safety
 ///
@@ -163,7 +163,7 @@ unsafe fn folded<V: Lanes>(a: V, b: V, c: V, d: V) -> [V; 2] {
     unsafe { [a.add(b).add(c), b.sub(c).sub(d)] }
 }
 
-/// Writes the first `n` elements of a vector, or all.
+/// Writes the first `n` elements of a vector, or all if it has fewer.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ fn shifted(cpu: &Cpu, shape: &[usize], dtype: DataType, by: usize) -> Array {
     cpu.cast(&x, dtype, true, RoundMode::Up).unwrap()
 }
 
-/// Prepares a convolution and runs it on an operand; returns what the operation itself does, too.
+/// Prepares a convolution and runs it on an operand. Returns the results of the prepared kernel and of the operation itself.
 fn both(
     dtype: DataType,
     [x, w]: [&[usize]; 2],
@@ -69,14 +69,14 @@ fn prepared_convolutions_have_the_bits_of_the_operation() {
 
 #[test]
 fn what_the_operation_refuses_is_refused() {
-    // The number of channels, and a window that does not fit.
+    // A wrong number of channels, and a window that does not fit.
     for (x, w) in [(&[1usize, 5, 9, 10][..], &[8usize, 6, 3, 3][..]), (&[1, 6, 2, 2], &[8, 6, 3, 3])] {
         let [prepared, alone] = both(DataType::F16, [x, w], true, [1, 1]).unwrap();
         assert_eq!(prepared.unwrap_err().to_string(), alone.unwrap_err().to_string());
     }
 }
 
-/// Sums in `f64` over the windows, by the definition.
+/// Computes the convolution by its definition, with sums in `f64` over the windows.
 fn defined(
     x: &TensorData,
     w: &TensorData,
@@ -140,7 +140,7 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
             let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
             let host = |x: &Array| cpu.to_host(x).unwrap();
             let plus = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
-            // Of the extents for which the filters are packed, and of greater ones.
+            // Inputs with the extents that the filters were packed for, and larger inputs.
             let given = [0, 20].map(|grown| {
                 let x = match grown {
                     0 => x.clone(),
@@ -151,7 +151,7 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
                 (x, expected)
             });
             for level in levels() {
-                // The number of samples need not be known.
+                // The number of samples may be unknown.
                 let extents = [None, Some(c), Some(height), Some(width)];
                 let varying = PrepareOperand::varying(DataType::F32, extents, false);
                 let constants =
@@ -179,8 +179,8 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
     }
 }
 
-/// A convolution with a program: the extents of operand and filters, stride, padding of each end, groups, and the extents of the
-/// program's other tensors.
+/// A convolution with a program: the shapes of input and filters, the stride, the padding of each end, the number of groups, and the
+/// shapes of the program's other tensors.
 struct Fused<'a> {
     x: &'a [usize],
     w: &'a [usize],
@@ -191,17 +191,17 @@ struct Fused<'a> {
     program: &'a [i64],
 }
 
-/// `relu(y * a + b) + r`, of `y`, `a`, `b` and `r`.
+/// `relu(y * a + b) + r`, with the tensors `y`, `a`, `b` and `r`.
 const RESIDUAL: &[i64] = &[2, 0, 1, 0, 4, 2, 14, 5, 0, 6, 3];
-/// `y * sigmoid(y + a)`, of `y` and `a`.
+/// `y * sigmoid(y + a)`, with the tensors `y` and `a`.
 const GATED: &[i64] = &[0, 0, 1, 12, 2, 2, 0, 3];
-/// The functions `max` and `min`.
+/// The operation codes of `max` and `min`.
 const MAX: i64 = 4;
 const MIN: i64 = 5;
 /// `sigmoid(y)`.
 const SIGMOID: &[i64] = &[12, 0];
 
-/// Every way in which convolutions are computed, in small and in large planes.
+/// Cases for every algorithm that computes convolutions, with small and large planes.
 const FUSED: [Fused<'_>; 12] = {
     const ONE: Fused<'_> = Fused {
         x: &[2, 6, 40, 57],
@@ -213,12 +213,12 @@ const FUSED: [Fused<'_>; 12] = {
         program: RESIDUAL,
     };
     [
-        // Products whose windows are the operand's elements.
+        // Pointwise convolutions, whose windows are the input's elements.
         ONE,
         Fused { xs: &[&[]], program: GATED, ..ONE },
-        // Operands with the extents of a plane, or of a sample.
+        // Program operands with the shape of a plane, or of a sample.
         Fused { xs: &[&[40, 57], &[2, 1, 1, 1], &[1, 70, 1, 57]], ..ONE },
-        // Channels with filters of their own: large planes, and small ones, several at a time.
+        // Depthwise convolutions, with large planes, and with small planes that are computed several at a time.
         Fused {
             x: &[1, 30, 101, 99],
             w: &[30, 1, 3, 3],
@@ -244,7 +244,7 @@ const FUSED: [Fused<'_>; 12] = {
             program: SIGMOID,
             ..ONE
         },
-        // Unrolled windows, of two groups.
+        // Unrolled windows in two groups.
         Fused {
             x: &[2, 24, 60, 64],
             w: &[80, 12, 3, 3],
@@ -254,7 +254,7 @@ const FUSED: [Fused<'_>; 12] = {
             xs: &[&[80, 1, 1], &[80, 60, 1], &[1, 80, 60, 64]],
             program: RESIDUAL,
         },
-        // By points.
+        // Winograd points.
         Fused {
             x: &[1, 32, 66, 65],
             w: &[66, 32, 3, 3],
@@ -273,7 +273,7 @@ const FUSED: [Fused<'_>; 12] = {
             ..ONE
         },
         Fused { x: &[300, 70, 1, 1], w: &[900, 70, 1, 1], xs: &[&[900, 1, 1]], program: GATED, ..ONE },
-        // Three dimensions, and one.
+        // Three spatial dimensions, and one.
         Fused {
             x: &[1, 4, 20, 30, 31],
             w: &[15, 4, 3, 3, 3],
@@ -286,7 +286,7 @@ const FUSED: [Fused<'_>; 12] = {
     ]
 };
 
-/// Compares the bits of a convolution with its program to those of one step after the other.
+/// Asserts that a fused convolution equals, bit for bit, the convolution followed by its program as separate steps.
 fn assert_same_bits(cpu: &Cpu, case: &Fused<'_>, dtype: DataType, what: &str) {
     let (x, w) = (array(cpu, case.x, dtype), array(cpu, case.w, dtype));
     let bias = array(cpu, &case.w[..1], dtype);
@@ -309,7 +309,7 @@ fn assert_same_bits(cpu: &Cpu, case: &Fused<'_>, dtype: DataType, what: &str) {
         dilations: &[],
         group: case.group,
     };
-    // The operation itself where it is not prepared.
+    // Use the operation itself if it is not prepared.
     let first = match cpu.prepare(&step).unwrap() {
         Some(kernel) => {
             let mut given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Shared(&bias)]
@@ -345,7 +345,7 @@ fn programs_over_results_have_the_bits_of_one_step_after_the_other() {
     }
 }
 
-/// Programs that products compute tile by tile, and some that look like them.
+/// Tests programs that the matrix product computes tile by tile, and similar programs that it does not.
 #[test]
 fn what_follows_a_tile_has_the_bits_of_one_step_after_the_other() {
     const ALL: &[usize] = &[2, 70, 40, 57];
@@ -355,20 +355,21 @@ fn what_follows_a_tile_has_the_bits_of_one_step_after_the_other() {
         (&[0, 0, 1], &[ALL]),
         (&[0, 1, 0], &[ALL]),
         (&[0, 0, 1, 14, 2], &[ALL]),
-        // What is added is broadcast.
+        // The added tensor is broadcast.
         (&[0, 0, 1, 14, 2], &[&[70, 40, 57]]),
         (&[0, 0, 1, 14, 2], &[&[70, 1, 1]]),
         // `min(max(y, a), b)`, also with a lower bound that is greater than the upper one.
         (&[MAX, 0, 1, MIN, 3, 2], &[&[], &[1]]),
         (&[MAX, 0, 2, MIN, 3, 1], &[&[], &[]]),
-        // `min(max(y * a + b, c), d) * y`, and the same of `y + r`.
+        // `min(max(y * a + b, c), d) * y`, and the same function of `y + r`.
         (&[2, 0, 1, 0, 5, 2, MAX, 6, 3, MIN, 7, 4, 2, 8, 0], &[&[], &[], &[], &[]]),
         (&[0, 0, 1, 2, 6, 2, 0, 7, 3, MAX, 8, 4, MIN, 9, 5, 2, 10, 6], &[ALL, &[], &[], &[], &[]]),
     ];
     let cpu = Cpu::new();
     for level in levels() {
         for (at_program, &(program, xs)) in programs.iter().enumerate() {
-            // Products that read all operands in place; and for some programs larger ones, and those of unrolled windows of two groups.
+            // Products that read all operands in place. Some programs also run with larger products and with unrolled windows in two
+            // groups.
             let cases: [(usize, usize, usize); 3] = [(6, 1, 1), (200, 1, 1), (12, 3, 2)];
             for (depth, kernel, group) in cases.into_iter().take(if at_program % 3 == 0 { 3 } else { 1 }) {
                 let (x, w) = (&[2, depth * group, 40, 57], &[70, depth, kernel, kernel]);

@@ -21,17 +21,17 @@ fn doubles(cpu: &Cpu, x: &Array) -> Vec<f64> {
     cpu.to_host(&x).unwrap().as_slice::<f64>().unwrap().to_vec()
 }
 
-/// A matrix with its numbers as the definition has them.
+/// A quantised matrix, and its dequantised values by the definition.
 struct Matrix {
     b: Array,
     scales: Array,
     zeros: Option<Array>,
-    /// The number in each column and row, less its zero point, times its scale.
+    /// The value in each column and row: the integer minus its zero point, times its scale.
     numbers: Vec<Vec<f64>>,
     options: MatMulNBitsOptions,
 }
 
-/// Makes a matrix; `kind` is 0 for no zero points, 1 for bytes, 2 for floats.
+/// Creates a matrix. `kind` is 0 for no zero points, 1 for bytes, 2 for floats.
 fn matrix(cpu: &Cpu, dtype: DataType, [columns, inner, block]: [usize; 3], bits: i64, kind: usize) -> Matrix {
     let (count, most) = (inner.div_ceil(block), 1usize << bits);
     let of = |i: usize, seed: usize| ((i * 7919 + seed) % 2003 % most) as u8;
@@ -74,7 +74,8 @@ fn matrix(cpu: &Cpu, dtype: DataType, [columns, inner, block]: [usize; 3], bits:
     }
 }
 
-/// Compares with the definition: sums of so many terms, in `f32`, rounded to the type.
+/// Compares a product with its definition. The tolerance allows for sums of this number of terms in
+/// `f32`, rounded to the type.
 fn check(cpu: &Cpu, y: &Array, a: &Array, matrix: &Matrix, what: &str) {
     let (rows, got) = (doubles(cpu, a), doubles(cpu, y));
     assert_eq!(y.dtype(), a.dtype());
@@ -135,7 +136,8 @@ fn the_body_is_the_definition() {
     }
 }
 
-/// The kernel, and the body on the reference backend, whose integers and scales are the same.
+/// Compares the kernel with the operation's body on the reference backend. Both have the same
+/// integers and scales.
 #[test]
 fn products_of_rounded_rows_are_those_of_the_body() {
     let (cpu, reference) = (Cpu::new(), bb_reference::Reference);
@@ -145,7 +147,8 @@ fn products_of_rounded_rows_are_those_of_the_body() {
             let matrix = matrix(&cpu, dtype, extents, bits, kind);
             let options = MatMulNBitsOptions { integers: true, ..matrix.options };
             let mut rows = drawn(5 * extents[1], 3);
-            // A block of zeros, one of the least numbers, and one with a number that has no bounds.
+            // A block of zeros, a block of the smallest subnormal numbers, and a block with an
+            // infinity.
             rows[..8].fill(0.0);
             rows[extents[1]..][..8].fill(f32::from_bits(1));
             rows[4 * extents[1]] = f32::INFINITY;

@@ -1,4 +1,5 @@
-//! Tests that convolutions by points equal their definition, and refuse or leave to others what they cannot compute.
+//! Tests that Winograd convolutions equal their definition, and that unsupported operands are refused or computed by
+//! other kernels.
 
 use super::*;
 use crate::caches::simulated;
@@ -32,12 +33,12 @@ fn convolutions_by_points_are_those_of_the_definition() {
             let operands = std::iter::once(Some(varying)).chain(constants);
             let kernel =
                 cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
-            // The points are in memory, and nothing else of the filters.
+            // The kernel keeps only the transformed filters, not the original ones.
             assert_eq!(kernel.bytes() / 4, w.len() * 16 / 9 + bias.as_ref().map_or(0, |bias| bias.len()));
             let host = |x: &Array| cpu.to_host(x).unwrap();
             let bias = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
             let expected = defined(&host(&x), &host(&w), &bias.unwrap_or_default(), pads, 1, groups);
-            // The transforms add four numbers before a product and after it.
+            // The factor 2 allows for the transforms, which add four numbers before and after each product.
             let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
             let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
             for level in levels() {
@@ -48,7 +49,7 @@ fn convolutions_by_points_are_those_of_the_definition() {
                     host(&y.unwrap().remove(0))
                 };
                 let y = run(1, 1 << 22);
-                // Whether threads share tiles or points depends on both.
+                // Whether threads share tiles or points depends on the number of threads and on the cache size.
                 for (threads, cache) in [(2, 1 << 22), (1, 1 << 18), (3, 1 << 18), (40, 1 << 18)] {
                     assert!(run(threads, cache) == y, "{threads} threads, {cache} bytes at {level:?}");
                 }
@@ -130,7 +131,7 @@ fn few_tiles_are_computed_with_restored_filters() {
 
 #[test]
 fn points_have_their_filters() {
-    // The difference of two sums of nine weights, each rounded once.
+    // A restored weight is the difference of two sums of nine weights, each rounded once.
     let shape = [32, 17, 3, 3];
     let w: Vec<f32> = (0..32 * 17 * 9).map(|i| ((i * 7919 + 3) % 2003) as f32 / 1001.5 - 1.0).collect();
     let points = Filters::new(&w, &shape, 2).unwrap().unwrap();
