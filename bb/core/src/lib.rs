@@ -16,10 +16,12 @@ pub mod contract;
 pub mod cost;
 #[doc(hidden)]
 pub mod cut;
+mod erased;
 #[doc(hidden)]
 pub mod error;
 pub mod export;
 pub mod ext;
+mod family;
 mod forward;
 #[doc(hidden)]
 pub mod gradient;

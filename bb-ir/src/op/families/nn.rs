@@ -105,7 +105,7 @@ macro_rules! for_each_nn {
         } -> Tensor { Contracts, cost: conv, export: Conv = window, batch: Images };
 
         /// Computes [`conv`](Self::conv), and then a program of element-wise functions of its result and `xs`, as
-        /// [`Scalar::fused`](super::Scalar::fused) does. The result of the convolution is the program's first tensor.
+        /// [`Scalar::fused`](crate::ext::Scalar::fused) does. The result of the convolution is the program's first tensor.
         ///
         /// A plan contains this operation instead of a convolution and a program if only the program reads the convolution's result, and
         /// if the backend implements this operation natively.
@@ -155,7 +155,7 @@ macro_rules! for_each_nn {
         Rnn 22 = rnn(x: Tensor, weights: Tensor, hidden: Tensor, lengths: Optional) with options: RnnOptions<'a> {
             /// Whether the last step comes first.
             backwards: Bool = false,
-            /// The function, as [`Activation::decode`](super::Activation::decode) reads it; empty for `tanh`.
+            /// The function, as [`Activation::decode`](crate::ext::Activation::decode) reads it; empty for `tanh`.
             functions: Ints = &[],
             /// Two parameters of each listed function.
             parameters: Floats = &[],

@@ -8,6 +8,7 @@ mod budget;
 mod buffer;
 mod completion;
 mod executable;
+mod families;
 mod inputs;
 mod inside;
 #[cfg(all(test, bb_model))]
@@ -33,6 +34,8 @@ pub(crate) use buffer::{
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub use executable::{by_name, by_position};
+pub(crate) use families::native_in;
+pub use families::{FamilyTable, Native, OpSet};
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
 pub(crate) use inside::{inside, is_inside, nested};

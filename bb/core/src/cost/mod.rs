@@ -21,7 +21,7 @@
 mod counts;
 mod formulas;
 
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
+use crate::family::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, element_count};
 
@@ -84,7 +84,7 @@ pub fn of(
     inputs: &[Option<TensorType<'_>>],
     outputs: &[TensorType<'_>],
 ) -> Cost {
-    let formulas = crate::ext::of_family!(op.family, FORMULAS, &[]);
+    let formulas = crate::family::of_family!(op.family, FORMULAS, &[]);
     let call = Call { params, inputs, outputs };
     formulas.get(usize::from(op.index)).map_or(Cost::UNKNOWN, |formula| formula(&call))
 }

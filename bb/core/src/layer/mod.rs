@@ -26,9 +26,9 @@ pub(crate) use natives::kept_tables;
 pub use natives::{InnerBackend, layer_natives, layer_version};
 
 #[doc(hidden)]
-pub use crate::ext::rows;
+pub use crate::ext::result_types;
 #[doc(hidden)]
-pub use crate::trace::result_types;
+pub use crate::ext::rows;
 
 use crate::ext::OpSet;
 use crate::plan::{CompileOptions, Module};

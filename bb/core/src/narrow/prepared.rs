@@ -77,7 +77,7 @@ impl NarrowKernel {
             (None, Some(Some((dtype, shape)))) => Some((*dtype, &shape[..])),
             (None, _) => None,
         });
-        let results = crate::trace::result_types(self.spec, typed, &self.params)?;
+        let results = crate::ext::result_types(self.spec, typed, &self.params)?;
         Some(results.into_iter().map(|(dtype, _)| dtype).collect())
     }
 }

@@ -14,7 +14,7 @@ use super::watch::{Silent, Watcher};
 use super::{CompileOptions, Profile};
 use crate::contract::OnnxValue;
 use crate::contract::{Caller, begin_buffers, fill_buffers};
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::ext::{ErasedError, ErasedTensor, FamilyTable, OpSet, WithFamilies, foreign, own};
 use crate::narrow::Holding;
 use crate::{Backend, Error, Executable, Module, Port, ResultBuffer};

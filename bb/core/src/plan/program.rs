@@ -25,7 +25,7 @@ use super::target::{AnyPrepared, Target};
 use super::watch::{Watch, Watcher};
 use super::{Activity, CompileOptions, Module};
 use crate::contract::{BackendError, Caller};
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::narrow::Holding;
 use crate::single_flight::SingleFlight;

@@ -14,7 +14,7 @@ use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, S
 use super::target::Target;
 use super::watch::{Watch, Watcher};
 use crate::contract::{BackendError, contained};
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::operator::{Call, OnnxValue, Round, Rounds};
 use crate::trace::Table;

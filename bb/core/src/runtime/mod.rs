@@ -13,6 +13,7 @@ mod combined;
 mod counter;
 mod declared;
 mod erased;
+mod families;
 mod fingerprints;
 mod generic;
 mod handle;

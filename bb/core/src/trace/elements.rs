@@ -1,10 +1,10 @@
 //! The elements of small integer tensors as expressions. Exporters compute shapes with these tensors.
 
+use super::Extent;
 use super::extents::all_tied;
 use super::log::{Log, When};
 use super::traced::{Elements, Follow, TracedTensor, Type};
 use crate::Error;
-use crate::ext::Extent;
 use bb_ir::infer::RuleParam;
 use bb_ir::infer::eval::{self, Contents, Entry};
 use bb_ir::op::{Param, Primitive};
@@ -57,7 +57,7 @@ pub(super) fn evaluate(
         let (each, when) = log.asked(|| each(op, inputs, &types, params));
         let follow = |(data, each): (&TensorData, &Vec<Extent>)| {
             // The values of the expressions must equal the numbers that were computed.
-            let numbers = crate::ext::integers(data).ok()?;
+            let numbers = integers(data).ok()?;
             numbers.into_iter().eq(each.iter().map(Extent::present)).then(|| {
                 let each: Vec<Extent> = each.iter().map(|extent| extent.under(&when, log)).collect();
                 match each.iter().all(Extent::is_fixed) {
@@ -110,4 +110,22 @@ fn each(
         Entry::Real(_) | Entry::Unknown => None,
     };
     values.into_iter().map(|x| x.entries.into_iter().map(whole).collect()).collect()
+}
+
+/// Reads integers or booleans of any width.
+pub fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+    fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+        bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
+    }
+    match x.dtype() {
+        DataType::I64 => widen::<i64>(x),
+        DataType::I32 => widen::<i32>(x),
+        DataType::I16 => widen::<i16>(x),
+        DataType::I8 => widen::<i8>(x),
+        DataType::U8 => widen::<u8>(x),
+        DataType::U16 => widen::<u16>(x),
+        DataType::U32 => widen::<u32>(x),
+        DataType::Bool => bb_ir::memory::collected("integers", x.bytes()?.iter().map(|&b| i64::from(b))),
+        got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
+    }
 }

@@ -11,8 +11,10 @@ use super::steps::{
 };
 use super::stop::{NeededValue, TraceStop};
 use super::traced::{Elements, Follow, TracedTensor, Type};
+use super::{Extent, Extents, HostKernel};
+use crate::contract::OpSet;
 use crate::contract::{check_value, too_large};
-use crate::ext::{Extent, Extents, HostKernel, OpSet, QuantOp};
+use crate::family::QuantOp;
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, RuleParam};
@@ -41,10 +43,10 @@ struct TracerState {
 #[derive(Debug)]
 pub struct Tracer {
     state: Mutex<TracerState>,
-    pub(super) log: Arc<Log>,
+    pub(crate) log: Arc<Log>,
     recording: Recording,
     /// Whether parameters may be expressions. If not, extents are numbers.
-    pub(super) symbolic: bool,
+    pub(crate) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
     /// The most bytes of all constants that the host computes while tracing.
@@ -246,7 +248,7 @@ impl Tracer {
     }
 
     /// Adds a tensor of integers that runs compute from extents.
-    pub(super) fn push_recipe(
+    pub(crate) fn push_recipe(
         &self,
         ty: Type,
         data: TensorData,
@@ -273,7 +275,7 @@ impl Tracer {
     }
 
     /// Adds a tensor of integers whose elements are extents.
-    pub(super) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
+    pub(crate) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
         if each.iter().all(Extent::is_fixed) {
             return self.push_constant(&mut self.lock().recorded, data);
         }
@@ -326,7 +328,7 @@ impl Tracer {
     /// Returns whether the body of a native operation is being traced only for the types of its results.
     ///
     /// If the operation may be replaced by its body, the body is needed.
-    pub(super) fn in_body(&self) -> bool {
+    pub(crate) fn in_body(&self) -> bool {
         self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
     }
 
@@ -415,7 +417,7 @@ impl Tracer {
     }
 
     /// Records an operation of a family whose parameters may be expressions as it is, or else its body.
-    pub(super) fn call_with(
+    pub(crate) fn call_with(
         &self,
         spec: &'static OpSpec,
         inputs: &[Option<&TracedTensor>],
@@ -488,7 +490,7 @@ impl Tracer {
     }
 
     /// Infers, evaluates or records one primitive whose parameters may be expressions.
-    pub(super) fn apply_with(
+    pub(crate) fn apply_with(
         &self,
         op: Primitive,
         inputs: &[&TracedTensor],
@@ -540,7 +542,7 @@ impl Tracer {
         results.iter().try_for_each(|(dtype, shape)| self.bound_one(*dtype, shape))
     }
 
-    pub(super) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
+    pub(crate) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
         check_value(dtype, shape, self.limit)
     }
 
@@ -627,25 +629,6 @@ fn step(
         origins: origin.into_iter().collect::<StepOrigins>(),
         phase: Phase::EachRun,
     }
-}
-
-/// Returns the element types and extents of the results of an operation, as its body has them; `None` if only running the body gives
-/// them.
-pub fn result_types<'a>(
-    spec: &'static OpSpec,
-    operands: impl Iterator<Item = Option<(DataType, &'a [usize])>>,
-    params: &[Param<'_>],
-) -> Option<Vec<(DataType, Vec<usize>)>> {
-    let on = Tracer::default();
-    let traced = |(at, x): (usize, Option<(DataType, &[usize])>)| {
-        x.map(|(dtype, shape)| {
-            on.input(<InputIndex as super::TableIndex>::at(at), "", dtype, shape, &Varies::Nothing, None)
-        })
-    };
-    let operands: Vec<Option<TracedTensor>> = operands.enumerate().map(traced).collect();
-    let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
-    let results = crate::ext::call(&on, spec, &operands, params).ok()?;
-    Some(results.iter().map(|y| (y.dtype(), y.shape().to_vec())).collect())
 }
 
 /// Writes the primitives, all but `constant`, which records no step.

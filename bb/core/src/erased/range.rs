@@ -131,7 +131,7 @@ impl Range {
 
 /// Returns the range that an operation on integers reaches. Returns `None` if its result is not computed from integers, or if
 /// the operation only moves elements of one operand, as `gather` does.
-pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]) -> Option<Reach> {
+pub(crate) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]) -> Option<Reach> {
     use Primitive as P;
     let same = |range| Some(Reach { all: range, result: range });
     match (op, operands) {
