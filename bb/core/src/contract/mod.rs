@@ -6,6 +6,8 @@ mod attrs;
 mod backend;
 mod budget;
 mod buffer;
+mod compile_options;
+mod compile_setters;
 mod completion;
 mod executable;
 mod families;
@@ -13,6 +15,7 @@ mod inputs;
 mod inside;
 #[cfg(all(test, bb_model))]
 mod model;
+mod module;
 mod own_thread;
 mod paced;
 mod panics;
@@ -20,17 +23,20 @@ mod parted;
 mod prepare;
 mod run_options;
 mod size;
+mod switches;
 mod tensor;
 mod value;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
-pub(crate) use attrs::{BackendPlace, Caller, KeepsPlans, Plans, plans_of, plans_with, reach};
+pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of, plans_with};
+pub(crate) use backend::Planned;
 pub use backend::{Backend, BackendError};
 pub use budget::Budget;
 pub use buffer::ResultBuffer;
 pub(crate) use buffer::{
     begin as begin_buffers, by_output, copy_from_host, fill as fill_buffers, refused as refused_buffer,
 };
+pub use compile_options::CompileOptions;
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub use executable::{by_name, by_position};
@@ -39,6 +45,7 @@ pub use families::{FamilyTable, Native, OpSet};
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
 pub(crate) use inside::{inside, is_inside, nested};
+pub use module::Module;
 pub(crate) use own_thread::on_own_thread;
 pub use panics::catch;
 pub(crate) use panics::contained;
@@ -48,6 +55,7 @@ pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, Prepare
 pub use run_options::{CancelToken, RunOptions};
 pub use size::check_value;
 pub(crate) use size::{bytes_of, most_elements, too_large};
+pub use switches::{PassSwitch, PassSwitches};
 pub use tensor::{SlotValue, Tensor};
 pub use value::OnnxValue;
 

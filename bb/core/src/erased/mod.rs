@@ -5,6 +5,7 @@
 //! their type.
 
 mod borrowed;
+mod holding;
 mod kernels;
 mod narrow_tensor;
 mod owned;
@@ -13,6 +14,7 @@ mod tensor;
 
 pub use borrowed::WithFamilies;
 pub(crate) use borrowed::refuses_types;
+pub(crate) use holding::Holding;
 pub use kernels::{ErasedCompiled, ErasedKernel, Kernels};
 pub(crate) use narrow_tensor::NarrowTensor;
 pub(crate) use narrow_tensor::TensorPlace;

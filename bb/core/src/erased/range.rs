@@ -1,6 +1,6 @@
 //! Ranges of integers, and how operations change them.
 
-use bb_ir::op::{Param, Primitive, take};
+use bb_ir::op::{Class, Param, Primitive, take};
 use bb_ir::{DataType, TensorData, infer};
 
 /// A range of integers. A sum or a product that leaves `i128` ends at its greatest or least value.
@@ -165,6 +165,21 @@ pub(crate) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
         (P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze, _)
         | (P::Identity | P::Cast | P::Where | P::Constant | P::Gather, _)
         | (P::Sqrt | P::Exp | P::Log | P::Equal | P::Greater | P::Less, _) => None,
+    }
+}
+
+/// Returns whether an operation only moves or selects elements, so that their ranges do not matter.
+pub(crate) fn only_moves(op: Primitive) -> bool {
+    matches!(op.spec().class, Class::Moves | Class::Creates)
+        || matches!(op, Primitive::Identity | Primitive::Where)
+}
+
+/// The operands whose elements appear in the result: not the condition of `where`, not the indices of `gather`.
+pub(crate) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
+    match op {
+        Primitive::Where => 1..operands,
+        Primitive::Gather => 0..1,
+        _ => 0..operands,
     }
 }
 

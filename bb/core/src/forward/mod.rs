@@ -97,7 +97,7 @@ pub fn kept<B: Backend + ?Sized>(
     }
     match plans_of(on, attrs) {
         Some(plans) => Ok(plans.run(graph, inputs, attrs)),
-        None => crate::plan::execute_kept(on, graph, inputs, attrs),
+        None => crate::narrow::execute_with_kept(on, graph, inputs, attrs),
     }
 }
 

@@ -30,8 +30,8 @@ pub use crate::ext::result_types;
 #[doc(hidden)]
 pub use crate::ext::rows;
 
+use crate::contract::{CompileOptions, Module};
 use crate::ext::OpSet;
-use crate::plan::{CompileOptions, Module};
 use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,

@@ -60,7 +60,7 @@ fn result_of(
         return Some((result, Ok(Range::of_elements(data)?)));
     }
     let Some(told) = reach(op, &operands, &step.params) else {
-        let values = super::backend::values(op, operands.len());
+        let values = crate::erased::range::values(op, operands.len());
         let moved = operands.get(values)?.iter().map(|x| x.range).reduce(Range::or)?;
         // A cast to a narrow type wraps values that do not fit.
         return Some((

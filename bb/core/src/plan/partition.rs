@@ -3,6 +3,7 @@
 use super::claims::Claim;
 use super::failure::{Failure, Where, in_node};
 use super::interpreter::PlanOutputs;
+use super::narrowed::{KnownRanges, NarrowedGraph};
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
@@ -10,8 +11,8 @@ use super::target::ErasedFailure;
 use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
 use crate::contract::{Caller, contained};
 use crate::cost::{self, Cost, TensorType};
+use crate::erased::Holding;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
-use crate::narrow::{Holding, KnownRanges, NarrowedGraph};
 use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,

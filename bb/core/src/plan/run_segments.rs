@@ -2,7 +2,6 @@
 //!
 //! Loops that could not be unrolled are frames on an explicit stack, so that nesting uses no native stack.
 
-use super::Activity;
 use super::failure::{Where, initializer};
 use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
@@ -16,6 +15,7 @@ use super::watch::{Watch, Watcher};
 use crate::contract::{BackendError, contained};
 use crate::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::measure::Activity;
 use crate::operator::{Call, OnnxValue, Round, Rounds};
 use crate::trace::Table;
 use crate::{Backend, Error, RunOptions};

@@ -15,7 +15,7 @@ use super::program::{Engine, Program};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Wanted, trace};
 use super::segment_end::End;
-use super::switches::PassSwitches;
+use crate::contract::PassSwitches;
 use crate::error::TraceFault;
 use crate::operator::OPERATORS;
 use crate::trace::{Operation, Phase, TableIndex, Trace, ValueSource};

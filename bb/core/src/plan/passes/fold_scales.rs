@@ -258,7 +258,7 @@ mod tests {
     use crate::ext::{ConvOptions, Nn, OpSet};
     use crate::plan::passes::fold_constants;
     use crate::plan::passes::samples::{native, zeros};
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{Phase, TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

@@ -162,7 +162,7 @@ mod tests {
     use crate::Backend;
     use crate::ext::Ops;
     use crate::plan::passes::samples::traced;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 
     const FUSING: PassOptions<'static> = PassOptions { switches: PassSwitches::ON, ..PassOptions::INTERPRETED };

@@ -134,7 +134,7 @@ mod tests {
     use crate::Backend;
     use crate::ext::{ConvOptions, Nn, OpSet, Scalar};
     use crate::plan::passes::samples;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

@@ -154,7 +154,7 @@ mod tests {
     use crate::ext::{Create, OpSet, Scalar};
     use crate::plan::passes::NativeOps;
     use crate::plan::passes::samples::native;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

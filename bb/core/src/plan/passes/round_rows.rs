@@ -39,7 +39,7 @@ mod tests {
     use crate::DataType;
     use crate::ext::{MatMulNBitsOptions, OpSet, Quant};
     use crate::plan::passes::{NativeOps, samples};
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use bb_ir::op::Family;
 
     #[test]
