@@ -21,6 +21,7 @@ mod erased;
 pub mod error;
 pub mod export;
 pub mod ext;
+mod external;
 mod family;
 mod forward;
 #[doc(hidden)]

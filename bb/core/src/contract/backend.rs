@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The inputs or outputs of a graph, by name.
-type Named<T> = HashMap<String, T>;
+pub type Named<T> = HashMap<String, T>;
 
 /// The error of a backend.
 ///

@@ -30,7 +30,7 @@ mod value;
 pub use attrs::{BackendAttrs, GraphIdentity};
 pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of, plans_with};
 pub(crate) use backend::Planned;
-pub use backend::{Backend, BackendError};
+pub use backend::{Backend, BackendError, Named};
 pub use budget::Budget;
 pub use buffer::ResultBuffer;
 pub(crate) use buffer::{
@@ -54,6 +54,7 @@ pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};
 pub use size::check_value;
+pub use size::tensor_bytes;
 pub(crate) use size::{bytes_of, most_elements, too_large};
 pub use switches::{PassSwitch, PassSwitches};
 pub use tensor::{SlotValue, Tensor};

@@ -5,7 +5,6 @@
 
 mod extended;
 pub(crate) mod macros;
-mod named;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};

@@ -1,8 +1,10 @@
 //! Forwarding macros: they write the methods of a backend that runs whole graphs, or that takes operations as
 //! values.
 
+mod operands;
 mod signature;
 
+pub use operands::{Operand, operand, operands, outputs};
 pub use signature::{Constructs, ForwardedCall, ForwardedGraph, Signature};
 
 use crate::contract::{Caller, nested, plans_of};

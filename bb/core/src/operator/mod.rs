@@ -8,6 +8,7 @@
 
 mod call;
 mod halves;
+mod held;
 mod missing;
 mod reads;
 mod rounds;
@@ -18,6 +19,8 @@ mod vendor;
 pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, ItemResult, OpOutputs, OpResult, one};
 pub use halves::{Halves, TensorFunction};
+pub use held::{Form, Item};
+pub(crate) use held::{Held, MANY};
 pub use missing::{OptionalDomain, advice, left_out, missing};
 pub use reads::AttributeReads;
 pub use rounds::{BeginRounds, Round, Rounds, RoundsOperator};

@@ -3,7 +3,6 @@
 //! Loops that could not be unrolled are frames on an explicit stack, so that nesting uses no native stack.
 
 use super::failure::{Where, initializer};
-use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
 use super::program::{LiveTensors, Program, Segment, Specialization};
 use super::resolve::Resolved;
@@ -17,6 +16,7 @@ use crate::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::measure::Activity;
 use crate::operator::{Call, OnnxValue, Round, Rounds};
+use crate::operator::{Form, Held, Item};
 use crate::trace::Table;
 use crate::{Backend, Error, RunOptions};
 use bb_ir::TensorData;

@@ -1,6 +1,6 @@
 //! The limits of a run: the bytes of its values, the iterations of its loops, and its deadline.
 
-use crate::contract::{RunOptions, bytes_of, too_large};
+use crate::contract::{RunOptions, bytes_of, tensor_bytes, too_large};
 use crate::{CompileOptions, Error, Tensor};
 use bb_ir::{DataType, TensorData};
 
@@ -69,9 +69,6 @@ impl RunState {
         Ok(())
     }
 }
-
-/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
-const TENSOR: usize = 64;
 
 /// The bytes of the values of a run that exist at the same time, and their limits.
 #[derive(Debug)]
@@ -195,9 +192,4 @@ impl Ledger {
         let (what, name) = ("bytes of the values of a run that exist at the same time", Some("run_bytes"));
         Error::from(bb_ir::Error::Limit { what, name, limit: self.run_bytes, got: self.total() })
     }
-}
-
-/// Returns the bytes of a tensor.
-pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
-    bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }

@@ -9,7 +9,6 @@
 
 use super::conditions::Cause;
 use super::failure::in_node;
-use super::held::Form;
 use super::origin::Origins;
 use super::resolve::{Repeat, Resolved};
 use super::segment_end::{Boundary, End, Outputs, end, start_at};
@@ -17,6 +16,7 @@ use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
 use crate::Error;
 use crate::contract::OnnxValue;
 use crate::ext::OpSet;
+use crate::operator::Form;
 use crate::trace::{
     InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, ValueSource, Varies, WeightId,
 };

@@ -14,11 +14,11 @@
 //! [`End`] lists the states once. Tracing produces an `End<Start>`, with the starts of segments; a program holds an `End<Segment>`,
 //! with segments that keep their plans; running (`run_segments.rs`) goes from state to state.
 
-use super::held::Form;
 use super::resolve::{Inner, Repeat, Resolved};
 use super::segment::{Start, missing};
 use super::trace_nodes::{Slot, Tracing};
 use crate::Error;
+use crate::operator::Form;
 use crate::operator::{HostFunction, OnnxValue, SequenceStep};
 use crate::trace::{TableIndex, TraceValue, TracedTensor, indices};
 use bb_ir::TensorData;

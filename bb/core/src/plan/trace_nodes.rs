@@ -5,13 +5,13 @@
 
 use super::conditions::Cause;
 use super::failure::{in_node, of_operator};
-use super::held::{Item, MANY};
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::error::NodePart;
 use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, Round, SequenceStep, TensorFunction};
+use crate::operator::{Item, MANY};
 use crate::trace::{OriginId, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;

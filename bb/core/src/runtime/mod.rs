@@ -4,6 +4,7 @@
 //! the engine uses. Only the bridge restores the type of a tensor.
 
 mod added;
+mod adopted;
 mod answers;
 mod ask;
 mod backends;
@@ -36,9 +37,14 @@ mod stack;
 mod start;
 mod status;
 mod value;
+mod vendor;
 
 pub(crate) use crate::error::BackendId;
 pub use added::Added;
+pub use adopted::{
+    NamedFamily, NamedVendor, NoBackend, NotRegistered, NotWritten, Written, family_key, lists_family,
+    names_family,
+};
 pub use backends::Backends;
 pub use buffers::{BufferId, BufferMeta, Buffers};
 pub use combined::{Combined, CombinedRegistration};

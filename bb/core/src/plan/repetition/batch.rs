@@ -3,7 +3,7 @@
 use super::{Collected, Repetition, empty, join};
 use crate::contract::OnnxValue;
 use crate::error::NodePart;
-use crate::plan::held::Item;
+use crate::operator::Item;
 use crate::{Backend, Error, Tensor};
 
 /// The batch of a `Scan` of opset 8.

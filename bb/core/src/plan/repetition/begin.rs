@@ -3,7 +3,7 @@
 use super::{Batch, Repetition, Scanned, collected};
 use crate::contract::OnnxValue;
 use crate::error::NodePart;
-use crate::plan::held::Item;
+use crate::operator::Item;
 use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::{Graph, Node};

@@ -6,11 +6,11 @@
 mod batch;
 mod begin;
 
-use super::held::Item;
 use super::resolve::Repeat;
 use crate::contract::OnnxValue;
 use crate::error::NodePart;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::operator::Item;
 use crate::operator::{Round, Rounds};
 use crate::{Backend, Error, RunOptions, Tensor};
 use batch::Batch;

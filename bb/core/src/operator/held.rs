@@ -5,9 +5,9 @@
 //! sequences, and the nodes that access their items run between segments. There a sequence is a list that is changed in place if it
 //! is not shared.
 
+use super::{Call, OnnxValue, SequenceStep, join, part, position};
+use crate::contract::tensor_bytes;
 use crate::error::NodePart;
-use crate::operator::{Call, OnnxValue, SequenceStep, join, part, position};
-use crate::plan::run_state::tensor_bytes;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::Node;
 use bb_ir::{TensorData, memory};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const FEW: usize = 64;
 
 /// The most items of a sequence that a plan makes.
-pub(super) const MANY: usize = 1 << 10;
+pub(crate) const MANY: usize = 1 << 10;
 
 /// The structure of a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +57,12 @@ impl<T: Tensor> Held<T> {
         Held { items: Arc::new(items), bytes }
     }
 
-    pub(super) fn items(&self) -> &[OnnxValue<T>] {
+    pub(crate) fn items(&self) -> &[OnnxValue<T>] {
         &self.items
     }
 
     /// Returns the bytes of the items.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -103,7 +103,7 @@ fn bytes_of<T: Tensor>(value: &OnnxValue<T>) -> usize {
 
 impl<T: Tensor> Item<T> {
     /// Returns the same value; a sequence is passed on as it is.
-    pub(super) fn held(self) -> Item<T> {
+    pub(crate) fn held(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) => Item::Held(Held::new(items)),
             other => other,
@@ -111,7 +111,7 @@ impl<T: Tensor> Item<T> {
     }
 
     /// Returns the same value; a long sequence is passed on as it is.
-    pub(super) fn held_if_long(self) -> Item<T> {
+    pub(crate) fn held_if_long(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) if items.len() > FEW => Item::Held(Held::new(items)),
             other => other,
@@ -137,7 +137,7 @@ impl<T: Tensor> Item<T> {
     }
 
     /// Returns the items, if it is a sequence.
-    pub(super) fn items(&self) -> Option<&[OnnxValue<T>]> {
+    pub(crate) fn items(&self) -> Option<&[OnnxValue<T>]> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) => Some(items),
             Item::Parts(_) => None,
@@ -146,7 +146,7 @@ impl<T: Tensor> Item<T> {
     }
 
     /// Returns the bytes of the value.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Item::Parts(value) => {
                 let mut bytes = 0usize;
@@ -172,7 +172,7 @@ impl SequenceStep {
     /// # Errors
     ///
     /// As the operators' functions; the backend's own.
-    pub(super) fn run<B: Backend + ?Sized>(
+    pub(crate) fn run<B: Backend + ?Sized>(
         self,
         on: &B,
         node: &Node,
