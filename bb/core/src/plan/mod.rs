@@ -13,6 +13,7 @@ mod compiled;
 mod complete;
 mod conditions;
 mod constants;
+mod engine;
 mod estimate;
 mod execute;
 mod failure;

@@ -7,6 +7,7 @@
 use super::cache::PlanMemory;
 use super::claims::Claims;
 use super::constants::{Pool, materialize};
+use super::engine::Engine;
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
 use super::interpreter::PlanOutputs;
@@ -105,15 +106,6 @@ pub(super) enum Code {
     Plan(AnyPrepared, Material),
     /// Graphs of primitives, each run by the backend as a whole.
     Graph(Box<PartitionedGraph>),
-}
-
-/// How a backend runs segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// Operation by operation.
-    Interpreter,
-    /// As graphs, through [`Backend::execute`].
-    WholeGraph,
 }
 
 impl Specialization {

@@ -33,6 +33,7 @@ mod registry;
 mod requirements;
 mod running;
 mod service_handles;
+mod services;
 mod stack;
 mod start;
 mod status;

@@ -7,7 +7,7 @@
 use crate::contract::PassSwitches;
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::plan::segment::{Settings, Weights};
 use crate::trace::Trace;
 use crate::{Error, RunOptions};

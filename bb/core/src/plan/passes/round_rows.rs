@@ -8,7 +8,7 @@ use super::recognized::{Call, Found, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::QuantOp;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::Trace;
 use bb_ir::op::Param;
 
