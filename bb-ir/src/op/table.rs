@@ -26,7 +26,7 @@
 //! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of a family without one is
 //!   differentiated through its body. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the compiler requires it.
 //!
-//! Rows of extension families (`families/`) may also have options (`bb/core/src/ext/family.rs`).
+//! Rows of extension families (`families/`) may also have options (`bb/core/src/family/macros.rs`).
 //!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
 //! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.

@@ -2,7 +2,7 @@
 //!
 //! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
 //! others run the body with the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
-//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
+//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`body.rs`).
 //!
 //! An operation with many parameters takes those that have a default as one struct:
 //!

@@ -25,9 +25,9 @@ macro_rules! family {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
         bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, bb_ir::op::Family::$trait] $($rows)* }
         crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
-        crate::family::macros::family_options!{ [$trait] $($rows)* }
-        crate::family::macros::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
-        crate::family::macros::family_extended!{ [$trait, $enum, $module] $($rows)* }
+        crate::family::family_options!{ [$trait] $($rows)* }
+        crate::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
+        crate::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
     };
 }
 

@@ -1,10 +1,10 @@
 //! The tables of extension families: their traits, the enums of their operations, and the structs of their options.
 //!
-//! A method that a backend does not write runs a body, which is a function over the tracer in [`crate::ext`]. The module of bodies
-//! implements [`RunsBodies`](crate::erased::RunsBodies), so that the tables need not know them.
+//! A method that a backend does not write runs a body, which is a function over the tracer in [`crate::ext`]. It is called through
+//! [`RunsBodies`](crate::erased::RunsBodies), so that the tables do not use the bodies.
 
 mod extended;
-pub(crate) mod macros;
+mod macros;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
@@ -17,6 +17,7 @@ pub use llm::{
     AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
     RaggedAttentionOptions, RotateOptions, SampleTokenOptions,
 };
+pub(crate) use macros::{family, family_extended, family_options, family_trait};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
@@ -37,7 +38,7 @@ use bb_ir::op::{Family, OpSpec, Primitive};
 
 /// The family `Bits`.
 pub(crate) mod bits {
-    bb_ir::for_each_bits!(crate::family::macros::family,
+    bb_ir::for_each_bits!(crate::family::family,
         /// Bitwise operations on integers.
         Bits, BitsOp, bits);
 }
@@ -46,7 +47,7 @@ pub(crate) mod bits {
 pub(crate) mod create {
     use bb_ir::DataType;
 
-    bb_ir::for_each_create!(crate::family::macros::family,
+    bb_ir::for_each_create!(crate::family::family,
         /// Makes tensors: constants, zeros, ones, ranges, random numbers.
         Create, CreateOp, create);
 }
@@ -55,7 +56,7 @@ pub(crate) mod create {
 pub(crate) mod image {
     use bb_ir::op::{Border, Interpolation, SamplePadding};
 
-    bb_ir::for_each_image!(crate::family::macros::family,
+    bb_ir::for_each_image!(crate::family::family,
         /// Operations on images and signals.
         Image, ImageOp, image);
 }
@@ -64,42 +65,42 @@ pub(crate) mod image {
 pub(crate) mod index {
     use bb_ir::op::ScatterReduction;
 
-    bb_ir::for_each_index!(crate::family::macros::family,
+    bb_ir::for_each_index!(crate::family::family,
         /// Sorting, writing to indexed positions, and the positions of extrema.
         Index, IndexOp, index);
 }
 
 /// The family `Llm`.
 pub(crate) mod llm {
-    bb_ir::for_each_llm!(crate::family::macros::family,
+    bb_ir::for_each_llm!(crate::family::family,
         /// Operations of language models.
         Llm, LlmOp, llm);
 }
 
 /// The family `Ml`.
 pub(crate) mod ml {
-    bb_ir::for_each_ml!(crate::family::macros::family,
+    bb_ir::for_each_ml!(crate::family::family,
         /// Classical models: forests of decision trees, and distances.
         Ml, MlOp, ml);
 }
 
 /// The family `Nn`.
 pub(crate) mod nn {
-    bb_ir::for_each_nn!(crate::family::macros::family,
+    bb_ir::for_each_nn!(crate::family::family,
         /// Neural-network operations.
         Nn, NnOp, nn);
 }
 
 /// The family `Quant`.
 pub(crate) mod quant {
-    bb_ir::for_each_quant!(crate::family::macros::family,
+    bb_ir::for_each_quant!(crate::family::family,
         /// Operations on quantised tensors, whose integers represent multiples of a scale, counted from a zero point.
         Quant, QuantOp, quant);
 }
 
 /// The family `Scalar`.
 pub(crate) mod scalar {
-    bb_ir::for_each_scalar!(crate::family::macros::family,
+    bb_ir::for_each_scalar!(crate::family::family,
         /// Element-wise functions.
         Scalar, ScalarOp, scalar);
 }
@@ -108,7 +109,7 @@ pub(crate) mod scalar {
 pub(crate) mod train {
     use bb_ir::op::{AdamEpsilon, Reduction};
 
-    bb_ir::for_each_train!(crate::family::macros::family,
+    bb_ir::for_each_train!(crate::family::family,
         /// Losses of classification, and optimizers.
         Train, TrainOp, train);
 }

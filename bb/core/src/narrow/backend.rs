@@ -1,8 +1,8 @@
 //! The backend with every element type over one that lacks some.
 
-use super::range::{Ranged, Reach, only_moves, reach, values};
-use super::tensor::TensorPlace;
 use super::{Holding, NarrowTensor, NarrowedGraph, Range, needs_no_narrowing};
+use crate::erased::TensorPlace;
+use crate::erased::range::{Ranged, Reach, only_moves, reach, values};
 use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{

@@ -37,10 +37,8 @@ mod range_report;
 mod shape_only;
 mod wrap;
 
-use crate::erased as tensor;
 pub(crate) use crate::erased::Holding;
 pub(crate) use crate::erased::NarrowTensor;
-use crate::erased::range;
 pub(crate) use crate::erased::range::Range;
 use crate::plan::NarrowedGraph;
 pub use backend::{Narrowed, NarrowedOn};

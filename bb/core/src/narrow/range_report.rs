@@ -1,7 +1,7 @@
 //! Finds, before anything runs, the operations whose results may leave the range of the type that holds them.
 
-use super::range::{Ranged, reach};
 use super::{Holding, Range};
+use crate::erased::range::{Ranged, reach};
 use crate::error::NarrowError;
 use crate::trace::{Step, StepId, Table, Trace, TraceValue, ValueSource};
 use bb_ir::op::{Param, Primitive};
