@@ -41,7 +41,7 @@ pub(crate) trait Planned: Backend {
     ///
     /// # Errors
     ///
-    /// As those of [`Backend::execute`].
+    /// The errors of [`Backend::execute`].
     fn execute_planned(
         &self,
         graph: &GraphProto,
@@ -53,7 +53,7 @@ pub(crate) trait Planned: Backend {
     ///
     /// # Errors
     ///
-    /// As those of [`Backend::compile`].
+    /// The errors of [`Backend::compile`].
     fn compile_planned(
         &self,
         module: Module,

@@ -38,6 +38,11 @@ mod forest;
 pub mod fourier;
 pub(crate) mod fused;
 mod gate;
+/// Computations on host tensors.
+#[doc(hidden)]
+pub mod host {
+    pub use crate::trace::host::*;
+}
 #[doc(hidden)]
 pub mod n_bits;
 
@@ -94,10 +99,10 @@ pub use crate::family::{
     RotateOptions, SampleTokenOptions, Scalar, ScalarOp, ScatterElementsOptions, SharpenOptions,
     SobelOptions, TopKOptions, Train, TrainOp, TreeEnsembleOptions,
 };
-#[doc(hidden)]
-pub use crate::trace::host;
-pub use crate::trace::{Extent, Extents, HostKernel, HostRun, integers, product};
-pub(crate) use crate::trace::{negative, numbers};
+pub use crate::trace::elements::integers;
+pub use crate::trace::extent::{Extent, Extents, product};
+pub(crate) use crate::trace::extent::{negative, numbers};
+pub use crate::trace::host::{HostKernel, HostRun};
 pub use bb_ir::op::{AdamEpsilon, Border, Interpolation, Reduction, SamplePadding, ScatterReduction};
 pub use by_name::operation;
 pub use check::result_types;

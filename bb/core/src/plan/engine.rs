@@ -1,4 +1,4 @@
-//! The two ways in which backends run plans.
+//! How backends run plans.
 
 /// How a backend runs segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

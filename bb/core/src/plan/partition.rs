@@ -292,7 +292,7 @@ impl SegmentPart {
                 let seen = watch.operands(operands.iter().map(|x| x.map(type_of)));
                 let since = watch.mark();
                 let check = |results: &[TensorData]| state.ledger.host(results);
-                let results = crate::ext::host::run_checked(on, body, &operands, params, check)?;
+                let results = crate::trace::host::run_checked(on, body, &operands, params, check)?;
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
                 watch.instruction(since, site, seen, results.iter());
                 for (&value, result) in outputs.iter().zip(results) {

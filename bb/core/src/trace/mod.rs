@@ -6,12 +6,11 @@
 mod compact;
 mod decode;
 mod edit;
-mod elements;
-mod extent;
+pub(crate) mod elements;
+pub(crate) mod extent;
 mod extents;
 mod form;
-#[doc(hidden)]
-pub mod host;
+pub(crate) mod host;
 mod keep;
 mod liveness;
 mod log;
@@ -28,10 +27,8 @@ mod write;
 
 pub use decode::{PrimitiveNode, decode};
 pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
-pub use elements::integers;
-pub use extent::{Extent, Extents, product};
-pub(crate) use extent::{negative, numbers};
-pub use host::{HostKernel, HostRun};
+pub(crate) use extent::{Extent, Extents, negative};
+pub(crate) use host::HostKernel;
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};
 pub(crate) use liveness::LiveStep;
