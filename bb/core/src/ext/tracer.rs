@@ -5,7 +5,7 @@ use super::{
     CreateOp, Extent, Extents, HostKernel, Ops, VendorType, integers, iota, iota_elements, negative, numbers,
     product, types,
 };
-use crate::trace::{Elements, Follow, Kept, Recipe, TraceStop, TracedTensor, Tracer, Type, When};
+use crate::trace::{Follow, Kept, Recipe, TraceStop, TracedElements, TracedTensor, Tracer, Type, When};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
@@ -142,7 +142,7 @@ impl Ops for Tracer {
 
     fn extents_of(&self, x: &TracedTensor) -> Result<Vec<Extent>, TraceStop> {
         match x.elements() {
-            Elements::OfExtents(_, Follow::Each(each)) if self.symbolic => {
+            TracedElements::OfExtents(_, Follow::Each(each)) if self.symbolic => {
                 Ok(each.iter().map(Extent::settled).collect())
             }
             _ => Ok(integers(&self.to_host(x)?)?.into_iter().map(Extent::from).collect()),

@@ -46,7 +46,7 @@ pub use steps::{
 pub use stop::{NeededValue, TraceStop};
 pub(crate) use table::{Table, TableIndex, held, indices};
 pub use traced::TracedTensor;
-pub(crate) use traced::{Elements, Follow, Type};
+pub(crate) use traced::{Follow, TracedElements, Type};
 pub use tracer::Tracer;
 pub use tracer::Varies;
 pub(crate) use write::{Target, Weight, to_graph, write};

@@ -19,7 +19,7 @@ struct TracedValue {
     shape: Shape,
     /// The extents, where one of them varies.
     extents: Option<Extents>,
-    elements: Elements,
+    elements: TracedElements,
     /// The conditions under which the recorded value equals this one.
     requires: When,
     log: Arc<Log>,
@@ -27,7 +27,7 @@ struct TracedValue {
 
 /// The known facts of a value's elements.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Elements {
+pub(crate) enum TracedElements {
     #[default]
     Unknown,
     /// They are constant.
@@ -57,7 +57,7 @@ impl TracedTensor {
     pub(crate) fn new(
         value: TraceValue,
         ty: Type,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
         log: Arc<Log>,
     ) -> TracedTensor {
@@ -79,29 +79,29 @@ impl TracedTensor {
     /// Returns the elements, where they are constant.
     pub(crate) fn known(&self) -> Option<&TensorData> {
         match &self.0.elements {
-            Elements::Constant(data) => Some(data),
-            Elements::Unknown | Elements::OfExtents(..) => None,
+            TracedElements::Constant(data) => Some(data),
+            TracedElements::Unknown | TracedElements::OfExtents(..) => None,
         }
     }
 
     /// Returns whether the elements are constant or follow from extents.
     pub(crate) fn is_known(&self) -> bool {
-        !matches!(self.0.elements, Elements::Unknown)
+        !matches!(self.0.elements, TracedElements::Unknown)
     }
 
     /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
     pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
         match &self.0.elements {
-            Elements::Unknown => None,
-            Elements::Constant(data) => Some(data),
-            Elements::OfExtents(data, follow) => {
+            TracedElements::Unknown => None,
+            TracedElements::Constant(data) => Some(data),
+            TracedElements::OfExtents(data, follow) => {
                 self.0.log.require(&follow.tied());
                 Some(data)
             }
         }
     }
 
-    pub(crate) fn elements(&self) -> &Elements {
+    pub(crate) fn elements(&self) -> &TracedElements {
         &self.0.elements
     }
 
@@ -153,19 +153,21 @@ impl Follow {
     }
 }
 
-impl Elements {
+impl TracedElements {
     /// Returns the same elements, known under more conditions.
-    pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> Elements {
+    pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> TracedElements {
         match self {
             _ if when.is_always() => self.clone(),
-            Elements::Unknown => Elements::Unknown,
-            Elements::Constant(data) => Elements::OfExtents(data.clone(), Follow::When(when.clone())),
-            Elements::OfExtents(data, Follow::When(own)) => {
-                Elements::OfExtents(data.clone(), Follow::When(own.and(when)))
+            TracedElements::Unknown => TracedElements::Unknown,
+            TracedElements::Constant(data) => {
+                TracedElements::OfExtents(data.clone(), Follow::When(when.clone()))
             }
-            Elements::OfExtents(data, Follow::Each(each)) => {
+            TracedElements::OfExtents(data, Follow::When(own)) => {
+                TracedElements::OfExtents(data.clone(), Follow::When(own.and(when)))
+            }
+            TracedElements::OfExtents(data, Follow::Each(each)) => {
                 let each = each.iter().map(|extent| extent.under(when, log)).collect();
-                Elements::OfExtents(data.clone(), Follow::Each(each))
+                TracedElements::OfExtents(data.clone(), Follow::Each(each))
             }
         }
     }

@@ -10,7 +10,7 @@ use super::steps::{
     ValueSource, WeightId,
 };
 use super::stop::{NeededValue, TraceStop};
-use super::traced::{Elements, Follow, TracedTensor, Type};
+use super::traced::{Follow, TracedElements, TracedTensor, Type};
 use super::{Extent, Extents, HostKernel};
 use crate::contract::OpSet;
 use crate::contract::{check_value, too_large};
@@ -193,13 +193,17 @@ impl Tracer {
         };
         let extents: Extents = shape.iter().enumerate().map(extent).collect();
         let ty = Type::varying(dtype, Shape::from_slice(shape), extents);
-        self.register(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
+        self.register(
+            ValueSource::Input(index),
+            ty,
+            known.map_or(TracedElements::Unknown, TracedElements::Constant),
+        )
     }
 
     /// Adds a weight that the caller holds.
     pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
-        self.register(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
+        self.register(ValueSource::Weight(id), ty, TracedElements::Constant(value.clone()))
     }
 
     /// Adds a constant that is there already, however large it is.
@@ -207,11 +211,17 @@ impl Tracer {
         self.push_constant(&mut self.lock().recorded, value.clone())
     }
 
-    fn register(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+    fn register(&self, source: ValueSource, ty: Type, elements: TracedElements) -> TracedTensor {
         self.push(&mut self.lock().recorded, source, ty, elements)
     }
 
-    fn push(&self, recorded: &mut Trace, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+    fn push(
+        &self,
+        recorded: &mut Trace,
+        source: ValueSource,
+        ty: Type,
+        elements: TracedElements,
+    ) -> TracedTensor {
         self.push_if(recorded, source, ty, elements, When::ALWAYS)
     }
 
@@ -221,7 +231,7 @@ impl Tracer {
         recorded: &mut Trace,
         source: ValueSource,
         ty: Type,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
     ) -> TracedTensor {
         let count = ty.element_count();
@@ -232,14 +242,14 @@ impl Tracer {
     }
 
     fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
-        self.push_constant_if(recorded, value.clone(), Elements::Constant(value), When::ALWAYS)
+        self.push_constant_if(recorded, value.clone(), TracedElements::Constant(value), When::ALWAYS)
     }
 
     fn push_constant_if(
         &self,
         recorded: &mut Trace,
         value: TensorData,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
     ) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
@@ -258,8 +268,11 @@ impl Tracer {
     ) -> TracedTensor {
         let mut state = self.lock();
         let param = SymbolicParam { param: 0, value: SymbolicValue::Data(ty.dtype, recipe) };
-        let elements =
-            if is_small(&ty.shape) { Elements::OfExtents(data.clone(), follow) } else { Elements::Unknown };
+        let elements = if is_small(&ty.shape) {
+            TracedElements::OfExtents(data.clone(), follow)
+        } else {
+            TracedElements::Unknown
+        };
         let result = self.push_if(&mut state.recorded, ValueSource::Step, ty, elements, requires);
         let step = Step {
             operation: Operation::Row(Primitive::Constant.spec()),
@@ -282,7 +295,7 @@ impl Tracer {
         let requires = each.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
         let exprs: Vec<_> = each.iter().map(Extent::expr).collect();
         if exprs.iter().all(|expr| expr.constant().is_some()) {
-            let elements = Elements::OfExtents(data.clone(), Follow::Each(each));
+            let elements = TracedElements::OfExtents(data.clone(), Follow::Each(each));
             return self.push_constant_if(&mut self.lock().recorded, data, elements, requires);
         }
         let recipe = Recipe::Elements(Shape::from_slice(data.shape()), exprs);
@@ -338,7 +351,7 @@ impl Tracer {
         let shape: Shape = extents.iter().map(present).collect();
         let requires = extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
         let ty = Type::varying(dtype, shape, extents.iter().cloned().collect());
-        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, Elements::Unknown, requires)
+        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, TracedElements::Unknown, requires)
     }
 
     /// Records a native operation instead of its body, whose results are `body`.
@@ -380,7 +393,10 @@ impl Tracer {
         let recorded = &mut state.recorded;
         // A body whose results' elements are all known has folded; nothing is left to call.
         let folded = |x: &TracedTensor| {
-            matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
+            matches!(
+                x.elements(),
+                TracedElements::Constant(_) | TracedElements::OfExtents(_, Follow::Each(_))
+            )
         };
         // Passes look for the integers that dequantised weights come from. So the step stays, and its results are not used to compute
         // other constants.
@@ -405,7 +421,9 @@ impl Tracer {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
                 // A constant that the operation returns together with other results is not used to compute other constants.
                 let elements = match elements {
-                    Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
+                    TracedElements::Constant(ref data) if !stays || data.len() > READ => {
+                        TracedElements::Unknown
+                    }
                     elements => elements,
                 };
                 self.push(recorded, ValueSource::Step, ty, elements)
@@ -503,8 +521,9 @@ impl Tracer {
         self.bound(&results)?;
         let types = extents::results(op, inputs, given, results, &self.log);
         let elements = evaluate(op, inputs, &types, &params, given, &self.log)?;
-        let folded =
-            |x: &Elements| matches!(x, Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)));
+        let folded = |x: &TracedElements| {
+            matches!(x, TracedElements::Constant(_) | TracedElements::OfExtents(_, Follow::Each(_)))
+        };
         let elements = match elements {
             Some(elements) if elements.iter().all(folded) => {
                 return Ok(elements.into_iter().filter_map(|x| self.push_folded(x)).collect());
@@ -526,11 +545,11 @@ impl Tracer {
     }
 
     /// Adds a value whose elements are known one by one.
-    fn push_folded(&self, elements: Elements) -> Option<TracedTensor> {
+    fn push_folded(&self, elements: TracedElements) -> Option<TracedTensor> {
         match elements {
-            Elements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
-            Elements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
-            Elements::OfExtents(..) | Elements::Unknown => None,
+            TracedElements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
+            TracedElements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
+            TracedElements::OfExtents(..) | TracedElements::Unknown => None,
         }
     }
 
@@ -602,7 +621,7 @@ impl Tracer {
                     &mut state.recorded,
                     ValueSource::Step,
                     Type::fixed(*dtype, shape),
-                    Elements::Unknown,
+                    TracedElements::Unknown,
                 )
             })
             .collect();
