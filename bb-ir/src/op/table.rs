@@ -27,7 +27,7 @@
 //!   differentiated through its body of primitives. Each primitive has a derivative in `bb/core/src/gradient/rules.rs`, because the
 //!   compiler requires it.
 //!
-//! Rows of extension families (`families/`) may also have options (`bb/core/src/ext/family.rs`).
+//! Rows of extension families (`families/`) may also have options (`bb/core/src/family/macros.rs`).
 //!
 //! `for_each_primitive!(path::to::callback)` expands to a call of the callback macro with all rows; `for_each_primitive!(callback, tokens)`
 //! puts `[tokens]` before the rows.

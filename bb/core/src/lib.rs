@@ -16,16 +16,20 @@ pub mod contract;
 pub mod cost;
 #[doc(hidden)]
 pub mod cut;
+mod erased;
 #[doc(hidden)]
 pub mod error;
 pub mod export;
 pub mod ext;
+mod external;
+mod family;
 mod forward;
 #[doc(hidden)]
 pub mod gradient;
 pub mod ir;
 #[doc(hidden)]
 pub mod layer;
+mod measure;
 #[doc(hidden)]
 pub mod narrow;
 pub mod number;
@@ -54,6 +58,7 @@ pub use contract::{
     Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
     PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };
+pub use contract::{CompileOptions, Module, PassSwitch, PassSwitches};
 pub use error::{
     BackendId, BackendOrigin, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem,
     Internal, NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault,
@@ -67,8 +72,8 @@ pub use ext::operation;
 pub use gradient::{Gradient, gradient, gradient_with_seed};
 pub use number::Number;
 pub use plan::{
-    CheckedGraph, CompileOptions, Condition, Module, PassCount, PassSwitch, PassSwitches, PlanConditions,
-    RowInput, RowProof, compile_whole_graph, limit_process_plans, pass_names,
+    CheckedGraph, Condition, PassCount, PlanConditions, RowInput, RowProof, compile_whole_graph,
+    limit_process_plans, pass_names,
 };
 pub use trace::{PrimitiveNode, decode};
 

@@ -6,4 +6,5 @@
 //! [`ErasedExecutable::run_profiled`]: crate::ErasedExecutable::run_profiled
 //! [`Executable::run_profiled`]: crate::Executable::run_profiled
 
-pub use crate::plan::{Activity, Estimate, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span};
+pub use crate::measure::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
+pub use crate::plan::{Estimate, NodeCost};

@@ -27,13 +27,13 @@ macro_rules! for_each_image {
         ///
         /// Source: ONNX `DeformConv`, opset 22.
         DeformConv 22 = deform_conv(x: Tensor, w: Tensor, offset: Tensor, bias: Optional, mask: Optional) with options: DeformConvOptions<'a> {
-            /// As [`ConvOptions::strides`](super::ConvOptions::strides).
+            /// As [`ConvOptions::strides`](crate::ext::ConvOptions::strides).
             strides: Ints = &[],
-            /// As [`ConvOptions::pads`](super::ConvOptions::pads).
+            /// As [`ConvOptions::pads`](crate::ext::ConvOptions::pads).
             pads: Ints = &[],
-            /// As [`ConvOptions::dilations`](super::ConvOptions::dilations).
+            /// As [`ConvOptions::dilations`](crate::ext::ConvOptions::dilations).
             dilations: Ints = &[],
-            /// As [`ConvOptions::group`](super::ConvOptions::group).
+            /// As [`ConvOptions::group`](crate::ext::ConvOptions::group).
             group: Int = 1,
             /// The number of groups of channels. The channels of a group share offsets and masks.
             offset_group: Int = 1,

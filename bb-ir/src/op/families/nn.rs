@@ -104,7 +104,7 @@ macro_rules! for_each_nn {
             group: Int = 1,
         } -> Tensor { Contracts, cost: conv, export: Conv = window, batch: Images };
 
-        /// Computes [`conv`](Self::conv), followed by a program of element-wise functions as in [`Scalar::fused`](super::Scalar::fused).
+        /// Computes [`conv`](Self::conv), followed by a program of element-wise functions as in [`Scalar::fused`](crate::ext::Scalar::fused).
         /// The program's first tensor is the result of the convolution; the tensors `xs` follow.
         ///
         /// If only the program reads the convolution's result and the backend implements this operation natively, a plan contains this
@@ -155,7 +155,7 @@ macro_rules! for_each_nn {
         Rnn 22 = rnn(x: Tensor, weights: Tensor, hidden: Tensor, lengths: Optional) with options: RnnOptions<'a> {
             /// Whether the steps are computed in reverse order.
             backwards: Bool = false,
-            /// The activation function, as [`Activation::decode`](super::Activation::decode) parses it; if empty, `tanh`.
+            /// The activation function, as [`Activation::decode`](crate::ext::Activation::decode) parses it; if empty, `tanh`.
             functions: Ints = &[],
             /// The parameters of the activation functions: two for each.
             parameters: Floats = &[],

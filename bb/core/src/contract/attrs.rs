@@ -1,9 +1,7 @@
 //! The attributes that accompany a graph on its way to a backend.
 
-use super::Backend;
+use super::{Backend, Module};
 use crate::Error;
-use crate::narrow::NarrowedGraph;
-use crate::plan::Module;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
 use std::cell::Cell;
@@ -48,7 +46,7 @@ pub struct BackendAttrs<'a> {
     /// The checked graph that the protobuf was written from.
     checked: Option<Checked<'a>>,
     /// The original steps of a graph that was narrowed to the types of a backend.
-    narrowed: Option<&'a NarrowedGraph>,
+    narrowed: Option<&'a (dyn Any + Send + Sync)>,
     /// Whose default of a method sets this, instead of running the graph.
     asking: Option<(&'a AtomicBool, Option<BackendPlace>)>,
     /// Whether the call is one of `dispatch`, whose default has not been reached.
@@ -70,24 +68,14 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { identity: Some(identity), ..self }
     }
 
-    /// Returns the graph, checked, as a module to compile.
-    ///
-    /// If the caller has checked the graph already, this is the caller's module, and nothing is checked again. `graph` is
-    /// the graph that came with the attributes; any other graph is checked with the opsets and functions of the attributes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Ir`] if the graph is not valid.
-    pub fn module(&self, graph: &GraphProto) -> Result<Module, Error> {
+    /// Returns the module that the graph was written from, if it came with these attributes.
+    pub(crate) fn checked(&self, graph: &GraphProto) -> Option<&'a Module> {
         let same = |checked: &Checked<'_>| {
             std::ptr::eq(checked.graph, graph)
                 && std::ptr::eq(checked.opsets, self.opsets)
                 && self.functions.is_empty()
         };
-        match self.checked.filter(same) {
-            Some(checked) => Ok(checked.module.clone()),
-            None => Module::from_graph(graph, self.opsets, self.functions),
-        }
+        self.checked.filter(same).map(|checked| checked.module)
     }
 
     /// Returns the attributes with the opsets of a graph, and with the module that the graph was written from.
@@ -101,13 +89,13 @@ impl<'a> BackendAttrs<'a> {
     }
 
     /// Returns the attributes with the original steps of the narrowed graph.
-    pub(crate) fn with_narrowed(self, narrowed: Option<&'a NarrowedGraph>) -> BackendAttrs<'a> {
-        BackendAttrs { narrowed, ..self }
+    pub(crate) fn with_narrowed<T: Send + Sync + 'static>(self, narrowed: Option<&'a T>) -> BackendAttrs<'a> {
+        BackendAttrs { narrowed: narrowed.map(|steps| steps as _), ..self }
     }
 
-    /// Returns the original steps of a graph that was narrowed to the types of a backend.
-    pub(crate) fn narrowed(&self) -> Option<&'a NarrowedGraph> {
-        self.narrowed
+    /// Returns the original steps of a graph that was narrowed to the types of a backend, if they are a `T`.
+    pub(crate) fn narrowed<T: 'static>(&self) -> Option<&'a T> {
+        self.narrowed?.downcast_ref()
     }
 
     /// Returns the attributes for a call that only an overridden method answers. The default of the backend that is

@@ -1,7 +1,9 @@
 //! The contract: the trait that every backend implements.
 
-use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
-use crate::plan::{CompileOptions, Module};
+use super::{
+    BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Executable, Kernel, Module,
+    PrepareStep, Tensor,
+};
 use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
@@ -9,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The inputs or outputs of a graph, by name.
-type Named<T> = HashMap<String, T>;
+pub type Named<T> = HashMap<String, T>;
 
 /// The error of a backend.
 ///
@@ -30,6 +32,36 @@ pub trait BackendError: std::error::Error + From<crate::Error> + Send + Sync + '
 
 #[diagnostic::do_not_recommend]
 impl<E: std::error::Error + From<crate::Error> + Send + Sync + 'static> BackendError for E {}
+
+/// The defaults of [`Backend::execute`] and [`Backend::compile`], which plan.
+///
+/// Implemented for every backend by a module that knows plans, so that the contract need not know them.
+pub(crate) trait Planned: Backend {
+    /// As [`Backend::execute`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Backend::execute`].
+    fn execute_planned(
+        &self,
+        graph: &GraphProto,
+        inputs: Named<Self::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named<Self::Tensor>, Self::Error>;
+
+    /// As [`Backend::compile`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Backend::compile`].
+    fn compile_planned(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, Self::Error>
+    where
+        Self: 'static;
+}
 
 /// Expands the trait from the op table; the methods that are not operations are written out below.
 macro_rules! contract {
@@ -163,7 +195,7 @@ macro_rules! contract {
             /// The backend's own error if the graph is invalid, an input is missing, or a node fails.
             fn execute(&self, graph: &GraphProto, inputs: Named<Self::Tensor>, attrs: BackendAttrs<'_>)
                 -> Result<Named<Self::Tensor>, Self::Error> {
-                crate::plan::execute_itself(self, graph, inputs, attrs)
+                self.execute_planned(graph, inputs, attrs)
             }
 
             /// Runs a graph and answers now or later.
@@ -193,7 +225,7 @@ macro_rules! contract {
             where
                 Self: 'static,
             {
-                crate::plan::compile(self, module, options)
+                self.compile_planned(module, options)
             }
 
             /// Prepares a step of a plan that will run more than once: packs its constants, chooses its algorithm.

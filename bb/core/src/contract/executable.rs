@@ -2,9 +2,9 @@
 
 use super::Backend;
 use super::buffer::{Ordered, ResultBuffer, begin as begin_buffers, by_output, fill as fill_buffers};
-use super::{OnnxValue, RunOptions};
+use super::{Module, OnnxValue, RunOptions};
 use crate::Error;
-use crate::plan::{Module, Profile};
+use crate::measure::Profile;
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, ValueId, ValueType};
 use std::collections::{HashMap, HashSet};

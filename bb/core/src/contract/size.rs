@@ -1,6 +1,7 @@
 //! How large values are, and how large they may be.
 
-use crate::{Error, Tensor};
+use super::Tensor;
+use crate::Error;
 use bb_ir::DataType;
 
 /// Returns how many bytes the elements of a tensor take; `usize::MAX` if that is more than a number holds.
@@ -13,6 +14,14 @@ pub(crate) fn bytes_of(dtype: DataType, shape: &[usize]) -> usize {
         DataType::String => elements,
         dtype => dtype.bytes_for(elements).unwrap_or(usize::MAX),
     }
+}
+
+/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
+const TENSOR: usize = 64;
+
+/// Returns the bytes of a tensor.
+pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
+    bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }
 
 /// Returns how many elements of a type fit into a number of bytes, as [`bytes_of`] counts.

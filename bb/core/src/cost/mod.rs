@@ -21,47 +21,14 @@
 mod counts;
 mod formulas;
 
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
+pub use crate::measure::Cost;
+
+use crate::family::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, element_count};
 
 /// The element type and the shape of an operand or a result.
 pub type TensorType<'a> = (DataType, &'a [usize]);
-
-/// The cost of a call; `None` where there is no formula, or if the number exceeds 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
-    /// The number of operations on numbers.
-    pub flops: Option<u64>,
-    /// The number of bytes that must be read.
-    pub bytes_read: Option<u64>,
-    /// The number of bytes that must be written.
-    pub bytes_written: Option<u64>,
-}
-
-impl Cost {
-    /// The cost of doing nothing.
-    pub const ZERO: Cost = Cost { flops: Some(0), bytes_read: Some(0), bytes_written: Some(0) };
-
-    /// An unknown cost.
-    pub const UNKNOWN: Cost = Cost { flops: None, bytes_read: None, bytes_written: None };
-
-    /// Returns the number of bytes read and written together.
-    pub fn bytes(&self) -> Option<u64> {
-        self.bytes_read?.checked_add(self.bytes_written?)
-    }
-
-    /// Adds another cost; a part that is unknown in either is unknown in the sum.
-    #[must_use]
-    pub fn and(self, next: Cost) -> Cost {
-        let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
-        Cost {
-            flops: sum(self.flops, next.flops),
-            bytes_read: sum(self.bytes_read, next.bytes_read),
-            bytes_written: sum(self.bytes_written, next.bytes_written),
-        }
-    }
-}
 
 /// Returns the cost of a call of an operation.
 ///
@@ -84,7 +51,7 @@ pub fn of(
     inputs: &[Option<TensorType<'_>>],
     outputs: &[TensorType<'_>],
 ) -> Cost {
-    let formulas = crate::ext::of_family!(op.family, FORMULAS, &[]);
+    let formulas = crate::family::of_family!(op.family, FORMULAS, &[]);
     let call = Call { params, inputs, outputs };
     formulas.get(usize::from(op.index)).map_or(Cost::UNKNOWN, |formula| formula(&call))
 }

@@ -1,6 +1,7 @@
 //! `Bits`: bitwise operations on integers. All bodies except the body of shifts run on the host.
 
 use super::{HostKernel, math, types};
+pub use crate::family::bits::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
@@ -8,9 +9,7 @@ use bb_ir::op::{Param, take};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{TensorData, memory};
 
-bb_ir::for_each_bits!(crate::ext::family::family,
-    /// Bitwise operations on integers.
-    Bits, BitsOp, bits);
+bb_ir::for_each_bits!(crate::ext::bodies::bodies, Bits, BitsOp, bits);
 
 /// Declares the bodies that combine the bytes of two operands.
 macro_rules! joins {

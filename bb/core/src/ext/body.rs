@@ -3,11 +3,11 @@
 //! A body is a function over the [`Tracer`]. It is traced for the element types, the extents and the parameters of a call. The
 //! trace is kept, so that the next call like it only runs the steps.
 
-use super::erased::Kernels;
-use super::{ErasedBackend, ErasedError, ErasedTensor, OpSet, host};
+use crate::contract::OpSet;
+use crate::erased::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::trace::{
     InputIndex, LiveStep, Operation, Table, TableIndex, Trace, TraceStop, TraceValue, TracedTensor, Tracer,
-    ValueSource, Varies, held,
+    ValueSource, Varies, held, host,
 };
 use crate::{Backend, Error, Outputs, RunOptions, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};

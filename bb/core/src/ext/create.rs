@@ -3,6 +3,7 @@
 pub use super::batch::{pad_batch, stack, unstack};
 
 use crate::ext::{Extent, HostKernel, math};
+pub use crate::family::create::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Backend, Error, Shape};
@@ -10,9 +11,7 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use bb_ir::{DataType, TensorData, memory};
 
-bb_ir::for_each_create!(crate::ext::family::family,
-    /// Makes tensors: constants, zeros, ones, ranges, random numbers.
-    Create, CreateOp, create);
+bb_ir::for_each_create!(crate::ext::bodies::bodies, Create, CreateOp, create);
 
 /// The greatest number of elements that are made on the host. Larger tensors are made by repeating on the backend.
 const SMALL: usize = 4096;

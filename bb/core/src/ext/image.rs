@@ -14,6 +14,5 @@ pub use super::region::{max_roi_pool, roi_align};
 pub use super::sample::grid_sample;
 pub use super::unpool::max_unpool;
 
-bb_ir::for_each_image!(crate::ext::family::family,
-    /// Operations on images and signals.
-    Image, ImageOp, image);
+pub use crate::family::image::*;
+bb_ir::for_each_image!(crate::ext::bodies::bodies, Image, ImageOp, image);

@@ -2,6 +2,7 @@
 //! host.
 
 use super::{HostKernel, math, open_results, scatter, sort};
+pub use crate::family::index::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
@@ -9,9 +10,7 @@ use bb_ir::op::Param;
 
 pub use bb_ir::op::ScatterReduction;
 
-bb_ir::for_each_index!(crate::ext::family::family,
-    /// Sorting, writing to indexed positions, and the positions of extrema.
-    Index, IndexOp, index);
+bb_ir::for_each_index!(crate::ext::bodies::bodies, Index, IndexOp, index);
 
 static TOP_K: HostKernel = HostKernel { name: "top_k", random: false, run: sort::top_k };
 static SCATTER_ELEMENTS: HostKernel =

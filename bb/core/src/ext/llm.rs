@@ -10,6 +10,7 @@ mod sampling;
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;
 
+pub use crate::family::llm::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use append::kv_append;
@@ -22,9 +23,7 @@ pub use sampling::sample_token;
 use crate::Tensor;
 use crate::ext::{Extent, math, normalize, types};
 
-bb_ir::for_each_llm!(crate::ext::family::family,
-    /// Operations of language models.
-    Llm, LlmOp, llm);
+bb_ir::for_each_llm!(crate::ext::bodies::bodies, Llm, LlmOp, llm);
 
 /// The body of [`Llm::rms_normalization`]. 16-bit floats are computed in `f32`, and rounded once if the scale has the
 /// same type.

@@ -1,12 +1,11 @@
 //! `Ml`: classical models, that is forests of decision trees and distances.
 
 use super::{forest, types};
+pub use crate::family::ml::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-bb_ir::for_each_ml!(crate::ext::family::family,
-    /// Classical models: forests of decision trees, and distances.
-    Ml, MlOp, ml);
+bb_ir::for_each_ml!(crate::ext::bodies::bodies, Ml, MlOp, ml);
 
 pub use forest::tree_ensemble;
 

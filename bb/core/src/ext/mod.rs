@@ -2,7 +2,7 @@
 //!
 //! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
 //! others run the body with the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
-//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
+//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`body.rs`).
 //!
 //! An operation with many parameters takes those that have a default as one struct:
 //!
@@ -20,18 +20,17 @@
 
 mod angle;
 mod batch;
+pub(crate) mod bodies;
 pub(crate) mod body;
 mod by_name;
+mod check;
 #[cfg(test)]
 mod class_tests;
+mod compact;
 mod conv_transpose;
 #[doc(hidden)]
 pub mod cumulate;
 mod deform;
-pub(crate) mod erased;
-mod extended;
-mod extent;
-mod family;
 #[doc(hidden)]
 pub mod fold;
 mod forest;
@@ -39,11 +38,13 @@ mod forest;
 pub mod fourier;
 pub(crate) mod fused;
 mod gate;
+/// Computations on host tensors.
 #[doc(hidden)]
-pub mod host;
+pub mod host {
+    pub use crate::trace::host::*;
+}
 #[doc(hidden)]
 pub mod n_bits;
-mod named;
 
 pub mod bits;
 pub mod create;
@@ -70,6 +71,7 @@ pub(crate) mod scatter;
 mod slide;
 #[doc(hidden)]
 pub mod sort;
+mod tracer;
 pub mod train;
 #[doc(hidden)]
 pub mod types;
@@ -78,44 +80,34 @@ pub(crate) mod vendor;
 #[doc(hidden)]
 pub mod window;
 
-pub use bits::{Bits, BitsOp};
+pub(crate) use crate::contract::native_in;
+pub use crate::contract::{FamilyTable, Native, OpSet};
+pub use crate::erased::ErasedBackend;
+pub use crate::erased::{ErasedCompiled, ErasedKernel, Kernels, Owned};
+pub use crate::erased::{ErasedError, ErasedTensor};
+pub use crate::erased::{WithFamilies, boxed, foreign, own};
+pub(crate) use crate::family::every_operation;
+pub use crate::family::{
+    AdagradOptions, AdamOptions, AttentionOptions, AveragePoolOptions, Bits, BitsOp, CachedAttentionOptions,
+    ConvIntegerOptions, ConvOptions, ConvTransposeOptions, Create, CreateOp,
+    CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions, CrossEntropyWithProbabilitiesOptions,
+    DeformConvOptions, DequantizeOptions, Extended, FusedConvOptions, GridSampleOptions, GruOptions, Image,
+    ImageOp, Index, IndexOp, LayerNormalizationOptions, Llm, LlmOp, LstmOptions, MatMulNBitsOptions,
+    MaxPoolOptions, Ml, MlOp, MomentumOptions, NegativeLogLikelihoodOptions, Nn, NnOp, PagedAttentionOptions,
+    QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions, QuantizeOptions, QuantizedLinearOptions,
+    RaggedAttentionOptions, RandomNormalOptions, RandomUniformOptions, RnnOptions, RoiAlignOptions,
+    RotateOptions, SampleTokenOptions, Scalar, ScalarOp, ScatterElementsOptions, SharpenOptions,
+    SobelOptions, TopKOptions, Train, TrainOp, TreeEnsembleOptions,
+};
+pub use crate::trace::elements::integers;
+pub use crate::trace::extent::{Extent, Extents, product};
+pub(crate) use crate::trace::extent::{negative, numbers};
+pub use crate::trace::host::{HostKernel, HostRun};
+pub use bb_ir::op::{AdamEpsilon, Border, Interpolation, Reduction, SamplePadding, ScatterReduction};
 pub use by_name::operation;
-pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
-pub use erased::ErasedBackend;
-pub use erased::{ErasedCompiled, ErasedKernel, Kernels, Owned};
-pub use erased::{ErasedError, ErasedTensor};
-pub use erased::{WithFamilies, boxed, foreign, own};
-pub(crate) use extended::native_in;
-pub use extended::{Extended, FamilyTable, Native, OpSet};
-pub use extent::{Extent, Extents, product};
-pub(crate) use extent::{negative, numbers};
-pub use host::{HostKernel, HostRun};
-pub use image::{
-    Border, DeformConvOptions, GridSampleOptions, Image, ImageOp, Interpolation, RoiAlignOptions,
-    SamplePadding, SharpenOptions, SobelOptions,
-};
-pub use index::{Index, IndexOp, ScatterElementsOptions, ScatterReduction, TopKOptions};
-pub use llm::{
-    AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
-    RaggedAttentionOptions, RotateOptions, SampleTokenOptions,
-};
-pub use ml::{Ml, MlOp, TreeEnsembleOptions};
-pub use nn::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
-    LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
-};
-pub use quant::{
-    ConvIntegerOptions, DequantizeOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp,
-    QuantizeLinearOptions, QuantizeOptions,
-};
+pub use check::result_types;
 pub use random::Mersenne;
 pub use recurrent::Activation;
-pub use scalar::{Scalar, ScalarOp};
-pub use train::{
-    AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
-    CrossEntropyWithProbabilitiesOptions, MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train,
-    TrainOp,
-};
 pub use vendor::{
     Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,
 };
@@ -328,6 +320,14 @@ pub fn counted(on: &Tracer, shape: &[usize], step: i64) -> Result<TracedTensor, 
     if shape.len() == 1 { Ok(numbers) } else { on.reshape(&numbers, shape) }
 }
 
+impl<'a, B: Ops + ?Sized + 'static> Extended<'a, B> {
+    /// Extends a backend that adopted every family, for its kernels that decline operands: the operation that is called runs
+    /// its body, and native operations in the body are the backend's own.
+    pub const fn declining(on: &'a B) -> Self {
+        Extended::declined(on, tables::<B>())
+    }
+}
+
 impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
     fn vendor(
         &self,
@@ -338,46 +338,6 @@ impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
         self.call(op, inputs, params)
     }
 }
-
-/// Reads integers or booleans of any width.
-pub fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
-    fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
-        bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
-    }
-    match x.dtype() {
-        DataType::I64 => widen::<i64>(x),
-        DataType::I32 => widen::<i32>(x),
-        DataType::I16 => widen::<i16>(x),
-        DataType::I8 => widen::<i8>(x),
-        DataType::U8 => widen::<u8>(x),
-        DataType::U16 => widen::<u16>(x),
-        DataType::U32 => widen::<u32>(x),
-        DataType::Bool => bb_ir::memory::collected("integers", x.bytes()?.iter().map(|&b| i64::from(b))),
-        got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
-    }
-}
-
-/// Evaluates to a constant of the operations of a family, which the enums of all families have; to another value for operations of
-/// vendors.
-macro_rules! of_family {
-    ($family:expr, $constant:ident, $vendor:expr) => {
-        match $family {
-            bb_ir::op::Family::Primitive => bb_ir::op::Primitive::$constant,
-            bb_ir::op::Family::Nn => $crate::ext::NnOp::$constant,
-            bb_ir::op::Family::Llm => $crate::ext::LlmOp::$constant,
-            bb_ir::op::Family::Scalar => $crate::ext::ScalarOp::$constant,
-            bb_ir::op::Family::Create => $crate::ext::CreateOp::$constant,
-            bb_ir::op::Family::Index => $crate::ext::IndexOp::$constant,
-            bb_ir::op::Family::Bits => $crate::ext::BitsOp::$constant,
-            bb_ir::op::Family::Image => $crate::ext::ImageOp::$constant,
-            bb_ir::op::Family::Ml => $crate::ext::MlOp::$constant,
-            bb_ir::op::Family::Quant => $crate::ext::QuantOp::$constant,
-            bb_ir::op::Family::Train => $crate::ext::TrainOp::$constant,
-            _ => $vendor,
-        }
-    };
-}
-pub(crate) use of_family;
 
 /// Lists the families, so that an operation can be found by its row.
 macro_rules! families {
@@ -426,16 +386,6 @@ macro_rules! families {
             }
         }
 
-        /// Returns the rows of a family.
-        pub fn rows(family: Family) -> Vec<&'static OpSpec> {
-            match family {
-                $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*
-                Family::Primitive => Primitive::ALL.iter().map(|op| op.spec()).collect(),
-                Family::Vendor(domain) => vendor::rows(domain),
-                _ => Vec::new(),
-            }
-        }
-
         /// Returns the operation at a position of the table of a family; `None` if there is none.
         pub(crate) fn row(family: Family, index: usize) -> Option<&'static OpSpec> {
             match family {
@@ -449,12 +399,6 @@ macro_rules! families {
         /// Returns the tables of a backend that adopted every family.
         pub(crate) const fn tables<B: Ops + ?Sized + 'static>() -> &'static [FamilyTable<B>] {
             const { &[$( $module::table::<B>() ),*] }
-        }
-
-        /// Returns every operation of every family of `bb`.
-        pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
-            let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));
-            vec![$( (Family::$trait, all(Family::$trait)), )*]
         }
     };
 }
@@ -470,6 +414,14 @@ families! {
     Ml ml MlOp;
     Quant quant QuantOp;
     Train train TrainOp;
+}
+
+/// Returns the rows of a family.
+pub fn rows(family: Family) -> Vec<&'static OpSpec> {
+    match family {
+        Family::Vendor(domain) => vendor::rows(domain),
+        family => crate::family::rows(family),
+    }
 }
 
 /// Returns an error of `bb` as the error of tracing.

@@ -1,6 +1,7 @@
 //! `Nn`: neural-network operations.
 
 use crate::ext::{gate, math, types};
+pub use crate::family::nn::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
@@ -13,9 +14,7 @@ pub use super::product::reduce_prod;
 pub use super::recurrent::{gru, lstm, rnn};
 pub use super::window::{average_pool, conv, fused_conv, max_pool};
 
-bb_ir::for_each_nn!(crate::ext::family::family,
-    /// Neural-network operations.
-    Nn, NnOp, nn);
+bb_ir::for_each_nn!(crate::ext::bodies::bodies, Nn, NnOp, nn);
 
 /// The body of [`Nn::relu`].
 pub fn relu(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {

@@ -3,6 +3,7 @@
 mod elements;
 mod scales;
 
+pub use crate::family::quant::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use elements::{less_one, numbers, quantized};
@@ -14,9 +15,7 @@ use crate::ext::{ConvOptions, math, types};
 use crate::{DataType, Tensor};
 use DataType::{I2, I4, I8, I16, I32, U2, U4, U8, U16};
 
-bb_ir::for_each_quant!(crate::ext::family::family,
-    /// Operations on quantised tensors, whose integers represent multiples of a scale, counted from a zero point.
-    Quant, QuantOp, quant);
+bb_ir::for_each_quant!(crate::ext::bodies::bodies, Quant, QuantOp, quant);
 
 pub use super::n_bits::matmul_n_bits;
 

@@ -3,6 +3,7 @@
 //! The bodies of functions that are not primitives are in `math.rs`.
 
 use super::{HostKernel, math, types};
+pub use crate::family::scalar::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
@@ -14,9 +15,7 @@ pub use math::{
     tanh,
 };
 
-bb_ir::for_each_scalar!(crate::ext::family::family,
-    /// Element-wise functions.
-    Scalar, ScalarOp, scalar);
+bb_ir::for_each_scalar!(crate::ext::bodies::bodies, Scalar, ScalarOp, scalar);
 
 /// The body of [`Scalar::maximum`].
 pub fn maximum(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {

@@ -3,8 +3,8 @@
 //! [`window`](super::window) computes the positions of a window's elements on the host. Here the backend computes them
 //! from extents, so that a plan holds for all extents.
 
-use super::extent::{Extent, Extents, product};
 use super::{Border, fail};
+use super::{Extent, Extents, product};
 use crate::Error;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};

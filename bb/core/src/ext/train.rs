@@ -3,6 +3,7 @@
 //! `bb/docs/training.md` says which convention each operation follows where several exist.
 
 use crate::error::NodePart;
+pub use crate::family::train::*;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 pub use bb_ir::op::{AdamEpsilon, Reduction};
@@ -11,9 +12,7 @@ use crate::ext::normalize::log_softmax_over;
 use crate::ext::{math, types};
 use crate::{DataType, Error, Tensor};
 
-bb_ir::for_each_train!(crate::ext::family::family,
-    /// Losses of classification, and optimizers.
-    Train, TrainOp, train);
+bb_ir::for_each_train!(crate::ext::bodies::bodies, Train, TrainOp, train);
 
 fn wrong(op: &str, part: impl Into<NodePart>, problem: String) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem }

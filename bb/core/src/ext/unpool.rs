@@ -13,7 +13,7 @@ use bb_ir::{TensorData, memory};
 static UNPOOL: HostKernel = HostKernel { name: "max_unpool", random: false, run: unpool };
 
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let [x, indices] = crate::ext::host::operands("max_unpool", inputs)?;
+    let [x, indices] = crate::trace::host::operands("max_unpool", inputs)?;
     let shape = bb_ir::op::take::Extents("max_unpool", params.first())?;
     let width = x.dtype().bits() / 8;
     let zeros = TensorData::zeros(x.dtype(), shape, memory::at_most(1 << 32))?;

@@ -1,8 +1,10 @@
 //! Forwarding macros: they write the methods of a backend that runs whole graphs, or that takes operations as
 //! values.
 
+mod operands;
 mod signature;
 
+pub use operands::{Operand, operand, operands, outputs};
 pub use signature::{Constructs, ForwardedCall, ForwardedGraph, Signature};
 
 use crate::contract::{Caller, nested, plans_of};
@@ -97,7 +99,7 @@ pub fn kept<B: Backend + ?Sized>(
     }
     match plans_of(on, attrs) {
         Some(plans) => Ok(plans.run(graph, inputs, attrs)),
-        None => crate::plan::execute_kept(on, graph, inputs, attrs),
+        None => crate::narrow::execute_with_kept(on, graph, inputs, attrs),
     }
 }
 

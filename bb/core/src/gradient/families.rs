@@ -4,9 +4,9 @@ use super::rules::{At, Gradients};
 use super::{derivatives, rules};
 use crate::Error;
 use crate::ext::{
-    BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, ScalarOp, TrainOp,
-    every_operation, of_family,
+    BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, ScalarOp, TrainOp, every_operation,
 };
+use crate::family::of_family;
 use crate::trace::TraceStop;
 use bb_ir::op::{Family, OpSpec, Primitive};
 

@@ -208,7 +208,7 @@ fn replay<B: Ops + ?Sized>(
             }
             match step.operation {
                 Operation::Row(spec) => crate::ext::call(on, spec, &operands, &step.params)?,
-                Operation::Host(kernel) => crate::ext::host::run(on, kernel, &operands, &step.params)?,
+                Operation::Host(kernel) => crate::trace::host::run(on, kernel, &operands, &step.params)?,
             }
         };
         for (value, result) in step.outputs.iter().zip(results) {

@@ -6,8 +6,8 @@
 //! one error, where the derive asserts it ([`is_layer`], [`is_inner`]), instead of one in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
+use crate::contract::{CompileOptions, Module};
 use crate::ext::FamilyTable;
-use crate::plan::{CompileOptions, Module};
 use crate::{Backend, Executable, InnerBackend, Kernel, Outputs, PrepareStep};
 use bb_ir::op::{OpSpec, Param};
 use std::marker::PhantomData;

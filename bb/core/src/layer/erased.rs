@@ -1,9 +1,10 @@
 //! A backend of any type behind one type, for layers that are chosen at run time.
 
 use super::InnerBackend;
+use crate::contract::{CompileOptions, Module};
+use crate::erased::RunsBodies;
 use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::narrow::{NarrowTensor, Narrowed, NarrowedOn};
-use crate::plan::{CompileOptions, Module};
 use crate::{
     Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, service,
 };
@@ -169,7 +170,7 @@ impl InnerBackend for Erased {
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
         match self.kernels.native(spec, inputs, params) {
             Some(outputs) => outputs,
-            None => crate::ext::erased::erased_body(&*self.kernels, spec, inputs, params),
+            None => self.kernels.run_body(spec, inputs, params),
         }
     }
 

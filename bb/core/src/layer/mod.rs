@@ -26,12 +26,12 @@ pub(crate) use natives::kept_tables;
 pub use natives::{InnerBackend, layer_natives, layer_version};
 
 #[doc(hidden)]
-pub use crate::ext::rows;
+pub use crate::ext::result_types;
 #[doc(hidden)]
-pub use crate::trace::result_types;
+pub use crate::ext::rows;
 
+use crate::contract::{CompileOptions, Module};
 use crate::ext::OpSet;
-use crate::plan::{CompileOptions, Module};
 use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,

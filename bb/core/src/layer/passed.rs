@@ -2,7 +2,8 @@
 
 use super::{Layer, LayerError, LayerTensor};
 use crate::contract::OnnxValue;
-use crate::plan::{CompileOptions, Module, Profile};
+use crate::contract::{CompileOptions, Module};
+use crate::measure::Profile;
 use crate::{Executable, Port, ResultBuffer, RunOptions};
 use std::collections::HashMap;
 

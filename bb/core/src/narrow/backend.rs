@@ -1,8 +1,8 @@
 //! The backend with every element type over one that lacks some.
 
-use super::range::{Ranged, Reach, reach};
-use super::tensor::TensorPlace;
-use super::{Holding, NarrowTensor, Range, needs_no_narrowing};
+use super::{Holding, NarrowTensor, NarrowedGraph, Range, needs_no_narrowing};
+use crate::erased::TensorPlace;
+use crate::erased::range::{Ranged, Reach, only_moves, reach, values};
 use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 use bb_ir::convert::{self, Rounding};
 use bb_ir::graph::{Graph, Node};
 use bb_ir::infer;
-use bb_ir::op::{Class, Param, Primitive};
+use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -56,21 +56,6 @@ impl<'a> std::ops::Deref for Device<'a> {
 
 /// The inputs or outputs of a graph, by name.
 pub(super) type Named = HashMap<String, NarrowTensor>;
-
-/// Returns whether an operation only moves or selects elements, so that their ranges do not matter.
-pub(super) fn only_moves(op: Primitive) -> bool {
-    matches!(op.spec().class, Class::Moves | Class::Creates)
-        || matches!(op, Primitive::Identity | Primitive::Where)
-}
-
-/// The operands whose elements appear in the result: not the condition of `where`, not the indices of `gather`.
-pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
-    match op {
-        Primitive::Where => 1..operands,
-        Primitive::Gather => 0..1,
-        _ => 0..operands,
-    }
-}
 
 impl Narrowed {
     pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
@@ -283,7 +268,7 @@ impl<'a> NarrowedOn<'a> {
         inputs: Named,
         attrs: BackendAttrs<'_>,
     ) -> Result<Named, ErasedError> {
-        match attrs.narrowed() {
+        match attrs.narrowed::<NarrowedGraph>() {
             Some(narrowed) => self.run_graph(narrowed, graph, inputs, attrs),
             None => crate::plan::execute(self, graph, inputs, attrs),
         }

@@ -6,10 +6,10 @@
 use super::own::held_own;
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
+use crate::contract::FamilyTable;
 use crate::contract::KeepsPlans;
+use crate::erased::{ErasedError, ErasedTensor, Kernels, RunsBodies, WithFamilies, run_body};
 use crate::error::{Error, NarrowError};
-use crate::ext::erased::run_body;
-use crate::ext::{ErasedError, ErasedTensor, FamilyTable, Kernels, WithFamilies};
 use crate::{BackendAttrs, DataType, GraphProto, Outputs};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
@@ -18,12 +18,36 @@ use std::collections::HashMap;
 /// Operands of a call.
 type Operands = SmallVec<[Option<NarrowTensor>; 4]>;
 
+impl RunsBodies for dyn Kernels + '_ {
+    fn run_body(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        if self.refuses_types() {
+            body(self, op, inputs, params)
+        } else {
+            crate::ext::body::run(self, op, inputs, params)
+        }
+    }
+
+    fn run_narrowed(
+        &self,
+        op: Primitive,
+        inputs: &[Option<ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        primitive(self, op, inputs, params)
+    }
+}
+
 /// Runs the body of an operation. Inside the body, operations that the backend declares native are called.
 ///
 /// # Errors
 ///
 /// The body's own, and the backend's; [`NarrowError`] if no type of the backend holds a result.
-pub(crate) fn body(
+fn body(
     on: &dyn Kernels,
     op: &'static OpSpec,
     inputs: &[Option<&ErasedTensor>],
@@ -51,7 +75,7 @@ pub(crate) fn body(
 /// # Errors
 ///
 /// The backend's own; [`NarrowError`].
-pub(crate) fn primitive_borrowed(
+fn primitive(
     on: &dyn Kernels,
     op: Primitive,
     inputs: &[Option<ErasedTensor>],

@@ -1,7 +1,7 @@
 //! Casts from and to types that a backend lacks.
 
-use super::tensor::TensorPlace;
 use super::{NarrowTensor, NarrowedOn, Range};
+use crate::erased::TensorPlace;
 use crate::ext::{ErasedBackend, ErasedError};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::DataType;

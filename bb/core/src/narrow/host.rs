@@ -39,7 +39,7 @@ impl NarrowedOn<'_> {
             let cast = convert::cast(x, *to, rounding).map_err(Error::from)?;
             return Ok(Outputs::from_buf([self.bring(&cast)?]));
         }
-        let computes = !super::backend::only_moves(op);
+        let computes = !crate::erased::range::only_moves(op);
         let wide = |x: &TensorData| -> Result<TensorData, Error> {
             let own = matches!(x.dtype(), DataType::I32 | DataType::I64 | DataType::U64);
             let small = x.dtype().is_integer() && !own;

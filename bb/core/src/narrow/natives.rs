@@ -33,7 +33,7 @@ impl Declared {
             return Some(types.clone());
         }
         let operands = inputs.iter().map(|x| x.map(|x| (x.dtype(), x.shape())));
-        let results = crate::trace::result_types(spec, operands, params)?;
+        let results = crate::ext::result_types(spec, operands, params)?;
         let types: SmallVec<[DataType; 2]> = results.into_iter().map(|(dtype, _)| dtype).collect();
         known.insert(call, types.clone());
         Some(types)

@@ -9,7 +9,7 @@
 
 use super::backend::Named;
 use super::graph_parts::GraphParts;
-use super::{NarrowTensor, NarrowedOn};
+use super::{NarrowTensor, NarrowedGraph, NarrowedOn};
 use crate::contract::{OnnxValue, tensors};
 use crate::cut;
 use crate::error::NarrowError;
@@ -98,7 +98,7 @@ pub(super) type Own = HashMap<String, ErasedTensor>;
 
 impl NarrowedOn<'_> {
     fn way(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Way {
-        if attrs.narrowed().is_some() {
+        if attrs.narrowed::<NarrowedGraph>().is_some() {
             return Way::Narrowed;
         }
         self.known.of(attrs.identity, || {

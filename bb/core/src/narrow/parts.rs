@@ -6,7 +6,7 @@ use super::{NarrowTensor, NarrowedOn};
 use crate::contract::{OnnxValue, PartedGraph, tensors};
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
-use crate::plan::Profile;
+use crate::measure::Profile;
 use crate::{CompileOptions, Executable, Module, Port, RunOptions};
 use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::HashSet;

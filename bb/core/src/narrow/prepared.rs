@@ -3,9 +3,9 @@
 //! The backend prepares the steps that it runs in its own types. The ranges of integers are known only when a step runs, so a primitive
 //! that computes with integers is not prepared.
 
-use super::backend::only_moves;
 use super::natives::may_stand;
 use super::{NarrowTensor, NarrowedOn, Range};
+use crate::erased::range::only_moves;
 use crate::error::WrongResult;
 use crate::ext::{ErasedError, ErasedKernel, ErasedTensor};
 use crate::{Error, Kernel, KernelOperand, KernelOperands, Outputs, PrepareStep, Tensor};
@@ -77,7 +77,7 @@ impl NarrowKernel {
             (None, Some(Some((dtype, shape)))) => Some((*dtype, &shape[..])),
             (None, _) => None,
         });
-        let results = crate::trace::result_types(self.spec, typed, &self.params)?;
+        let results = crate::ext::result_types(self.spec, typed, &self.params)?;
         Some(results.into_iter().map(|(dtype, _)| dtype).collect())
     }
 }

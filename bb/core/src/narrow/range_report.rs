@@ -1,7 +1,7 @@
 //! Finds, before anything runs, the operations whose results may leave the range of the type that holds them.
 
-use super::range::{Ranged, reach};
 use super::{Holding, Range};
+use crate::erased::range::{Ranged, reach};
 use crate::error::NarrowError;
 use crate::trace::{Step, StepId, Table, Trace, TraceValue, ValueSource};
 use bb_ir::op::{Param, Primitive};
@@ -60,7 +60,7 @@ fn result_of(
         return Some((result, Ok(Range::of_elements(data)?)));
     }
     let Some(told) = reach(op, &operands, &step.params) else {
-        let values = super::backend::values(op, operands.len());
+        let values = crate::erased::range::values(op, operands.len());
         let moved = operands.get(values)?.iter().map(|x| x.range).reduce(Range::or)?;
         // A cast to a narrow type wraps values that do not fit.
         return Some((

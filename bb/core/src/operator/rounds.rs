@@ -3,7 +3,7 @@
 //! During a run, the plan requests the rounds one by one and runs the subgraph of each. Rounds are never unrolled.
 
 use super::Item;
-use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::erased::{ErasedBackend, ErasedError, ErasedTensor};
 use bb_ir::graph::Node;
 
 /// A round: the name of the attribute with the subgraph, and the inputs of the subgraph.

@@ -3,8 +3,7 @@
 //! Each result is compared with its type, so that a wrong result is blamed on the operation that made it, and not on one that reads it.
 
 use super::lir::{Instruction, Plan};
-use super::saved::other_result;
-use crate::error::WrongResult;
+use crate::error::{TraceFault, WrongResult};
 use crate::trace::{Trace, TraceValue, Varying};
 use crate::{Error, Tensor};
 use bb_ir::{DataType, Shape};
@@ -117,5 +116,25 @@ impl Claims {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the error for a result that differs from its type in the trace of a loaded plan.
+#[cold]
+fn other_result<T: Tensor>(x: &T, dtype: DataType, shape: Option<&[usize]>) -> Error {
+    let claimed = (dtype, shape.unwrap_or(x.shape()).to_vec());
+    let fault = TraceFault::Type {
+        value: "a result".to_owned(),
+        expected: (x.dtype(), x.shape().to_vec()),
+        got: claimed,
+    };
+    faulty(fault.into())
+}
+
+/// Converts an internal error to an error of the file.
+pub(super) fn faulty(error: Error) -> Error {
+    match error {
+        Error::Internal(fault) => Error::SavedPlan(Box::new(fault)),
+        other => other,
     }
 }

@@ -3,8 +3,9 @@
 //! The code here is compiled again for each backend, so there is little of it. A run with all inputs given, of a graph that is one
 //! plan, goes straight to the loop over instructions; everything else runs on erased tensors.
 
+use super::engine::Engine;
 use super::interpreter::PlanOutputs;
-use super::program::{Code, Engine, LiveTensors, Program, compile_program};
+use super::program::{Code, LiveTensors, Program, compile_program};
 use super::run_segments::{Live, Ran};
 use super::run_state::RunState;
 use super::segment::too_few_tensors;
@@ -14,9 +15,9 @@ use super::watch::{Silent, Watcher};
 use super::{CompileOptions, Profile};
 use crate::contract::OnnxValue;
 use crate::contract::{Caller, begin_buffers, fill_buffers};
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
+use crate::erased::Holding;
 use crate::ext::{ErasedError, ErasedTensor, FamilyTable, OpSet, WithFamilies, foreign, own};
-use crate::narrow::Holding;
 use crate::{Backend, Error, Executable, Module, Port, ResultBuffer};
 use bb_ir::DataType;
 use bb_ir::op::{Family, Primitive};

@@ -392,6 +392,6 @@ pub(crate) fn call<B: Backend + ?Sized>(
             Some(table) => table.call(on, op, operands, params),
             None => Err(Error::unknown_row(op).into()),
         },
-        Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
+        Callee::Host(body) => crate::trace::host::run(on, body, operands, params),
     }
 }

@@ -1,14 +1,13 @@
 //! Estimates the cost of a run of a module before anything runs.
 
 use super::Module;
-use super::origin::NodeName;
 use super::partition::step_cost;
 use super::passes::{PassOptions, rewrite};
-use super::profile::ProfiledNode;
-use super::switches::PassSwitches;
 use crate::Error;
+use crate::contract::PassSwitches;
 use crate::cost::Cost;
 use crate::ext::OpSet;
+use crate::measure::ProfiledNode;
 use crate::trace::Phase;
 use bb_ir::op::Family;
 use std::collections::HashMap;
@@ -64,7 +63,7 @@ impl Module {
         let mut nodes: Vec<NodeCost> = Vec::new();
         for step in recorded.steps.entries().filter(|step| step.phase == Phase::EachRun) {
             let [name, _] = traced.origins.names_of([&step.origins], graph)?;
-            let Some(NodeName { path, op, domain }) = name else { continue };
+            let Some(ProfiledNode { path, op, domain }) = name else { continue };
             let cost = step_cost(recorded, step)?;
             let node = ProfiledNode { path, op, domain };
             match nodes.last_mut().filter(|last| last.node == node) {
@@ -75,7 +74,8 @@ impl Module {
                 None => nodes.push(NodeCost { node, operations: 1, cost }),
             }
         }
-        let until = end.node(|start| start.node).and_then(|at| NodeName::of(graph, at)).map(|name| name.path);
+        let until =
+            end.node(|start| start.node).and_then(|at| ProfiledNode::of(graph, at)).map(|name| name.path);
         Ok(Estimate { nodes, until })
     }
 }

@@ -2,9 +2,7 @@
 
 use super::CompileOptions;
 use super::compiled::compile_once;
-use crate::contract::{by_name, plans_of, plans_with};
-use crate::ext::{ErasedError, ErasedTensor, WithFamilies, foreign};
-use crate::narrow::{self, NarrowTensor};
+use crate::contract::{by_name, plans_of};
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -28,65 +26,6 @@ pub fn execute<B: Backend + ?Sized>(
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
     let program = compile_once(on, &module, &options)?;
     run_named(on, &program, inputs)
-}
-
-/// Runs a graph on a backend itself: the default of [`Backend::execute`].
-///
-/// A backend that lacks element types gets the others for this call, as far as that is exact.
-///
-/// # Errors
-///
-/// As [`execute`]; [`NarrowError`](crate::NarrowError) if the backend lacks the type of an output.
-pub fn execute_itself<B: Backend + ?Sized>(
-    on: &B,
-    graph: &GraphProto,
-    inputs: HashMap<String, B::Tensor>,
-    attrs: BackendAttrs<'_>,
-) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    if on.types().is_all() || on.runs_whole_graphs() || plans_of(on, attrs).is_some() {
-        return execute(on, graph, inputs, attrs);
-    }
-    attrs.reach_default(on)?;
-    match execute_kept(on, graph, inputs, attrs) {
-        Ok(results) => results,
-        Err(inputs) => {
-            let kernels = WithFamilies::new(on, &[]);
-            typed::<B>(narrow::execute_borrowed(&kernels, graph, erased::<B>(inputs), attrs))
-        }
-    }
-}
-
-/// Runs a graph with the plans that the runtime of a backend without some element types keeps, if the backend's own `dispatch` calls;
-/// otherwise returns the inputs as `Err`.
-///
-/// # Errors
-///
-/// The inner result has the errors of [`execute_itself`].
-#[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
-pub(crate) fn execute_kept<B: Backend + ?Sized>(
-    on: &B,
-    graph: &GraphProto,
-    inputs: HashMap<String, B::Tensor>,
-    attrs: BackendAttrs<'_>,
-) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
-    match plans_with::<NarrowTensor, ErasedError>(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
-        Some(plans) => Ok(typed::<B>(narrow::execute_kept(plans, graph, erased::<B>(inputs), attrs))),
-        None => Err(inputs),
-    }
-}
-
-fn erased<B: Backend + ?Sized>(inputs: HashMap<String, B::Tensor>) -> HashMap<String, ErasedTensor> {
-    inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect()
-}
-
-fn typed<B: Backend + ?Sized>(
-    results: Result<HashMap<String, ErasedTensor>, ErasedError>,
-) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    let own = |(name, y): (String, ErasedTensor)| {
-        let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
-        Ok((name, typed))
-    };
-    results.map_err(ErasedError::typed::<B>)?.into_iter().map(own).collect()
 }
 
 /// Runs a compiled graph with tensors by name.

@@ -4,7 +4,7 @@
 //! name, hashed or allocated when inputs arrive.
 
 use crate::contract::most_elements;
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::trace::{
     Event, Guard, InputIndex, MOST_COMPARED, Phase, Place, Relation, Symbol, TableIndex, Trace, needed,
 };

@@ -1,34 +1,18 @@
-//! A model on its way to a backend.
+//! Models from files, messages and graphs, and with plans.
 
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
-use super::switches::PassSwitches;
-use crate::contract::{BackendPlace, Caller, reach};
-use crate::ext::FamilyTable;
+use crate::contract::Module;
 use crate::operator::OPERATORS;
-use crate::{Backend, Error, RunOptions};
+use crate::{BackendAttrs, Error, RunOptions};
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::compact::{self, Compact, Saved, Writer};
-use bb_ir::graph::{Graph, Node, ValueId, Warning};
-use bb_ir::proto::{
-    AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
-    StringStringEntryProto,
-};
+use bb_ir::graph::Graph;
+use bb_ir::proto::{ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto};
 use bytes::Bytes;
-use std::any::Any;
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-/// A checked model, ready to be compiled for a backend.
-#[derive(Debug, Clone)]
-pub struct Module {
-    graph: Arc<Graph>,
-    /// The plans of a compiled model.
-    saved: Option<Arc<SavedModule>>,
-}
 
 /// The plans of a compiled model.
 #[derive(Debug)]
@@ -53,12 +37,7 @@ impl Module {
     /// Wraps a checked graph.
     pub fn new(mut graph: Graph) -> Module {
         crate::operator::prepare(&mut graph);
-        Module { graph: Arc::new(graph), saved: None }
-    }
-
-    /// Wraps a part of a module's graph, which [`new`](Self::new) has already prepared.
-    pub fn of_part(graph: Graph) -> Module {
-        Module { graph: Arc::new(graph), saved: None }
+        Module::of_part(graph)
     }
 
     /// Loads and checks the model in a file, within the default limits; see [`load_with`](Self::load_with).
@@ -157,12 +136,12 @@ impl Module {
         let plans = reader.position();
         check::loaded(&graph, OPERATORS)?;
         let saved = SavedModule::Sealed(Box::new(Sealed { stamp, file, plans, limits: limits.clone() }));
-        Ok(Module { graph: Arc::new(graph), saved: Some(Arc::new(saved)) })
+        Ok(Module::with_saved(Arc::new(graph), Arc::new(saved)))
     }
 
     /// Builds a compiled module from a graph and plans.
     pub(crate) fn with_plans(graph: Arc<Graph>, plans: SavedPlans) -> Module {
-        Module { graph, saved: Some(Arc::new(SavedModule::Open(plans))) }
+        Module::with_saved(graph, Arc::new(SavedModule::Open(plans)))
     }
 
     /// Returns the module with its plans read. A module that was loaded without plans is returned unchanged.
@@ -172,18 +151,18 @@ impl Module {
     /// [`Error::SavedFor`] and [`Error::Fingerprint`] if the stamp of the file is not this stamp; [`Error::Ir`] if the plans are
     /// malformed.
     pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
-        let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
+        let Some(SavedModule::Sealed(sealed)) = self.saved() else { return Ok(self) };
         let Sealed { stamp, file, plans, limits } = sealed.as_ref();
         stamp.check(&own())?;
         let mut reader = file.reader(*plans, limits);
         let plans = SavedPlans::read(&mut reader)?;
         reader.finish()?;
-        Ok(Module::with_plans(self.graph, plans))
+        Ok(Module::with_plans(self.shared(), plans))
     }
 
     /// Returns the plans; `None` if there are none, or if the stamp of their file has not been compared with a backend.
     pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
-        match self.saved.as_deref() {
+        match self.saved() {
             Some(SavedModule::Open(plans)) => Some(plans),
             Some(SavedModule::Sealed(_)) | None => None,
         }
@@ -192,7 +171,7 @@ impl Module {
     /// Writes the module for a backend with this stamp.
     pub(crate) fn write(&self, stamp: &Stamp, to: &mut Writer) {
         stamp.write(to);
-        self.graph.as_ref().write(to);
+        self.graph().write(to);
         if let Some(plans) = self.saved_plans() {
             plans.write(to);
         }
@@ -239,266 +218,29 @@ impl Module {
         Ok(Module::new(checked))
     }
 
-    /// Returns the module with these values as outputs, in this order. They may be outputs or any other values of the graph, for
-    /// example to inspect intermediate results.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownValue`] for a name that no value of the graph has, with the most similar name; [`Error::InsideSubgraph`] for
-    /// a value of a loop or a branch, which is computed zero, one or many times in a run.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), bb::Error> {
-    /// use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
-    /// let text = |text: &str| Some(text.to_owned());
-    /// let value = |name| ValueInfoProto { name: text(name), ..Default::default() };
-    /// let node = |op, from: &str, to: &str| NodeProto {
-    ///     op_type: text(op), input: vec![from.to_owned()], output: vec![to.to_owned()], ..Default::default()
-    /// };
-    /// let graph = GraphProto {
-    ///     input: vec![value("x")], output: vec![value("y")],
-    ///     node: vec![node("Neg", "x", "minus"), node("Exp", "minus", "y")], ..Default::default()
-    /// };
-    /// let module = bb::Module::from_graph(&graph, &[], &[])?.with_outputs(&["minus"])?;
-    /// assert_eq!(module.graph().outputs.len(), 1);
-    /// let error = module.with_outputs(&["mimus"]).unwrap_err();
-    /// let outputs = "its outputs are [\"minus\"], and its other values can be requested too";
-    /// assert_eq!(error.to_string(), format!("the graph has no value `mimus`; {outputs}; did you mean `minus`?"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_outputs(&self, names: &[&str]) -> Result<Module, Error> {
-        let graph = self.graph();
-        let numbers: HashMap<&str, ValueId> = graph
-            .values
-            .iter()
-            .zip(0u32..)
-            .filter(|(value, _)| !value.name.is_empty())
-            .map(|(value, number)| (value.name.as_str(), ValueId(number)))
-            .collect();
-        let find = |name: &&str| match numbers.get(name) {
-            Some(value) => Ok(*value),
-            None => Err(missing(graph, name)),
-        };
-        let outputs = names.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Module { graph: Arc::new(Graph { outputs, ..graph.clone() }), saved: None })
-    }
-
-    /// Returns the checked graph.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
-    }
-
-    /// Lists the faults of the model that do not prevent compiling: shapes that contradict inference, which are not used, and
-    /// domains that are imported twice or not at all.
-    pub fn warnings(&self) -> Vec<Warning> {
-        self.graph.warnings()
-    }
-
-    pub fn shared(&self) -> Arc<Graph> {
-        self.graph.clone()
-    }
-
     /// Returns the graph for planning, with carriers replaced by their bodies.
     ///
     /// # Errors
     ///
     /// [`Error::Node`] for a carrier whose operands do not fit its body.
     pub(crate) fn planned(&self) -> Result<Arc<Graph>, Error> {
-        super::carriers::inlined(self.graph.clone())
+        super::carriers::inlined(self.shared())
     }
 }
 
-/// Returns the error for a name that no value of the outermost graph has.
-fn missing(graph: &Graph, name: &str) -> Error {
-    let name = name.to_owned();
-    for node in &graph.nodes {
-        let mut pending: Vec<&Graph> = node.subgraphs().collect();
-        while let Some(inner) = pending.pop() {
-            if inner.values.iter().any(|value| value.name == name) {
-                return Error::InsideSubgraph { name, node: crate::error::name(graph, node) };
-            }
-            pending.extend(inner.nodes.iter().flat_map(Node::subgraphs));
-        }
-    }
-    let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());
-    let nearest = bb_ir::nearest(&name, known).map(str::to_owned);
-    let outputs = graph.outputs.iter().map(|output| graph.name_of(*output).to_owned()).collect();
-    Error::UnknownValue { name, nearest, outputs }
-}
-
-/// Options of compilation.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct CompileOptions {
-    /// [`Limits::value_bytes`](bb_ir::Limits::value_bytes).
-    pub value_bytes: usize,
-    /// [`Limits::iterations`](bb_ir::Limits::iterations).
-    pub iterations: usize,
-    /// [`Limits::run_bytes`](bb_ir::Limits::run_bytes).
-    pub run_bytes: usize,
-    /// [`Limits::fold_bytes`](bb_ir::Limits::fold_bytes).
-    pub fold_bytes: usize,
-    /// [`Limits::plan_bytes`](bb_ir::Limits::plan_bytes).
-    pub plan_bytes: usize,
-    /// Whether to refuse a graph with nodes that run on the host, as `bb::coverage::Coverage` counts them.
-    pub refuse_host: bool,
-    /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
-    pub refuse_lowered: bool,
-    /// Whether to check each trace after each pass that rewrites it; on by default in builds with debug assertions. A failed check
-    /// is a bug in `bb`, [`Error::Internal`](crate::Error::Internal).
-    pub check_passes: bool,
-    /// The enabled passes.
-    pub passes: PassSwitches,
-    /// Whether to refuse inputs with different extents that share one name in the model. Exporters often get these names wrong, and results
-    /// do not depend on them, so the option is off by default; [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists these
-    /// extents.
-    pub strict: bool,
-    /// The identity of the graph: a runtime finds an earlier compilation by it. `None` compiles anew.
-    pub identity: Option<crate::GraphIdentity>,
-    /// The attributes and metadata of the caller; see [`with_node`](Self::with_node).
-    caller: Option<Arc<Caller>>,
-    /// A `Families<B>` for the backend that compiles.
-    families: Option<Arc<dyn Any + Send + Sync>>,
-    /// A flag, and the backend whose default `compile` sets it instead of compiling.
-    asking: Option<(Arc<AtomicBool>, BackendPlace)>,
-}
-
-/// The families that a backend adopted, stored in [`CompileOptions`], which are not generic over the backend.
-struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
-
-impl CompileOptions {
-    /// Returns the same with the limits of runs from `limits`.
-    #[must_use]
-    pub fn within(self, limits: &Limits) -> CompileOptions {
-        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
-        CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
-    }
-
-    /// Returns the same with the families that the backend `B` adopted; plans call the native operations of these families.
-    #[must_use]
-    pub fn with_families<B: Backend + ?Sized + 'static>(
-        self,
-        tables: &'static [FamilyTable<B>],
-    ) -> CompileOptions {
-        CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
-    }
-
-    /// Returns the same with the attributes and metadata of the node that contains the graph, or of any other caller.
+impl BackendAttrs<'_> {
+    /// Returns the graph, checked, as a module to compile.
     ///
-    /// The compiled graph passes them to the backend with every graph, of one node or of many.
-    #[must_use]
-    pub fn with_node(
-        self,
-        attributes: &[AttributeProto],
-        metadata: &[StringStringEntryProto],
-    ) -> CompileOptions {
-        let caller = Caller { attributes: attributes.to_vec(), metadata: metadata.to_vec() };
-        let given = !attributes.is_empty() || !metadata.is_empty();
-        CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
-    }
-
-    /// Returns the same for a call that only an overridden `compile` of this backend may serve. The default sets `reached` and
-    /// fails.
-    pub(crate) fn asking<B: ?Sized>(self, on: &B, reached: &Arc<AtomicBool>) -> CompileOptions {
-        CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
-    }
-
-    /// Returns the same for a call of this backend, because the original backend passes graphs on to it.
-    pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
-        CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
-    }
-
-    /// Fails if only an overridden `compile` may serve the call. The defaults call this first.
-    pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
-        match &self.asking {
-            Some((reached, place)) if *place == BackendPlace::of(on) => reach(reached),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the caller's attributes.
-    pub fn attributes(&self) -> &[AttributeProto] {
-        self.caller.as_ref().map_or(&[], |caller| &caller.attributes)
-    }
-
-    /// Returns the caller's metadata.
-    pub fn metadata(&self) -> &[StringStringEntryProto] {
-        self.caller.as_ref().map_or(&[], |caller| &caller.metadata)
-    }
-
-    pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
-        self.caller.clone()
-    }
-
-    /// Returns whether a backend compiles a graph in the same way with both options.
-    pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
-        // Every field is named, so that a new field cannot be forgotten. The families belong to the backend, not to the caller.
-        let CompileOptions {
-            value_bytes,
-            iterations,
-            run_bytes,
-            fold_bytes,
-            plan_bytes,
-            refuse_host,
-            refuse_lowered,
-            check_passes,
-            passes,
-            strict,
-            identity,
-            caller,
-            families: _,
-            asking: _,
-        } = self;
-        *identity == other.identity
-            && *value_bytes == other.value_bytes
-            && *iterations == other.iterations
-            && *run_bytes == other.run_bytes
-            && *fold_bytes == other.fold_bytes
-            && *plan_bytes == other.plan_bytes
-            && *refuse_host == other.refuse_host
-            && *refuse_lowered == other.refuse_lowered
-            && *check_passes == other.check_passes
-            && *passes == other.passes
-            && *strict == other.strict
-            && *caller == other.caller
-    }
-
-    /// Returns the families of `B`; none if the options were made for another backend.
-    pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
-        self.families
-            .as_ref()
-            .and_then(|any| any.downcast_ref::<Families<B>>())
-            .map_or(&[], |families| families.0)
-    }
-}
-
-impl std::fmt::Debug for CompileOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompileOptions").field("value_bytes", &self.value_bytes).finish_non_exhaustive()
-    }
-}
-
-impl Default for CompileOptions {
-    fn default() -> Self {
-        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = Limits::default();
-        CompileOptions {
-            value_bytes,
-            iterations,
-            run_bytes,
-            fold_bytes,
-            plan_bytes,
-            refuse_host: false,
-            refuse_lowered: false,
-            check_passes: cfg!(debug_assertions),
-            passes: PassSwitches::default(),
-            strict: false,
-            identity: None,
-            caller: None,
-            families: None,
-            asking: None,
+    /// If the caller has checked the graph already, this is the caller's module, and nothing is checked again. `graph` is
+    /// the graph that came with the attributes; any other graph is checked with the opsets and functions of the attributes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph is not valid.
+    pub fn module(&self, graph: &GraphProto) -> Result<Module, Error> {
+        match self.checked(graph) {
+            Some(module) => Ok(module.clone()),
+            None => Module::from_graph(graph, self.opsets, self.functions),
         }
     }
 }

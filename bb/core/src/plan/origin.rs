@@ -2,6 +2,7 @@
 
 use super::resolve::Resolved;
 use crate::Error;
+use crate::measure::ProfiledNode;
 use crate::trace::{OriginId, StepOrigins, Table};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
@@ -28,24 +29,6 @@ pub(crate) enum Origin {
         /// The node of the subgraph.
         node: usize,
     },
-}
-
-/// A readable name of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NodeName {
-    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the holding node and the
-    /// attribute come first: `loop_1/body/add_3`.
-    pub(crate) path: String,
-    pub(crate) op: String,
-    pub(crate) domain: String,
-}
-
-impl NodeName {
-    pub(crate) fn of(graph: &Graph, at: usize) -> Option<NodeName> {
-        let node = graph.nodes.get(at)?;
-        let path = crate::error::name(graph, node);
-        Some(NodeName { path, op: node.op_type.clone(), domain: node.domain.clone() })
-    }
 }
 
 impl Origins {
@@ -91,7 +74,7 @@ impl Origins {
     /// # Errors
     ///
     /// [`Error::Internal`] if the origin does not exist, or if the graph is not the traced one.
-    pub(crate) fn name_of(&self, origin: OriginId, graph: &Graph) -> Result<NodeName, Error> {
+    pub(crate) fn name_of(&self, origin: OriginId, graph: &Graph) -> Result<ProfiledNode, Error> {
         let nowhere = || Error::excluded("an origin in the traced graph");
         let mut inner = Vec::new();
         let mut at = origin;
@@ -104,11 +87,11 @@ impl Origins {
                 }
             }
         };
-        let mut name = NodeName::of(graph, outermost).ok_or_else(nowhere)?;
+        let mut name = ProfiledNode::of(graph, outermost).ok_or_else(nowhere)?;
         for (attribute, resolved, node) in inner.into_iter().rev() {
-            let within = NodeName::of(&resolved.graph, node).ok_or_else(nowhere)?;
+            let within = ProfiledNode::of(&resolved.graph, node).ok_or_else(nowhere)?;
             let path = format!("{}/{attribute}/{}", name.path, within.path);
-            name = NodeName { path, ..within };
+            name = ProfiledNode { path, ..within };
         }
         Ok(name)
     }
@@ -122,7 +105,7 @@ impl Origins {
         &self,
         steps: impl IntoIterator<Item = &'a StepOrigins>,
         graph: &Graph,
-    ) -> Result<[Option<NodeName>; 2], Error> {
+    ) -> Result<[Option<ProfiledNode>; 2], Error> {
         let mut origins = steps.into_iter().flatten().copied();
         let Some(first) = origins.next() else { return Ok([None, None]) };
         let first = self.name_of(first, graph)?;

@@ -2,7 +2,7 @@
 
 use super::guard::{FlatExpr, SymbolPlaces};
 use crate::Error;
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::trace::{Recipe, SymbolicParams, SymbolicValue};
 use bb_ir::graph::DimExpr;
 use bb_ir::op::Param;

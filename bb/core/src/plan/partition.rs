@@ -3,6 +3,7 @@
 use super::claims::Claim;
 use super::failure::{Failure, Where, in_node};
 use super::interpreter::PlanOutputs;
+use super::narrowed::{KnownRanges, NarrowedGraph};
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
@@ -10,8 +11,8 @@ use super::target::ErasedFailure;
 use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
 use crate::contract::{Caller, contained};
 use crate::cost::{self, Cost, TensorType};
+use crate::erased::Holding;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
-use crate::narrow::{Holding, KnownRanges, NarrowedGraph};
 use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,
@@ -291,7 +292,7 @@ impl SegmentPart {
                 let seen = watch.operands(operands.iter().map(|x| x.map(type_of)));
                 let since = watch.mark();
                 let check = |results: &[TensorData]| state.ledger.host(results);
-                let results = crate::ext::host::run_checked(on, body, &operands, params, check)?;
+                let results = crate::trace::host::run_checked(on, body, &operands, params, check)?;
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
                 watch.instruction(since, site, seen, results.iter());
                 for (&value, result) in outputs.iter().zip(results) {

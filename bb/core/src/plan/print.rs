@@ -6,7 +6,7 @@ use super::passes::{NativeOps, PassCount, PassOptions, UNREWRITTEN, fuses, kept,
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Weights, trace};
 use super::segment_end::End;
-use super::switches::PassSwitches;
+use crate::contract::PassSwitches;
 use crate::ext::OpSet;
 use crate::trace::{Varies, called};
 use crate::{Error, InputSpec};

@@ -7,6 +7,7 @@
 use super::cache::PlanMemory;
 use super::claims::Claims;
 use super::constants::{Pool, materialize};
+use super::engine::Engine;
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
 use super::interpreter::PlanOutputs;
@@ -20,14 +21,15 @@ use super::run_state::{RunLimits, RunState};
 use super::saved::{Loaded, LoadedPlan, MadeFor};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
-use super::switches::PassSwitches;
 use super::target::{AnyPrepared, Target};
 use super::watch::{Watch, Watcher};
-use super::{Activity, CompileOptions, Module};
+use crate::contract::PassSwitches;
 use crate::contract::{BackendError, Caller};
-use crate::ext::erased::AnyTensor;
+use crate::contract::{CompileOptions, Module};
+use crate::erased::AnyTensor;
+use crate::erased::Holding;
 use crate::ext::{ErasedError, ErasedTensor, OpSet};
-use crate::narrow::Holding;
+use crate::measure::Activity;
 use crate::single_flight::SingleFlight;
 use crate::trace::{Liveness, Varies};
 use crate::{Error, InputSpec, Port, RunOptions, Tensor};
@@ -104,15 +106,6 @@ pub(super) enum Code {
     Plan(AnyPrepared, Material),
     /// Graphs of primitives, each run by the backend as a whole.
     Graph(Box<PartitionedGraph>),
-}
-
-/// How a backend runs segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// Operation by operation.
-    Interpreter,
-    /// As graphs, through [`Backend::execute`].
-    WholeGraph,
 }
 
 impl Specialization {

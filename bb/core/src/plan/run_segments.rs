@@ -2,7 +2,6 @@
 //!
 //! Loops that could not be unrolled are frames on an explicit stack, so that nesting uses no native stack.
 
-use super::Activity;
 use super::failure::{Where, initializer};
 use super::interpreter::PlanOutputs;
 use super::program::{LiveTensors, Program, Segment, Specialization};
@@ -13,8 +12,9 @@ use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, S
 use super::target::Target;
 use super::watch::{Watch, Watcher};
 use crate::contract::{BackendError, contained};
-use crate::ext::erased::AnyTensor;
+use crate::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::measure::Activity;
 use crate::operator::{Call, OnnxValue, Round, Rounds};
 use crate::operator::{Form, Held, Item};
 use crate::trace::Table;

@@ -8,18 +8,20 @@
 //! [`Claims`](super::claims::Claims) compares the results of instructions with the types in the trace, so that kernels run on the
 //! types that they were prepared for.
 
+use super::claims::faulty;
+use super::engine::Engine;
 use super::guard::Guards;
 use super::origin::{Origin, Origins};
 use super::passes::{PassOptions, rewrite};
-use super::program::{Engine, Program};
+use super::program::Program;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Wanted, trace};
 use super::segment_end::End;
-use super::switches::PassSwitches;
+use crate::contract::PassSwitches;
 use crate::error::TraceFault;
 use crate::operator::OPERATORS;
 use crate::trace::{Operation, Phase, TableIndex, Trace, ValueSource};
-use crate::{Error, Module, Tensor};
+use crate::{Error, Module};
 use bb_ir::compact::{Compact, Reader};
 use bb_ir::graph::Graph;
 use bb_ir::{DataType, Shape, TensorData};
@@ -133,14 +135,6 @@ impl SavedPlans {
     }
 }
 
-/// Converts an internal error to an error of the file.
-fn faulty(error: Error) -> Error {
-    match error {
-        Error::Internal(fault) => Error::SavedPlan(Box::new(fault)),
-        other => other,
-    }
-}
-
 impl SavedPlan {
     fn load(&self, resolved: &Arc<Resolved>, settings: &SavedSettings) -> Result<LoadedPlan, Error> {
         let resolved = match &self.graph {
@@ -234,18 +228,6 @@ fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) ->
         return Err(bb_ir::Error::Limit { what, name: Some("fold_bytes"), limit, got }.into());
     }
     Ok(())
-}
-
-/// Returns the error for a result that differs from its type in the trace of a loaded plan.
-#[cold]
-pub(super) fn other_result<T: Tensor>(x: &T, dtype: DataType, shape: Option<&[usize]>) -> Error {
-    let claimed = (dtype, shape.unwrap_or(x.shape()).to_vec());
-    let fault = TraceFault::Type {
-        value: "a result".to_owned(),
-        expected: (x.dtype(), x.shape().to_vec()),
-        got: claimed,
-    };
-    faulty(fault.into())
 }
 
 impl Program {

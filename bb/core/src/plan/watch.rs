@@ -1,16 +1,14 @@
 //! Reports the progress of plans to [`Silent`], which the compiler removes, or to a [`Profile`].
 
-use super::origin::NodeName;
-use super::profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 use super::resolve::Resolved;
 use crate::cost::{self, Cost, TensorType};
+use crate::measure::{Activity, Iteration, Profile, ProfiledNode, Scope};
 use crate::trace::Operation;
 use crate::{Error, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape};
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Receives the events of a run. Each method is called after its event, which began at a mark.
 pub(crate) trait Watch {
@@ -182,7 +180,7 @@ pub(crate) struct Sites(pub(crate) Vec<Site>);
 #[derive(Debug)]
 pub(crate) struct Site {
     /// The first node that it comes from, and the last if there are several.
-    pub(crate) nodes: [Option<NodeName>; 2],
+    pub(crate) nodes: [Option<ProfiledNode>; 2],
     pub(crate) called: Called,
 }
 
@@ -229,129 +227,6 @@ impl Called {
 
 fn borrowed((dtype, shape): &(DataType, Shape)) -> TensorType<'_> {
     (*dtype, shape)
-}
-
-/// The rows of a profile by their keys, and the loops in progress.
-#[derive(Debug)]
-pub(super) struct Recorder {
-    begun: Instant,
-    /// The plans seen, by address, with the number of their first row. The plans are kept alive, so that no address is reused.
-    plans: HashMap<usize, (Arc<Sites>, usize)>,
-    /// The rows of activities that are not instructions, by graph, node and activity.
-    others: HashMap<(usize, usize, Activity), usize>,
-    /// The graphs in `others`, by address. They are kept alive, so that no address is reused.
-    graphs: HashMap<usize, Arc<Resolved>>,
-    /// For each row of an instruction, its plan, its number in the plan, and the cost of its latest call.
-    sites: Vec<Option<(Arc<Sites>, usize, Cost)>>,
-    iterations: Vec<Iteration>,
-}
-
-/// An iteration in progress.
-#[derive(Debug)]
-struct Iteration {
-    graph: usize,
-    node: usize,
-    path: String,
-    iteration: usize,
-    begun: Instant,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Recorder {
-            begun: Instant::now(),
-            plans: HashMap::new(),
-            others: HashMap::new(),
-            graphs: HashMap::new(),
-            sites: Vec::new(),
-            iterations: Vec::new(),
-        }
-    }
-}
-
-impl Profile {
-    /// Measures a run.
-    pub(crate) fn measure<R, E>(&mut self, run: impl FnOnce(&mut Profile) -> Result<R, E>) -> Result<R, E> {
-        self.recorder.iterations.clear();
-        let begun = Instant::now();
-        let result = run(self)?;
-        let ended = Instant::now();
-        self.runs += 1;
-        self.wall += ended - begun;
-        self.span(Scope::Run, begun, ended);
-        Ok(result)
-    }
-
-    /// Measures a run as a single row.
-    pub(crate) fn measure_whole<R, E>(&mut self, run: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-        self.measure(|profile| {
-            let begun = Instant::now();
-            let result = run()?;
-            let key = (0, 0, Activity::Graph);
-            let row = profile.other(key, || None, "executable");
-            profile.add(row, begun, Instant::now(), Cost::UNKNOWN);
-            Ok(result)
-        })
-    }
-
-    fn span(&mut self, scope: Scope, from: Instant, to: Instant) {
-        if self.spans.len() < self.limit {
-            self.spans.push(Span { scope, start: from - self.recorder.begun, time: to - from });
-        } else if self.limit > 0 {
-            self.dropped += 1;
-        }
-    }
-
-    fn add(&mut self, row: usize, from: Instant, to: Instant, cost: Cost) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.calls += 1;
-            row.time += to - from;
-            row.cost = row.cost.and(cost);
-        }
-        self.span(Scope::Row(row), from, to);
-    }
-
-    fn push(&mut self, activity: Activity, nodes: [Option<NodeName>; 2], operation: &'static str) -> usize {
-        let [node, last_node] = nodes.map(|node| node.map(|name| self.within(name)));
-        self.rows.push(ProfileRow {
-            activity,
-            node,
-            last_node,
-            operation,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            calls: 0,
-            time: Duration::ZERO,
-            cost: Cost::ZERO,
-        });
-        self.recorder.sites.push(None);
-        self.rows.len() - 1
-    }
-
-    /// Returns the name of a node inside the loops in progress.
-    fn within(&self, name: NodeName) -> ProfiledNode {
-        let path = self
-            .recorder
-            .iterations
-            .last()
-            .map_or_else(|| name.path.clone(), |loops| format!("{}/body/{}", loops.path, name.path));
-        ProfiledNode { path, op: name.op, domain: name.domain }
-    }
-
-    /// Returns the row of an activity that is not an instruction.
-    fn other(
-        &mut self,
-        key: (usize, usize, Activity),
-        node: impl FnOnce() -> Option<NodeName>,
-        operation: &'static str,
-    ) -> usize {
-        if let Some(&row) = self.recorder.others.get(&key) {
-            return row;
-        }
-        let row = self.push(key.2, [node(), None], operation);
-        self.recorder.others.insert(key, row);
-        row
-    }
 }
 
 impl Watch for Profile {
@@ -403,7 +278,8 @@ impl Watch for Profile {
         let site = self.recorder.sites.get_mut(number).and_then(Option::as_mut);
         let (Some((sites, at, cost)), Some(row)) = (site, self.rows.get_mut(number)) else { return };
         if row.calls == 0 || row.inputs != inputs || row.outputs != outputs {
-            *cost = sites.0.get(*at).map_or(Cost::UNKNOWN, |site| site.called.cost(&inputs, &outputs));
+            let site = sites.downcast_ref().and_then(|Sites(sites)| sites.get(*at));
+            *cost = site.map_or(Cost::UNKNOWN, |site| site.called.cost(&inputs, &outputs));
             (row.inputs, row.outputs) = (inputs, outputs);
         }
         let cost = *cost;
@@ -420,7 +296,7 @@ impl Watch for Profile {
         if let Some((resolved, _)) = node {
             self.recorder.graphs.entry(key.0).or_insert_with(|| resolved.clone());
         }
-        let name = || node.and_then(|(resolved, at)| NodeName::of(&resolved.graph, at));
+        let name = || node.and_then(|(resolved, at)| ProfiledNode::of(&resolved.graph, at));
         let row = self.other(key, name, activity.name());
         self.add(row, since, ended, Cost::UNKNOWN);
         self.own += ended.elapsed();
@@ -428,7 +304,7 @@ impl Watch for Profile {
 
     fn segment(&mut self, since: Instant, resolved: &Arc<Resolved>, node: usize) {
         if self.limit > 0 {
-            let from = NodeName::of(&resolved.graph, node).map(|name| self.within(name).path);
+            let from = ProfiledNode::of(&resolved.graph, node).map(|name| self.within(name).path);
             self.span(Scope::Segment { from: from.unwrap_or_default() }, since, Instant::now());
         }
     }
@@ -442,7 +318,7 @@ impl Watch for Profile {
         };
         self.end_rounds(depth);
         self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
-        let name = NodeName::of(&resolved.graph, node);
+        let name = ProfiledNode::of(&resolved.graph, node);
         let path = name.map_or_else(String::new, |name| self.within(name).path);
         // The time is taken last, so that the iteration does not begin before the previous one has ended.
         self.recorder.iterations.push(Iteration { graph, node, path, iteration, begun: Instant::now() });

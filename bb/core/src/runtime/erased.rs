@@ -4,7 +4,7 @@ use super::answers::Answers;
 use super::{BackendId, Capabilities, OfferedServices, State, Status, Value};
 use crate::contract::OnnxValue;
 use crate::contract::{by_name, by_output, by_position};
-use crate::plan::Profile;
+use crate::measure::Profile;
 use crate::service::Fingerprint;
 use crate::{
     BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer,

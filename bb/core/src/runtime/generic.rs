@@ -6,7 +6,7 @@ use super::methods::CallsRows;
 use super::{BackendHandle, ErasedExecutable, Value};
 use crate::contract::OnnxValue;
 use crate::ext::Ops;
-use crate::plan::Profile;
+use crate::measure::Profile;
 use crate::service::DeviceInfo;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module,

@@ -4,6 +4,7 @@
 //! the engine uses. Only the bridge restores the type of a tensor.
 
 mod added;
+mod adopted;
 mod answers;
 mod ask;
 mod backends;
@@ -13,6 +14,7 @@ mod combined;
 mod counter;
 mod declared;
 mod erased;
+mod families;
 mod fingerprints;
 mod generic;
 mod handle;
@@ -31,13 +33,19 @@ mod registry;
 mod requirements;
 mod running;
 mod service_handles;
+mod services;
 mod stack;
 mod start;
 mod status;
 mod value;
+mod vendor;
 
 pub(crate) use crate::error::BackendId;
 pub use added::Added;
+pub use adopted::{
+    NamedFamily, NamedVendor, NoBackend, NotRegistered, NotWritten, Written, family_key, lists_family,
+    names_family,
+};
 pub use backends::Backends;
 pub use buffers::{BufferId, BufferMeta, Buffers};
 pub use combined::{Combined, CombinedRegistration};

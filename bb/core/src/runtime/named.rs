@@ -131,8 +131,22 @@ pub(super) fn mentions(name: &str, backend: &str) -> bool {
     name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
 }
 
+impl OpenOptions {
+    /// Returns the options with an option whose value is a text, as in a backend's name: `("threads", "2")`, `("memory", "1G")`,
+    /// `("tile", "64")`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionValue`] if `threads`, `memory` or `narrow_floats` cannot have the value; [`Error::OptionTwice`] and
+    /// [`Error::TwoDevices`] if the option has another value already.
+    pub fn with_text(mut self, name: &str, value: &str) -> Result<OpenOptions, Error> {
+        set(&mut self, "", name, Some(value))?;
+        Ok(self)
+    }
+}
+
 /// Sets an option by its name. `name` is what errors call the place where it stands.
-pub(super) fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Result<(), Error> {
+fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Result<(), Error> {
     let wrong = |expected| Error::OptionValue {
         option: key.to_owned(),
         expected,

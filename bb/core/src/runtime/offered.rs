@@ -1,17 +1,15 @@
 //! The services of a running backend, with its type erased.
 
+use super::Value;
 use super::erased::Sealed;
-use super::{BackendRuntime, Runtime, Value, bridge};
-use crate::contract::catch;
+use crate::Error;
 use crate::service::{
-    ForeignBuffer, KernelCall, KernelInfo, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory,
-    MemoryStatistics, OutputSpec, PoolStatistics, PressureCallback, Service, ServiceError, UserKernel,
-    check_call, check_kernel,
+    ForeignBuffer, KernelInfo, KernelLimits, LoadedKernel, MemoryStatistics, OutputSpec, PoolStatistics,
+    PressureCallback, Service, UserKernel,
 };
 use crate::sync::RwLock;
-use crate::{Backend, Error, Tensor};
+use bb_ir::DataType;
 use bb_ir::op::{OpSpec, Param};
-use bb_ir::{DataType, Shape};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -69,13 +67,13 @@ pub trait OfferedServices: Sealed + Send + Sync {
 }
 
 /// A loaded kernel and its declaration.
-struct DeclaredKernel<T> {
-    declared: UserKernel,
-    compiled: Box<dyn LoadedKernel<T>>,
+pub(super) struct DeclaredKernel<T> {
+    pub(super) declared: UserKernel,
+    pub(super) compiled: Box<dyn LoadedKernel<T>>,
 }
 
 /// The loaded kernels of a running backend, by name.
-pub(super) struct KernelTable<T>(RwLock<BTreeMap<String, Arc<DeclaredKernel<T>>>>);
+pub(super) struct KernelTable<T>(pub(super) RwLock<BTreeMap<String, Arc<DeclaredKernel<T>>>>);
 
 impl<T> Default for KernelTable<T> {
     fn default() -> KernelTable<T> {
@@ -84,11 +82,11 @@ impl<T> Default for KernelTable<T> {
 }
 
 impl<T> KernelTable<T> {
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    fn find(&self, name: &str) -> Option<Arc<DeclaredKernel<T>>> {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<DeclaredKernel<T>>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -98,267 +96,4 @@ impl<T> KernelTable<T> {
         // The backend's code drops them, so no lock is held.
         drop(all);
     }
-}
-
-fn refused(name: &str, problem: KernelProblem) -> ServiceError {
-    ServiceError::Kernel { name: name.to_owned(), problem }
-}
-
-impl<B: Backend + 'static> Runtime<B> {
-    /// Returns a service, or the error that names it.
-    fn offered<S>(&self, service: Service, found: Option<S>) -> Result<S, Error> {
-        found.ok_or(Error::NoService { backend: self.name, service })
-    }
-
-    /// Calls a service of memory. It also works once the backend is shut down, so that its memory can be counted then.
-    fn with_memory<R>(
-        &self,
-        op: &'static str,
-        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<R, ServiceError>,
-    ) -> Result<R, Error> {
-        bridge::contain(&self.counters, self.owner(), op, || {
-            let memory = self.offered(Service::Memory, self.backend.memory())?;
-            body(memory).map_err(|error| self.service_failure(Service::Memory, error))
-        })
-    }
-
-    /// Calls a part of the service of memory on tensors. Returns false if the backend does not offer it.
-    fn part(
-        &self,
-        op: &'static str,
-        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<bool, ServiceError>,
-    ) -> Result<bool, Error> {
-        self.enter(op, || {
-            let Some(memory) = self.backend.memory() else { return Ok(false) };
-            match body(memory) {
-                Err(ServiceError::Unsupported { .. }) => Ok(false),
-                done => done.map_err(|error| self.service_failure(Service::Memory, error)),
-            }
-        })
-    }
-
-    /// Calls a method of the memory service that changes a tensor. Meanwhile the value does not hold the tensor, so
-    /// that the backend can change it in place if there is no other handle.
-    fn change(
-        &self,
-        op: &'static str,
-        value: &mut Value,
-        body: impl FnOnce(&dyn Memory<B::Tensor>, &mut B::Tensor) -> Result<bool, ServiceError>,
-    ) -> Result<bool, Error> {
-        let mut tensor: B::Tensor = self.enter(op, || {
-            let tensor = bridge::restore(op, self.owner(), value)?;
-            drop(std::mem::replace(value, bridge::nothing(self.owner())));
-            Ok(tensor)
-        })?;
-        let changed = self.part(op, |memory| body(memory, &mut tensor));
-        *value = bridge::contain(&self.counters, self.owner(), op, || Ok(self.erase(tensor)))?;
-        changed
-    }
-
-    fn with_kernels<R>(
-        &self,
-        op: &'static str,
-        body: impl FnOnce(&dyn Kernels<B::Tensor>) -> Result<R, ServiceError>,
-    ) -> Result<R, Error> {
-        self.enter(op, || {
-            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
-            body(kernels).map_err(|error| self.service_failure(Service::Kernels, error))
-        })
-    }
-}
-
-impl<B: Backend + 'static> OfferedServices for Runtime<B> {
-    fn has(&self, service: Service) -> bool {
-        let has = || match service {
-            Service::Lifecycle => self.backend.lifecycle().is_some(),
-            Service::Memory => self.backend.memory().is_some(),
-            Service::Kernels => self.backend.kernels().is_some(),
-        };
-        catch(has).unwrap_or(false)
-    }
-
-    fn memory_statistics(&self) -> Result<MemoryStatistics, Error> {
-        self.with_memory("memory", |memory| Ok(memory.statistics()))
-    }
-
-    fn set_memory_limit(&self, bytes: Option<u64>) -> Result<(), Error> {
-        self.with_memory("set_limit", |memory| memory.set_limit(bytes))
-    }
-
-    fn trim_memory(&self, keep: u64) -> Result<u64, Error> {
-        self.with_memory("trim", |memory| memory.trim(keep))
-    }
-
-    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error> {
-        self.with_memory("set_pressure_callback", |memory| memory.set_pressure_callback(callback))
-    }
-
-    fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error> {
-        let _running = self.counters.begin(self.owner())?;
-        self.with_memory("import", |memory| Ok(self.erase(memory.import(buffer)?)))
-    }
-
-    fn export(&self, value: &Value) -> Result<ForeignBuffer, Error> {
-        self.enter("export", || {
-            let tensor: B::Tensor = bridge::restore("export", self.owner(), value)?;
-            let memory = self.offered(Service::Memory, self.backend.memory())?;
-            memory.export(&tensor).map_err(|error| self.service_failure(Service::Memory, error))
-        })
-    }
-
-    fn pools(&self) -> Result<Vec<PoolStatistics>, Error> {
-        self.with_memory("pools", |memory| Ok(memory.pools()))
-    }
-
-    fn defragment(&self) -> Result<u64, Error> {
-        self.with_memory("defragment", |memory| memory.defragment())
-    }
-
-    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
-        let _running = self.counters.begin(self.owner())?;
-        self.with_memory("allocate", |memory| Ok(self.erase(memory.allocate(dtype, shape, alignment)?)))
-    }
-
-    fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
-        let tensor = self.restore(value)?;
-        self.part("map", |memory| memory.map(&tensor, body).map(|()| true))
-    }
-
-    fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error> {
-        self.change("map_mut", value, |memory, tensor| memory.map_mut(tensor, body).map(|()| true))
-    }
-
-    fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error> {
-        let tensor = self.restore(value)?;
-        self.part("read_at", |memory| memory.read_at(&tensor, offset, into).map(|()| true))
-    }
-
-    fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error> {
-        self.change("write_at", value, |memory, tensor| memory.write_at(tensor, offset, bytes).map(|()| true))
-    }
-
-    fn copy_at(
-        &self,
-        from: &Value,
-        from_offset: usize,
-        to: &mut Value,
-        to_offset: usize,
-        count: usize,
-    ) -> Result<bool, Error> {
-        let source = self.restore(from)?;
-        self.change("copy_at", to, |memory, tensor| {
-            memory.copy_at(&source, from_offset, tensor, to_offset, count).map(|()| true)
-        })
-    }
-
-    fn copy_within(&self, value: &mut Value, from: usize, to: usize, count: usize) -> Result<bool, Error> {
-        self.change("copy_within", value, |memory, tensor| {
-            memory.copy_within(tensor, from, to, count).map(|()| true)
-        })
-    }
-
-    fn call_into(
-        &self,
-        op: &'static OpSpec,
-        inputs: &[Option<&Value>],
-        params: &[Param<'_>],
-        out: &mut Value,
-    ) -> Result<bool, Error> {
-        let restore = |x: &Option<&Value>| x.map(|x| self.restore(x)).transpose();
-        let operands = inputs.iter().map(restore).collect::<Result<Vec<Option<B::Tensor>>, Error>>()?;
-        let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
-        self.change(op.method, out, |memory, out| memory.call_into(op, &operands, params, out))
-    }
-
-    fn kernel_info(&self, name: &str) -> Result<KernelInfo, Error> {
-        self.with_kernels("kernel_info", |_| match self.loaded.find(name) {
-            Some(kernel) => Ok(KernelInfo::of(&kernel.declared, kernel.compiled.workgroup())),
-            None => Err(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() })),
-        })
-    }
-
-    fn kernel_limits(&self) -> Result<KernelLimits, Error> {
-        self.with_kernels("kernels", |kernels| Ok(kernels.limits()))
-    }
-
-    fn loaded_kernels(&self) -> Result<Vec<String>, Error> {
-        Ok(self.loaded.names())
-    }
-
-    fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error> {
-        self.with_kernels("load_kernel", |kernels| {
-            let name = kernel.name.clone();
-            check_kernel(&kernel, &kernels.limits()).map_err(|problem| refused(&name, problem))?;
-            if self.loaded.find(&name).is_some() {
-                return Err(refused(&name, KernelProblem::Loaded));
-            }
-            let compiled = kernels.load(&kernel)?;
-            let mut kernels = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have loaded one of this name meanwhile.
-            if kernels.contains_key(&name) {
-                drop(kernels);
-                return Err(refused(&name, KernelProblem::Loaded));
-            }
-            kernels.insert(name, Arc::new(DeclaredKernel { declared: kernel, compiled }));
-            Ok(())
-        })
-    }
-
-    fn unload_kernel(&self, name: &str) -> Result<(), Error> {
-        self.with_kernels("unload_kernel", |_| {
-            let removed = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-            match removed {
-                Some(_dropped_unless_it_runs) => Ok(()),
-                None => Err(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() })),
-            }
-        })
-    }
-
-    fn run_kernel(
-        &self,
-        name: &str,
-        inputs: &[&Value],
-        outputs: &[OutputSpec],
-        immediates: &[u8],
-        grid: [u32; 3],
-    ) -> Result<Vec<Value>, Error> {
-        self.enter("run_kernel", || {
-            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
-            let failed = |error| self.service_failure(Service::Kernels, error);
-            let unknown = || failed(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() }));
-            // The kernel stays alive during the call, even if it is unloaded.
-            let kernel = self.loaded.find(name).ok_or_else(unknown)?;
-            let tensors = inputs
-                .iter()
-                .map(|value| bridge::restore::<B::Tensor>("run_kernel", self.owner(), value))
-                .collect::<Result<Vec<_>, Error>>()?;
-            let specs: Vec<_> = inputs.iter().map(|value| (value.dtype(), value.shape())).collect();
-            check_call(&kernel.declared, &kernels.limits(), &specs, outputs, immediates, grid)
-                .map_err(|problem| failed(refused(name, problem)))?;
-            let tensors: Vec<&B::Tensor> = tensors.iter().collect();
-            let made =
-                kernel.compiled.run(&KernelCall::new(&tensors, outputs, immediates, grid)).map_err(failed)?;
-            check_outputs(outputs, &made).map_err(|problem| failed(refused(name, problem)))?;
-            Ok(made.into_iter().map(|tensor| self.erase(tensor)).collect())
-        })
-    }
-}
-
-/// Compares the outputs of a kernel with the specifications in the call.
-fn check_outputs<T: Tensor>(asked: &[OutputSpec], made: &[T]) -> Result<(), KernelProblem> {
-    if asked.len() != made.len() {
-        let (expected, got) = (asked.len(), made.len());
-        return Err(KernelProblem::Count { what: "the number of results", expected, got });
-    }
-    let text = |dtype, shape: &[usize]| format!("{dtype}{:?}", Shape::from_slice(shape));
-    for (index, (asked, made)) in asked.iter().zip(made).enumerate() {
-        if asked.dtype != made.dtype() || *asked.shape != *made.shape() {
-            return Err(KernelProblem::Output {
-                index,
-                expected: text(asked.dtype, &asked.shape),
-                got: text(made.dtype(), made.shape()),
-            });
-        }
-    }
-    Ok(())
 }

@@ -75,18 +75,6 @@ impl OpenOptions {
         self
     }
 
-    /// Returns the options with an option whose value is a text, as in a backend's name: `("threads", "2")`, `("memory", "1G")`,
-    /// `("tile", "64")`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OptionValue`] if `threads`, `memory` or `narrow_floats` cannot have the value; [`Error::OptionTwice`] and
-    /// [`Error::TwoDevices`] if the option has another value already.
-    pub fn with_text(mut self, name: &str, value: &str) -> Result<OpenOptions, Error> {
-        super::named::set(&mut self, "", name, Some(value))?;
-        Ok(self)
-    }
-
     /// Returns the value of an option that the backend declares itself. A constructor gets the default of each option
     /// that is not set.
     ///

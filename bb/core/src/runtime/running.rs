@@ -17,8 +17,9 @@ use crate::contract::OnnxValue;
 use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, catch, refused_buffer};
 use crate::error::is_panic;
 use crate::ext::{Extended, FamilyTable};
+use crate::measure::Profile;
 use crate::narrow::Narrowed;
-use crate::plan::{Profile, Stamp};
+use crate::plan::Stamp;
 use crate::service::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CheckedGraph, CompileOptions, CompletionHandle, ContractResponse, Error,

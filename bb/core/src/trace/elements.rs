@@ -1,10 +1,10 @@
 //! The elements of small integer tensors as expressions. Exporters compute shapes with these tensors.
 
+use super::Extent;
 use super::extents::all_tied;
 use super::log::{Log, When};
-use super::traced::{Elements, Follow, TracedTensor, Type};
+use super::traced::{Follow, TracedElements, TracedTensor, Type};
 use crate::Error;
-use crate::ext::Extent;
 use bb_ir::infer::RuleParam;
 use bb_ir::infer::eval::{self, Contents, Entry};
 use bb_ir::op::{Param, Primitive};
@@ -28,7 +28,7 @@ pub(super) fn evaluate(
     params: &[Param<'_>],
     given: &[RuleParam<'_, Extent>],
     log: &Arc<Log>,
-) -> Result<Option<Vec<Elements>>, Error> {
+) -> Result<Option<Vec<TracedElements>>, Error> {
     if !results.iter().all(|ty| is_small(&ty.shape)) {
         return Ok(None);
     }
@@ -36,8 +36,8 @@ pub(super) fn evaluate(
     let mut constant = results.iter().all(|ty| ty.extents.is_none());
     for x in inputs {
         match x.elements() {
-            Elements::Constant(x) if is_small(x.shape()) => data.push(x),
-            Elements::OfExtents(x, _) if is_small(x.shape()) => {
+            TracedElements::Constant(x) if is_small(x.shape()) => data.push(x),
+            TracedElements::OfExtents(x, _) if is_small(x.shape()) => {
                 constant = false;
                 data.push(x);
             }
@@ -50,43 +50,46 @@ pub(super) fn evaluate(
         results.iter().map(|ty| (ty.dtype, ty.shape.clone())).collect();
     let Some(values) = eval::primitive(op, &data, &types, params, &|_| false)? else { return Ok(None) };
     if constant {
-        return Ok(Some(values.into_iter().map(Elements::Constant).collect()));
+        return Ok(Some(values.into_iter().map(TracedElements::Constant).collect()));
     }
     let fixed = varies.is_always() && results.iter().all(|ty| ty.extents.is_none());
     if fixed {
         let (each, when) = log.asked(|| each(op, inputs, &types, params));
         let follow = |(data, each): (&TensorData, &Vec<Extent>)| {
             // The values of the expressions must equal the numbers that were computed.
-            let numbers = crate::ext::integers(data).ok()?;
+            let numbers = integers(data).ok()?;
             numbers.into_iter().eq(each.iter().map(Extent::present)).then(|| {
                 let each: Vec<Extent> = each.iter().map(|extent| extent.under(&when, log)).collect();
                 match each.iter().all(Extent::is_fixed) {
-                    true => Elements::Constant(data.clone()),
-                    false => Elements::OfExtents(data.clone(), Follow::Each(each.into())),
+                    true => TracedElements::Constant(data.clone()),
+                    false => TracedElements::OfExtents(data.clone(), Follow::Each(each.into())),
                 }
             })
         };
-        let all: Option<Vec<Elements>> = each.and_then(|each| values.iter().zip(&each).map(follow).collect());
+        let all: Option<Vec<TracedElements>> =
+            each.and_then(|each| values.iter().zip(&each).map(follow).collect());
         if let Some(all) = all {
             return Ok(Some(all));
         }
     }
     let follows = |x: &&TracedTensor| match x.elements() {
-        Elements::OfExtents(_, follow) => follow.tied(),
-        Elements::Constant(_) | Elements::Unknown => When::ALWAYS,
+        TracedElements::OfExtents(_, follow) => follow.tied(),
+        TracedElements::Constant(_) | TracedElements::Unknown => When::ALWAYS,
     };
     let when = inputs.iter().fold(all_tied(inputs, given), |all, x| all.and(&follows(x)));
-    Ok(Some(values.into_iter().map(|data| Elements::OfExtents(data, Follow::When(when.clone()))).collect()))
+    Ok(Some(
+        values.into_iter().map(|data| TracedElements::OfExtents(data, Follow::When(when.clone()))).collect(),
+    ))
 }
 
 /// The elements of an operand as extents, if they are integers or truth values that are followed one by one.
 fn contents(x: &TracedTensor) -> Option<Contents<Extent>> {
     match x.elements() {
-        Elements::OfExtents(data, Follow::Each(each)) => {
+        TracedElements::OfExtents(data, Follow::Each(each)) => {
             let entries = each.iter().cloned().map(Entry::Whole).collect();
             Contents::new(data.dtype(), x.present().clone(), entries)
         }
-        Elements::Constant(data) => Contents::of(data),
+        TracedElements::Constant(data) => Contents::of(data),
         _ => None,
     }
 }
@@ -110,4 +113,22 @@ fn each(
         Entry::Real(_) | Entry::Unknown => None,
     };
     values.into_iter().map(|x| x.entries.into_iter().map(whole).collect()).collect()
+}
+
+/// Reads integers or booleans of any width.
+pub fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+    fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+        bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
+    }
+    match x.dtype() {
+        DataType::I64 => widen::<i64>(x),
+        DataType::I32 => widen::<i32>(x),
+        DataType::I16 => widen::<i16>(x),
+        DataType::I8 => widen::<i8>(x),
+        DataType::U8 => widen::<u8>(x),
+        DataType::U16 => widen::<u16>(x),
+        DataType::U32 => widen::<u32>(x),
+        DataType::Bool => bb_ir::memory::collected("integers", x.bytes()?.iter().map(|&b| i64::from(b))),
+        got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::log::{Log, When};
 use super::traced::{TracedTensor, Type};
-use crate::ext::{Extent, Extents};
+use super::{Extent, Extents};
 use bb_ir::infer::{self, RuleParam};
 use bb_ir::op::Primitive;
 use bb_ir::{DataType, Shape};

@@ -4,7 +4,7 @@
 //! not mean the same for these operands and parameters, and the operation is then lowered.
 
 use super::form::{Call, Form, Operand};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
+use crate::family::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{Axis, DataType, TensorData};
@@ -40,8 +40,8 @@ impl Keep {
 
     /// Lists the names of the operators that can be kept.
     pub fn names() -> BTreeSet<&'static str> {
-        let families = crate::ext::every_operation();
-        let rows = families.into_iter().flat_map(|(family, _)| crate::ext::rows(family));
+        let families = crate::family::every_operation();
+        let rows = families.into_iter().flat_map(|(family, _)| crate::family::rows(family));
         rows.filter_map(|spec| Some(row(spec)?.0)).collect()
     }
 }
@@ -133,7 +133,7 @@ impl Exported for Primitive {
 bb_ir::for_each_family!(bb_ir::facts_of_rows, exports);
 
 fn row(spec: &OpSpec) -> Row {
-    let rows = crate::ext::of_family!(spec.family, ROWS, &[]);
+    let rows = crate::family::of_family!(spec.family, ROWS, &[]);
     rows.get(usize::from(spec.index)).copied().flatten()
 }
 

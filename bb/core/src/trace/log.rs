@@ -198,7 +198,7 @@ impl When {
     }
 
     /// Returns the conditions that the trace got since it had this number of events.
-    pub(super) fn since(log: &Log, events: usize) -> When {
+    pub(crate) fn since(log: &Log, events: usize) -> When {
         let state = log.lock();
         let mut conditions = Conditions::default();
         for event in state.events.get(events..).unwrap_or_default() {
@@ -297,7 +297,7 @@ impl Log {
     ///
     /// Extents of inputs that the model declares with the same name are one symbol, which `shared` names. An extent without
     /// a declared name is a symbol of its own.
-    pub(super) fn symbol(
+    pub(crate) fn symbol(
         &self,
         place: Place,
         number: usize,
@@ -331,12 +331,12 @@ impl Log {
     }
 
     /// Returns whether two extents differ although the model gives them one name.
-    pub(super) fn contradicts_names(&self) -> bool {
+    pub(crate) fn contradicts_names(&self) -> bool {
         self.lock().contradicted
     }
 
     /// Makes conditions of extents the trace's at once, or not.
-    pub(super) fn set_strict(&self, strict: bool) {
+    pub(crate) fn set_strict(&self, strict: bool) {
         self.lock().strict = strict;
     }
 
@@ -361,7 +361,7 @@ impl Log {
     }
 
     /// Returns the result of a computation, and the conditions that it recorded, which are removed from the trace's conditions.
-    pub(super) fn asked<T>(&self, compute: impl FnOnce() -> T) -> (T, When) {
+    pub(crate) fn asked<T>(&self, compute: impl FnOnce() -> T) -> (T, When) {
         let before = self.len();
         let result = compute();
         let when = When::since(self, before);
@@ -375,7 +375,7 @@ impl Log {
     }
 
     /// Forgets the dependencies that the trace got since it had this number of events.
-    pub(super) fn truncate(&self, events: usize) {
+    pub(crate) fn truncate(&self, events: usize) {
         let mut state = self.lock();
         while state.events.len() > events {
             match state.events.pop() {
@@ -393,13 +393,13 @@ impl Log {
     }
 
     /// Takes the symbols and the events out, and returns them.
-    pub(super) fn take(&self) -> (Vec<Symbol>, Vec<Event>) {
+    pub(crate) fn take(&self) -> (Vec<Symbol>, Vec<Event>) {
         let mut state = self.lock();
         (std::mem::take(&mut state.symbols), std::mem::take(&mut state.events))
     }
 
     /// Returns the inputs, as bits (63 for all from there on), on whose extents the trace depends.
-    pub(super) fn consulted(&self) -> u64 {
+    pub(crate) fn consulted(&self) -> u64 {
         let state = self.lock();
         let mut bits = 0;
         let mut add = |no: SymbolNo| {

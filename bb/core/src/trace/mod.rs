@@ -3,18 +3,18 @@
 //! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
 //! its operations compute only values that the small evaluator can compute.
 
-mod check;
 mod compact;
 mod decode;
 mod edit;
-mod elements;
+pub(crate) mod elements;
+pub(crate) mod extent;
 mod extents;
 mod form;
+pub(crate) mod host;
 mod keep;
 mod liveness;
 mod log;
 mod one_node;
-mod ops;
 mod params;
 mod print;
 mod proto;
@@ -27,16 +27,18 @@ mod write;
 
 pub use decode::{PrimitiveNode, decode};
 pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
+pub(crate) use extent::{Extent, Extents, negative};
+pub(crate) use host::HostKernel;
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};
 pub(crate) use liveness::LiveStep;
 pub use liveness::{LastRead, Liveness};
-pub(crate) use log::{Event, Guard, Log, MOST_COMPARED, Place, Relation, Symbol, When, needed};
+pub(crate) use log::{Event, Guard, MOST_COMPARED, Place, Relation, Symbol, When, needed};
 pub(crate) use one_node::one_node_graph;
 pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
 pub(crate) use print::called;
 pub(crate) use proto::{known, value_info};
-pub(crate) use steps::Varying;
+pub(crate) use steps::{ConstantIndex, Varying};
 pub use steps::{
     InputIndex, Operation, OriginId, Phase, Step, StepId, StepOrigins, Trace, TraceValue, ValueSource,
     WeightId,
@@ -44,8 +46,7 @@ pub use steps::{
 pub use stop::{NeededValue, TraceStop};
 pub(crate) use table::{Table, TableIndex, held, indices};
 pub use traced::TracedTensor;
+pub(crate) use traced::{Follow, TracedElements, Type};
 pub use tracer::Tracer;
 pub use tracer::Varies;
-#[doc(hidden)]
-pub use tracer::result_types;
 pub(crate) use write::{Target, Weight, to_graph, write};

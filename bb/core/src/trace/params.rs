@@ -1,7 +1,7 @@
 //! Parameters of a step that are expressions: they are evaluated when the inputs' extents are known.
 
+use super::{Extent, negative};
 use crate::Error;
-use crate::ext::{Extent, negative};
 use bb_ir::graph::DimExpr;
 use bb_ir::infer::RuleParam;
 use bb_ir::op::Param;

@@ -1,11 +1,11 @@
 //! The recorded steps of a trace, over typed indices.
 
+use super::HostKernel;
 use super::log::{Event, Symbol};
 use super::params::SymbolicParams;
 use super::table::{Table, indices};
 use crate::Error;
 use crate::contract::bytes_of;
-use crate::ext::HostKernel;
 use bb_ir::graph::DimExpr;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};

@@ -2,8 +2,8 @@
 
 use super::log::{Log, When};
 use super::steps::{TraceValue, Varying};
+use super::{Extent, Extents};
 use crate::Tensor;
-use crate::ext::{Extent, Extents};
 use bb_ir::graph::DimExpr;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct TracedValue {
     shape: Shape,
     /// The extents, where one of them varies.
     extents: Option<Extents>,
-    elements: Elements,
+    elements: TracedElements,
     /// The conditions under which the recorded value equals this one.
     requires: When,
     log: Arc<Log>,
@@ -27,7 +27,7 @@ struct TracedValue {
 
 /// The known facts of a value's elements.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Elements {
+pub(crate) enum TracedElements {
     #[default]
     Unknown,
     /// They are constant.
@@ -38,7 +38,7 @@ pub(super) enum Elements {
 
 /// How elements follow from extents.
 #[derive(Debug, Clone)]
-pub(super) enum Follow {
+pub(crate) enum Follow {
     /// Each is an expression.
     Each(Arc<[Extent]>),
     /// The present elements hold under these conditions.
@@ -47,17 +47,17 @@ pub(super) enum Follow {
 
 /// The element type, shape and extents of a new value.
 #[derive(Debug, Clone)]
-pub(super) struct Type {
-    pub(super) dtype: DataType,
-    pub(super) shape: Shape,
-    pub(super) extents: Option<Extents>,
+pub(crate) struct Type {
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Shape,
+    pub(crate) extents: Option<Extents>,
 }
 
 impl TracedTensor {
-    pub(super) fn new(
+    pub(crate) fn new(
         value: TraceValue,
         ty: Type,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
         log: Arc<Log>,
     ) -> TracedTensor {
@@ -79,29 +79,29 @@ impl TracedTensor {
     /// Returns the elements, where they are constant.
     pub(crate) fn known(&self) -> Option<&TensorData> {
         match &self.0.elements {
-            Elements::Constant(data) => Some(data),
-            Elements::Unknown | Elements::OfExtents(..) => None,
+            TracedElements::Constant(data) => Some(data),
+            TracedElements::Unknown | TracedElements::OfExtents(..) => None,
         }
     }
 
     /// Returns whether the elements are constant or follow from extents.
     pub(crate) fn is_known(&self) -> bool {
-        !matches!(self.0.elements, Elements::Unknown)
+        !matches!(self.0.elements, TracedElements::Unknown)
     }
 
     /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
     pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
         match &self.0.elements {
-            Elements::Unknown => None,
-            Elements::Constant(data) => Some(data),
-            Elements::OfExtents(data, follow) => {
+            TracedElements::Unknown => None,
+            TracedElements::Constant(data) => Some(data),
+            TracedElements::OfExtents(data, follow) => {
                 self.0.log.require(&follow.tied());
                 Some(data)
             }
         }
     }
 
-    pub(super) fn elements(&self) -> &Elements {
+    pub(crate) fn elements(&self) -> &TracedElements {
         &self.0.elements
     }
 
@@ -111,17 +111,17 @@ impl TracedTensor {
     }
 
     /// Returns the element type and the extents.
-    pub(super) fn ty(&self) -> Type {
+    pub(crate) fn ty(&self) -> Type {
         Type { dtype: self.0.dtype, shape: self.0.shape.clone(), extents: self.0.extents.clone() }
     }
 
     /// Returns whether all extents are the same in all runs.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.0.extents.is_none()
     }
 
     /// Returns the extents.
-    pub(super) fn extents(&self) -> Extents {
+    pub(crate) fn extents(&self) -> Extents {
         match &self.0.extents {
             Some(extents) => extents.clone(),
             None => self.0.shape.iter().map(|&extent| Extent::from(extent)).collect(),
@@ -129,7 +129,7 @@ impl TracedTensor {
     }
 
     /// Returns one extent.
-    pub(super) fn extent(&self, axis: usize) -> Option<Extent> {
+    pub(crate) fn extent(&self, axis: usize) -> Option<Extent> {
         match &self.0.extents {
             Some(extents) => extents.get(axis).cloned(),
             None => self.0.shape.get(axis).map(|&extent| Extent::from(extent)),
@@ -137,7 +137,7 @@ impl TracedTensor {
     }
 
     /// Returns the conditions under which the extents are the present ones.
-    pub(super) fn tied(&self) -> When {
+    pub(crate) fn tied(&self) -> When {
         let extents = self.0.extents.iter().flatten();
         extents.fold(When::ALWAYS, |all, extent| all.and(&extent.tied()))
     }
@@ -145,7 +145,7 @@ impl TracedTensor {
 
 impl Follow {
     /// Returns the conditions under which the elements are the present ones.
-    pub(super) fn tied(&self) -> When {
+    pub(crate) fn tied(&self) -> When {
         match self {
             Follow::When(when) => when.clone(),
             Follow::Each(extents) => extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.tied())),
@@ -153,19 +153,21 @@ impl Follow {
     }
 }
 
-impl Elements {
+impl TracedElements {
     /// Returns the same elements, known under more conditions.
-    pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Elements {
+    pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> TracedElements {
         match self {
             _ if when.is_always() => self.clone(),
-            Elements::Unknown => Elements::Unknown,
-            Elements::Constant(data) => Elements::OfExtents(data.clone(), Follow::When(when.clone())),
-            Elements::OfExtents(data, Follow::When(own)) => {
-                Elements::OfExtents(data.clone(), Follow::When(own.and(when)))
+            TracedElements::Unknown => TracedElements::Unknown,
+            TracedElements::Constant(data) => {
+                TracedElements::OfExtents(data.clone(), Follow::When(when.clone()))
             }
-            Elements::OfExtents(data, Follow::Each(each)) => {
+            TracedElements::OfExtents(data, Follow::When(own)) => {
+                TracedElements::OfExtents(data.clone(), Follow::When(own.and(when)))
+            }
+            TracedElements::OfExtents(data, Follow::Each(each)) => {
                 let each = each.iter().map(|extent| extent.under(when, log)).collect();
-                Elements::OfExtents(data.clone(), Follow::Each(each))
+                TracedElements::OfExtents(data.clone(), Follow::Each(each))
             }
         }
     }
@@ -173,7 +175,7 @@ impl Elements {
 
 impl Type {
     /// Returns the same type, with extents that are right under more conditions.
-    pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Type {
+    pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> Type {
         if when.is_always() {
             return self.clone();
         }
@@ -185,25 +187,25 @@ impl Type {
     }
 
     /// Returns the number of elements, if it differs between runs and follows from the inputs' extents without conditions.
-    pub(super) fn element_count(&self) -> Option<DimExpr> {
+    pub(crate) fn element_count(&self) -> Option<DimExpr> {
         let extents = self.extents.as_ref()?;
         let product = |all: Option<DimExpr>, extent: &Extent| all?.times(&extent.unconditional()?);
         extents.iter().fold(Some(DimExpr::from(1)), product)
     }
 
     /// Returns the dimensions whose extents may differ between runs.
-    pub(super) fn varies(&self) -> Varying {
+    pub(crate) fn varies(&self) -> Varying {
         let varying = |extents: &Extents| Varying::of(extents.iter().map(|extent| !extent.is_fixed()));
         self.extents.as_ref().map_or(Varying::NONE, varying)
     }
 
     /// A type whose extents are the same in all runs.
-    pub(super) fn fixed(dtype: DataType, shape: &[usize]) -> Type {
+    pub(crate) fn fixed(dtype: DataType, shape: &[usize]) -> Type {
         Type { dtype, shape: Shape::from_slice(shape), extents: None }
     }
 
     /// A type whose extents may vary; `shape` has their numbers.
-    pub(super) fn varying(dtype: DataType, shape: Shape, extents: Extents) -> Type {
+    pub(crate) fn varying(dtype: DataType, shape: Shape, extents: Extents) -> Type {
         debug_assert!(shape.len() == extents.len());
         let all_fixed = extents.iter().all(Extent::is_fixed);
         Type { dtype, shape, extents: (!all_fixed).then_some(extents) }

@@ -10,9 +10,11 @@ use super::steps::{
     ValueSource, WeightId,
 };
 use super::stop::{NeededValue, TraceStop};
-use super::traced::{Elements, Follow, TracedTensor, Type};
+use super::traced::{Follow, TracedElements, TracedTensor, Type};
+use super::{Extent, Extents, HostKernel};
+use crate::contract::OpSet;
 use crate::contract::{check_value, too_large};
-use crate::ext::{Extent, Extents, HostKernel, OpSet, QuantOp};
+use crate::family::QuantOp;
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, RuleParam};
@@ -41,10 +43,10 @@ struct TracerState {
 #[derive(Debug)]
 pub struct Tracer {
     state: Mutex<TracerState>,
-    pub(super) log: Arc<Log>,
+    pub(crate) log: Arc<Log>,
     recording: Recording,
     /// Whether parameters may be expressions. If not, extents are numbers.
-    pub(super) symbolic: bool,
+    pub(crate) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
     /// The most bytes of all constants that the host computes while tracing.
@@ -191,13 +193,17 @@ impl Tracer {
         };
         let extents: Extents = shape.iter().enumerate().map(extent).collect();
         let ty = Type::varying(dtype, Shape::from_slice(shape), extents);
-        self.register(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
+        self.register(
+            ValueSource::Input(index),
+            ty,
+            known.map_or(TracedElements::Unknown, TracedElements::Constant),
+        )
     }
 
     /// Adds a weight that the caller holds.
     pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
-        self.register(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
+        self.register(ValueSource::Weight(id), ty, TracedElements::Constant(value.clone()))
     }
 
     /// Adds a constant that is there already, however large it is.
@@ -205,11 +211,17 @@ impl Tracer {
         self.push_constant(&mut self.lock().recorded, value.clone())
     }
 
-    fn register(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+    fn register(&self, source: ValueSource, ty: Type, elements: TracedElements) -> TracedTensor {
         self.push(&mut self.lock().recorded, source, ty, elements)
     }
 
-    fn push(&self, recorded: &mut Trace, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+    fn push(
+        &self,
+        recorded: &mut Trace,
+        source: ValueSource,
+        ty: Type,
+        elements: TracedElements,
+    ) -> TracedTensor {
         self.push_if(recorded, source, ty, elements, When::ALWAYS)
     }
 
@@ -219,7 +231,7 @@ impl Tracer {
         recorded: &mut Trace,
         source: ValueSource,
         ty: Type,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
     ) -> TracedTensor {
         let count = ty.element_count();
@@ -230,14 +242,14 @@ impl Tracer {
     }
 
     fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
-        self.push_constant_if(recorded, value.clone(), Elements::Constant(value), When::ALWAYS)
+        self.push_constant_if(recorded, value.clone(), TracedElements::Constant(value), When::ALWAYS)
     }
 
     fn push_constant_if(
         &self,
         recorded: &mut Trace,
         value: TensorData,
-        elements: Elements,
+        elements: TracedElements,
         requires: When,
     ) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
@@ -246,7 +258,7 @@ impl Tracer {
     }
 
     /// Adds a tensor of integers that runs compute from extents.
-    pub(super) fn push_recipe(
+    pub(crate) fn push_recipe(
         &self,
         ty: Type,
         data: TensorData,
@@ -256,8 +268,11 @@ impl Tracer {
     ) -> TracedTensor {
         let mut state = self.lock();
         let param = SymbolicParam { param: 0, value: SymbolicValue::Data(ty.dtype, recipe) };
-        let elements =
-            if is_small(&ty.shape) { Elements::OfExtents(data.clone(), follow) } else { Elements::Unknown };
+        let elements = if is_small(&ty.shape) {
+            TracedElements::OfExtents(data.clone(), follow)
+        } else {
+            TracedElements::Unknown
+        };
         let result = self.push_if(&mut state.recorded, ValueSource::Step, ty, elements, requires);
         let step = Step {
             operation: Operation::Row(Primitive::Constant.spec()),
@@ -273,14 +288,14 @@ impl Tracer {
     }
 
     /// Adds a tensor of integers whose elements are extents.
-    pub(super) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
+    pub(crate) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
         if each.iter().all(Extent::is_fixed) {
             return self.push_constant(&mut self.lock().recorded, data);
         }
         let requires = each.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
         let exprs: Vec<_> = each.iter().map(Extent::expr).collect();
         if exprs.iter().all(|expr| expr.constant().is_some()) {
-            let elements = Elements::OfExtents(data.clone(), Follow::Each(each));
+            let elements = TracedElements::OfExtents(data.clone(), Follow::Each(each));
             return self.push_constant_if(&mut self.lock().recorded, data, elements, requires);
         }
         let recipe = Recipe::Elements(Shape::from_slice(data.shape()), exprs);
@@ -326,7 +341,7 @@ impl Tracer {
     /// Returns whether the body of a native operation is being traced only for the types of its results.
     ///
     /// If the operation may be replaced by its body, the body is needed.
-    pub(super) fn in_body(&self) -> bool {
+    pub(crate) fn in_body(&self) -> bool {
         self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
     }
 
@@ -336,7 +351,7 @@ impl Tracer {
         let shape: Shape = extents.iter().map(present).collect();
         let requires = extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
         let ty = Type::varying(dtype, shape, extents.iter().cloned().collect());
-        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, Elements::Unknown, requires)
+        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, TracedElements::Unknown, requires)
     }
 
     /// Records a native operation instead of its body, whose results are `body`.
@@ -378,7 +393,10 @@ impl Tracer {
         let recorded = &mut state.recorded;
         // A body whose results' elements are all known has folded; nothing is left to call.
         let folded = |x: &TracedTensor| {
-            matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
+            matches!(
+                x.elements(),
+                TracedElements::Constant(_) | TracedElements::OfExtents(_, Follow::Each(_))
+            )
         };
         // Passes look for the integers that dequantised weights come from. So the step stays, and its results are not used to compute
         // other constants.
@@ -403,7 +421,9 @@ impl Tracer {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
                 // A constant that the operation returns together with other results is not used to compute other constants.
                 let elements = match elements {
-                    Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
+                    TracedElements::Constant(ref data) if !stays || data.len() > READ => {
+                        TracedElements::Unknown
+                    }
                     elements => elements,
                 };
                 self.push(recorded, ValueSource::Step, ty, elements)
@@ -415,7 +435,7 @@ impl Tracer {
     }
 
     /// Records an operation of a family whose parameters may be expressions as it is, or else its body.
-    pub(super) fn call_with(
+    pub(crate) fn call_with(
         &self,
         spec: &'static OpSpec,
         inputs: &[Option<&TracedTensor>],
@@ -488,7 +508,7 @@ impl Tracer {
     }
 
     /// Infers, evaluates or records one primitive whose parameters may be expressions.
-    pub(super) fn apply_with(
+    pub(crate) fn apply_with(
         &self,
         op: Primitive,
         inputs: &[&TracedTensor],
@@ -501,8 +521,9 @@ impl Tracer {
         self.bound(&results)?;
         let types = extents::results(op, inputs, given, results, &self.log);
         let elements = evaluate(op, inputs, &types, &params, given, &self.log)?;
-        let folded =
-            |x: &Elements| matches!(x, Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)));
+        let folded = |x: &TracedElements| {
+            matches!(x, TracedElements::Constant(_) | TracedElements::OfExtents(_, Follow::Each(_)))
+        };
         let elements = match elements {
             Some(elements) if elements.iter().all(folded) => {
                 return Ok(elements.into_iter().filter_map(|x| self.push_folded(x)).collect());
@@ -524,11 +545,11 @@ impl Tracer {
     }
 
     /// Adds a value whose elements are known one by one.
-    fn push_folded(&self, elements: Elements) -> Option<TracedTensor> {
+    fn push_folded(&self, elements: TracedElements) -> Option<TracedTensor> {
         match elements {
-            Elements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
-            Elements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
-            Elements::OfExtents(..) | Elements::Unknown => None,
+            TracedElements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
+            TracedElements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
+            TracedElements::OfExtents(..) | TracedElements::Unknown => None,
         }
     }
 
@@ -540,7 +561,7 @@ impl Tracer {
         results.iter().try_for_each(|(dtype, shape)| self.bound_one(*dtype, shape))
     }
 
-    pub(super) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
+    pub(crate) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
         check_value(dtype, shape, self.limit)
     }
 
@@ -600,7 +621,7 @@ impl Tracer {
                     &mut state.recorded,
                     ValueSource::Step,
                     Type::fixed(*dtype, shape),
-                    Elements::Unknown,
+                    TracedElements::Unknown,
                 )
             })
             .collect();
@@ -627,25 +648,6 @@ fn step(
         origins: origin.into_iter().collect::<StepOrigins>(),
         phase: Phase::EachRun,
     }
-}
-
-/// Returns the element types and extents of the results of an operation, as its body has them; `None` if only running the body gives
-/// them.
-pub fn result_types<'a>(
-    spec: &'static OpSpec,
-    operands: impl Iterator<Item = Option<(DataType, &'a [usize])>>,
-    params: &[Param<'_>],
-) -> Option<Vec<(DataType, Vec<usize>)>> {
-    let on = Tracer::default();
-    let traced = |(at, x): (usize, Option<(DataType, &[usize])>)| {
-        x.map(|(dtype, shape)| {
-            on.input(<InputIndex as super::TableIndex>::at(at), "", dtype, shape, &Varies::Nothing, None)
-        })
-    };
-    let operands: Vec<Option<TracedTensor>> = operands.enumerate().map(traced).collect();
-    let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
-    let results = crate::ext::call(&on, spec, &operands, params).ok()?;
-    Some(results.iter().map(|y| (y.dtype(), y.shape().to_vec())).collect())
 }
 
 /// Writes the primitives, all but `constant`, which records no step.

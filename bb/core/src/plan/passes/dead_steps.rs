@@ -2,7 +2,7 @@
 
 use super::{Pass, PassOptions};
 use crate::Error;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::Trace;
 
 pub(super) const PASS: Pass =

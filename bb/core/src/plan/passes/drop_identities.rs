@@ -5,7 +5,7 @@
 
 use super::permutation::Transpose;
 use super::{Pass, PassOptions};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Step, Trace, TraceValue};
 use crate::{Error, Primitive};
 use std::collections::HashMap;

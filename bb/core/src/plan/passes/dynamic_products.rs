@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 use super::recognized::{Call, find, has_call, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::ext::{Quant, QuantOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::Trace;
 use crate::{Backend, DataType, Error};
 use bb_ir::op::RoundMode;

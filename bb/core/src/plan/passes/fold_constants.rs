@@ -4,7 +4,7 @@
 
 use super::{Pass, PassOptions};
 use crate::{DataType, Error};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue};
 
 pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::Interpreter], run };

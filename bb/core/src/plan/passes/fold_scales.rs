@@ -17,7 +17,7 @@ use super::quantised::{calls, insert, step};
 use super::recognized::{origins, replace};
 use super::{Pass, PassOptions};
 use crate::ext::NnOp;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewStep, NewValue, Operation, Step, StepId, Trace, TraceEdit, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::Param;
@@ -258,7 +258,7 @@ mod tests {
     use crate::ext::{ConvOptions, Nn, OpSet};
     use crate::plan::passes::fold_constants;
     use crate::plan::passes::samples::{native, zeros};
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{Phase, TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

@@ -9,7 +9,7 @@ use super::recognized::{Call, Found, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::ext::ScalarOp;
 use crate::ext::fused::{Function, Line, program};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue, Uses};
 use crate::{Error, Primitive};
 use bb_ir::DataType;
@@ -162,7 +162,7 @@ mod tests {
     use crate::Backend;
     use crate::ext::Ops;
     use crate::plan::passes::samples::traced;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 
     const FUSING: PassOptions<'static> = PassOptions { switches: PassSwitches::ON, ..PassOptions::INTERPRETED };

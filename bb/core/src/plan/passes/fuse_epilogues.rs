@@ -10,7 +10,7 @@ use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::fused::{Function, Line, lines, program};
 use crate::ext::{NnOp, ScalarOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Operation, Phase, Step, StepId, Trace, TraceValue};
 use bb_ir::op::{OpSpec, Param};
 
@@ -134,7 +134,7 @@ mod tests {
     use crate::Backend;
     use crate::ext::{ConvOptions, Nn, OpSet, Scalar};
     use crate::plan::passes::samples;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

@@ -17,7 +17,7 @@ use super::{Pass, PassOptions, rewrite_to};
 use crate::ext::OpSet;
 use crate::ext::PatternOperand;
 use crate::ext::vendor::{self, VendorOperation, VendorPattern};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::plan::segment::Settings;
 use crate::trace::{InputIndex, StepId, TableIndex, Trace, TraceValue, TracedTensor, Tracer, Varies};
 use crate::{DataType, Error};

@@ -17,7 +17,7 @@ use super::recognized::origins;
 use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::{NnOp, QuantOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewValue, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::Param;

@@ -5,7 +5,7 @@
 
 use super::{Pass, PassOptions};
 use crate::Error;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Operation, Step, StepId, Trace, TraceValue, ValueSource};
 use bb_ir::DataType;
 use bb_ir::op::{Family, Param};

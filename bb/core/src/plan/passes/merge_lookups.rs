@@ -8,7 +8,7 @@ use super::quantised::{all_bytes, are_bytes, calls, insert, list, look_up};
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::QuantOp;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewStep, StepId, Trace, TraceEdit, TraceValue};
 use bb_ir::element_count;
 use std::collections::HashMap;

@@ -4,7 +4,7 @@
 //! valid for the same inputs.
 
 use super::{Pass, PassOptions};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewStep, NewValue, StepId, StepOrigins, Trace, TraceValue, Uses};
 
 use crate::{Error, Primitive};

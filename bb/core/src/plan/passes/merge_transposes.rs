@@ -4,7 +4,7 @@
 use super::permutation::{Permutation, Transpose};
 use super::{Pass, PassOptions};
 use crate::Error;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewStep, NewValue, StepId, StepOrigins, Trace, TraceValue, Uses};
 use std::collections::HashMap;
 

@@ -4,11 +4,11 @@
 //! `Trace::edit`, and returns how many steps it changed. In builds with debug assertions, and with
 //! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each pass.
 
+use crate::contract::PassSwitches;
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::plan::segment::{Settings, Weights};
-use crate::plan::switches::PassSwitches;
 use crate::trace::Trace;
 use crate::{Error, RunOptions};
 use bb_ir::op::{Family, OpSpec};

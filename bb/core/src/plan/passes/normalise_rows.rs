@@ -19,7 +19,7 @@ use super::pattern::{Pattern, Recorder};
 use super::recognized::{Call, find, has_call, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::ext::{Create, LlmOp, NnOp, Scalar};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{Trace, TraceStop, TracedTensor};
 use crate::{Backend, DataType, Error, Primitive};
 use bb_ir::op::{Param, RoundMode};

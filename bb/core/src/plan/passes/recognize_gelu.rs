@@ -18,7 +18,7 @@ use super::quantised::calls;
 use super::recognized::{Call, find, has_call, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::ext::{NnOp, Scalar, ScalarOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{StepId, Trace, TraceValue};
 use crate::{Backend, DataType, Error, Primitive};
 use bb_ir::op::Param;
@@ -154,7 +154,7 @@ mod tests {
     use crate::ext::{Create, OpSet, Scalar};
     use crate::plan::passes::NativeOps;
     use crate::plan::passes::samples::native;
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 

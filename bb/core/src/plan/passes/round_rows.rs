@@ -8,7 +8,7 @@ use super::recognized::{Call, Found, replace_by_calls};
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::ext::QuantOp;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::Trace;
 use bb_ir::op::Param;
 
@@ -39,7 +39,7 @@ mod tests {
     use crate::DataType;
     use crate::ext::{MatMulNBitsOptions, OpSet, Quant};
     use crate::plan::passes::{NativeOps, samples};
-    use crate::plan::switches::PassSwitches;
+    use crate::contract::PassSwitches;
     use bb_ir::op::Family;
 
     #[test]

@@ -12,7 +12,7 @@ use super::quantised::{Dequantized, Grid, Quantized, calls, insert, like};
 use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::{CreateOp, QuantOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewStep, NewValue, Phase, Step, StepId, Trace, TraceEdit, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use smallvec::SmallVec;

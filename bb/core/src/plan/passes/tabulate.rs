@@ -12,7 +12,7 @@ use super::recognized::origins;
 use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::QuantOp;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{
     NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue,
 };

@@ -13,9 +13,9 @@ mod place;
 mod rules;
 
 use super::Module;
-use super::origin::NodeName;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
+use crate::measure::ProfiledNode;
 use crate::operator;
 use crate::trace::{
     Event, Guard, Operation, Relation, Step, Table, TableIndex, Trace, TraceValue, ValueSource, Varies,
@@ -194,7 +194,7 @@ impl Module {
         let (traced, end) = match trace(&resolved, &start, &known, &None, &settings)? {
             Outcome::Traced(traced, end) => (traced, end),
             Outcome::Needs(wanted) => {
-                let name = NodeName::of(&wanted.resolved.graph, wanted.node);
+                let name = ProfiledNode::of(&wanted.resolved.graph, wanted.node);
                 return Ok(at(name, "computes what follows from the elements of an input"));
             }
         };
@@ -209,7 +209,7 @@ impl Module {
             return proof.unproven(mixed, &traced);
         }
         if let Some(node) = end.node(|start| start.node) {
-            let name = NodeName::of(&traced.resolved.graph, node);
+            let name = ProfiledNode::of(&traced.resolved.graph, node);
             return Ok(at(name, "runs when values are known, so that nothing is known of it before a run"));
         }
         Ok(match proof.misplaced(&traced.recorded)? {
@@ -242,7 +242,7 @@ impl Module {
     }
 }
 
-fn at(node: Option<NodeName>, reason: impl Into<String>) -> RowProof {
+fn at(node: Option<ProfiledNode>, reason: impl Into<String>) -> RowProof {
     let (node, op) = node.map(|name| (name.path, name.op)).unwrap_or_default();
     RowProof::Unproven { node, op, reason: reason.into() }
 }

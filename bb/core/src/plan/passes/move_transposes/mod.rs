@@ -17,7 +17,7 @@ mod weigh;
 use self::regions::Facts;
 use super::{Pass, PassOptions};
 use crate::Error;
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{StepId, Trace};
 use std::collections::HashSet;
 

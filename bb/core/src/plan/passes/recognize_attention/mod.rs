@@ -26,7 +26,7 @@ use super::recognized::{Call, find, has_call, replace_found};
 use super::view::View;
 use super::{Pass, PassOptions};
 use crate::ext::{LlmOp, Nn, NnOp};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{NewValue, StepId, StepOrigins, Trace, TraceEdit, TraceValue};
 use crate::{Backend, DataType, Error, Primitive};
 use bb_ir::Shape;

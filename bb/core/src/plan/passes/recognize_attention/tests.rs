@@ -4,7 +4,7 @@ use super::*;
 use crate::ext::{Create, Nn, OpSet, Ops};
 use crate::plan::passes::samples::on_tracer;
 use crate::plan::passes::{NativeOps, dead_steps};
-use crate::plan::switches::PassSwitches;
+use crate::contract::PassSwitches;
 use crate::trace::{TraceStop, TracedTensor, Tracer, Varies};
 use crate::{Backend, TensorData};
 use bb_ir::op::Family;

@@ -4,7 +4,7 @@ mod squares;
 mod whole;
 
 use super::{Pass, PassOptions, quantised};
-use crate::plan::program::Engine;
+use crate::plan::engine::Engine;
 use crate::trace::{StepId, Trace, TraceEdit, TraceValue};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::{Param, RoundMode};

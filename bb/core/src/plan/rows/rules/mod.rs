@@ -208,7 +208,7 @@ macro_rules! batched {
 bb_ir::for_each_table_of_facts!(batched);
 
 fn rule(spec: &OpSpec) -> Option<BatchRule> {
-    let rules = crate::ext::of_family!(spec.family, RULES, &[]);
+    let rules = crate::family::of_family!(spec.family, RULES, &[]);
     rules.get(usize::from(spec.index)).copied().flatten()
 }
 

@@ -1,14 +1,11 @@
 //! Operations of the tracer on extents: parameters become expressions.
 
-use super::keep::Kept;
-use super::log::When;
-use super::params::Recipe;
-use super::stop::TraceStop;
-use super::traced::{Elements, Follow, Type};
-use super::{TracedTensor, Tracer};
-use crate::ext::VendorType;
-use crate::ext::vendor::{self, MadeOf};
-use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
+use super::vendor::{self, MadeOf};
+use super::{
+    CreateOp, Extent, Extents, HostKernel, Ops, VendorType, integers, iota, iota_elements, negative, numbers,
+    product, types,
+};
+use crate::trace::{Follow, Kept, Recipe, TraceStop, TracedElements, TracedTensor, Tracer, Type, When};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
@@ -145,7 +142,7 @@ impl Ops for Tracer {
 
     fn extents_of(&self, x: &TracedTensor) -> Result<Vec<Extent>, TraceStop> {
         match x.elements() {
-            Elements::OfExtents(_, Follow::Each(each)) if self.symbolic => {
+            TracedElements::OfExtents(_, Follow::Each(each)) if self.symbolic => {
                 Ok(each.iter().map(Extent::settled).collect())
             }
             _ => Ok(integers(&self.to_host(x)?)?.into_iter().map(Extent::from).collect()),
@@ -170,10 +167,10 @@ impl Ops for Tracer {
             };
         }
         if Tracer::are_fixed(&parts) {
-            return crate::ext::iota(self, start, step, present);
+            return iota(self, start, step, present);
         }
         Extent::from(self.limit() / 8).at_least(count);
-        let elements = crate::ext::iota_elements(start, step, present)?;
+        let elements = iota_elements(start, step, present)?;
         let data = TensorData::new(&[present], &elements)?;
         if count.is_fixed() && present <= FOLLOWED {
             let at = |i: usize| start.plus(&step.times(&Extent::from(i)));
@@ -226,13 +223,13 @@ impl Ops for Tracer {
     fn expand_to(&self, x: &TracedTensor, shape: &[Extent]) -> Result<TracedTensor, TraceStop> {
         let most = shape.iter().filter(|extent| !extent.is_fixed());
         if most.clone().next().is_none() || most.map(Extent::present).any(|extent| extent >= INDICES) {
-            return crate::ext::Create::expand(self, x, &crate::ext::numbers::<Tracer>(shape)?);
+            return super::Create::expand(self, x, &numbers::<Tracer>(shape)?);
         }
         // The limit on the bytes of a value holds in every run.
         let bytes = Extent::from(x.dtype().bits().div_ceil(8).max(1));
         let limit = Extent::from(self.limit());
         if !limit.at_least(&product(shape).times(&bytes)) {
-            return crate::ext::Create::expand(self, x, &crate::ext::numbers::<Tracer>(shape)?);
+            return super::Create::expand(self, x, &numbers::<Tracer>(shape)?);
         }
         let params = [RuleParam::Extents(shape)];
         self.call_with(CreateOp::Expand.spec(), &[Some(x)], &params, || self.expanded(x, shape))
@@ -240,9 +237,9 @@ impl Ops for Tracer {
 
     fn full_to(&self, shape: &[Extent], value: f64, dtype: DataType) -> Result<TracedTensor, TraceStop> {
         if Tracer::are_fixed(shape) {
-            return crate::ext::Create::full(self, &crate::ext::numbers::<Tracer>(shape)?, value, dtype);
+            return super::Create::full(self, &numbers::<Tracer>(shape)?, value, dtype);
         }
-        let one = crate::ext::Create::full(self, &[], value, dtype)?;
+        let one = super::Create::full(self, &[], value, dtype)?;
         let (value, dtype) = (Param::Float(value), Param::Type(dtype));
         let params = [RuleParam::Extents(shape), RuleParam::Fixed(&value), RuleParam::Fixed(&dtype)];
         self.call_with(CreateOp::Full.spec(), &[], &params, || self.expand_to(&one, shape))

@@ -1,7 +1,7 @@
 //! The switches of passes. One list defines the fields of [`CompileOptions`] and their setters, the options of the command line and
 //! of Python, and the switches in the settings of saved plans.
 
-use super::module::CompileOptions;
+use super::compile_options::CompileOptions;
 
 /// A switch of passes.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Chained setters of [`CompileOptions`], one for each public option; the setters of passes are next to the list of passes
 //! (`switches.rs`).
 
-use super::module::CompileOptions;
+use super::compile_options::CompileOptions;
 
 /// Writes a setter for each option, from the option's name, its type and its documentation.
 macro_rules! setters {

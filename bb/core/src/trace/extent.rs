@@ -1,7 +1,7 @@
 //! The extents that bodies compute with: numbers, and while tracing also expressions.
 
+use super::log::{Guard, Log, Relation, When};
 use crate::error::NodePart;
-use crate::trace::{Guard, Log, Relation, When};
 use crate::{Backend, Error};
 use bb_ir::graph::DimExpr;
 use bb_ir::infer;
@@ -16,8 +16,8 @@ pub type Extents = infer::Extents<Extent>;
 /// and an expression of those input extents that may differ in other runs. Arithmetic computes both. A comparison is
 /// answered by the number, and the plan under construction then holds only for inputs that give the same answer.
 /// [`number`](Extent::number) makes the plan hold for the present number only. Bodies should therefore compute with
-/// extents wherever they can, and pass them to the methods of [`Ops`](super::Ops) that take extents, for instance
-/// [`reshape_to`](super::Ops::reshape_to).
+/// extents wherever they can, and pass them to the methods of [`Ops`](crate::ext::Ops) that take extents, for instance
+/// [`reshape_to`](crate::ext::Ops::reshape_to).
 ///
 /// # Examples
 ///
@@ -520,7 +520,7 @@ mod tests {
             let tracer = Tracer::default().symbolic(true);
             let index = crate::trace::InputIndex::at(0);
             let x = tracer.input(index, "x", DataType::F32, &numbers, &Varies::Everything, None);
-            let extents = super::super::Ops::extents(&tracer, &x);
+            let extents = crate::ext::Ops::extents(&tracer, &x);
             let (values, answers) = computed(seed, &extents);
             // Using a value makes its conditions conditions of the plan.
             let exprs: Vec<(i64, DimExpr)> = values

@@ -1,8 +1,8 @@
 //! A borrowed backend with its families.
 
+use super::narrow_tensor::NarrowTensor;
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
-use crate::ext::{FamilyTable, OpSet};
-use crate::narrow::NarrowTensor;
+use crate::contract::{FamilyTable, OpSet};
 use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
@@ -64,7 +64,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        let table = crate::ext::native_in(self.tables, op)?;
+        let table = crate::contract::native_in(self.tables, op)?;
         Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
     }
 
@@ -139,6 +139,6 @@ pub(super) fn erased_results<B: Backend + ?Sized>(
 
 /// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the missing types of another
 /// backend refuses none, although it reports the types of the other backend to bodies.
-pub(in crate::ext) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
+pub(crate) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
     !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }

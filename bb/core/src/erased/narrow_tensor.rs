@@ -1,8 +1,8 @@
 //! Tensors of every element type on a backend that lacks some.
 
-use super::Range;
+use super::range::Range;
+use super::tensor::ErasedTensor;
 use crate::Tensor;
-use crate::ext::ErasedTensor;
 use bb_ir::{DataType, TensorData};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct NarrowParts {
 
 /// Where the elements are.
 #[derive(Debug, Clone)]
-pub(super) enum TensorPlace {
+pub(crate) enum TensorPlace {
     /// On the backend, in a type that it has.
     Device(ErasedTensor),
     /// On the host.
@@ -28,27 +28,27 @@ pub(super) enum TensorPlace {
 
 impl NarrowTensor {
     /// Makes a tensor of elements on the backend. `range` has all of them, if they are integers.
-    pub(super) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
+    pub(crate) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
         // Nothing more is known of truth values and integers than the range of their type.
         let range = range.or_else(|| Range::of(dtype));
         NarrowTensor(Arc::new(NarrowParts { dtype, place: TensorPlace::Device(x), range }))
     }
 
     /// Makes a tensor of elements that stay on the host.
-    pub(super) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
+    pub(crate) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
         NarrowTensor(Arc::new(NarrowParts { dtype: x.dtype(), place: TensorPlace::Host(x), range }))
     }
 
-    pub(super) fn place(&self) -> &TensorPlace {
+    pub(crate) fn place(&self) -> &TensorPlace {
         &self.0.place
     }
 
-    pub(super) fn range(&self) -> Option<Range> {
+    pub(crate) fn range(&self) -> Option<Range> {
         self.0.range
     }
 
     /// Returns the tensor of the backend, or this tensor if it is on the host or has other handles.
-    pub(super) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
+    pub(crate) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
         match Arc::try_unwrap(self.0) {
             Ok(NarrowParts { place: TensorPlace::Device(x), .. }) => Ok(x),
             Ok(inner) => Err(NarrowTensor(Arc::new(inner))),

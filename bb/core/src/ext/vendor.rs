@@ -5,11 +5,9 @@
 //! backend. Or only its types are known, and it runs only where a backend has a kernel. Patterns say which steps of a
 //! plan the operation replaces.
 
-mod macros;
-
-use super::{Extents, OpSet};
+use super::{Extended, Extents, FamilyTable, OpSet};
 use crate::trace::{TraceStop, TracedTensor, Tracer};
-use crate::{Error, Outputs};
+use crate::{Backend, Error, Outputs};
 use bb_ir::DataType;
 use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::opset;
@@ -258,4 +256,41 @@ pub(super) fn call_body(
         MadeOf::Body(body) => body(on, inputs, params),
         MadeOf::Kernel(_) => Err(no_body(op).into()),
     }
+}
+
+/// The enum of a vendor's operations.
+pub trait VendorOp: 'static {
+    /// The family of the operations.
+    const FAMILY: Family;
+}
+
+/// Calls an operation of a vendor on a backend: a native one of the tables, or the body.
+///
+/// # Errors
+///
+/// The operation's own.
+pub fn vendor_call<B: Backend + ?Sized>(
+    on: &B,
+    op: &'static OpSpec,
+    tables: &[FamilyTable<B>],
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    Extended::new(on, tables).call(op, inputs, params)
+}
+
+/// Runs the body of an operation of a vendor, for a backend that did not write the method. Other operations of the table that
+/// the backend wrote are its own.
+///
+/// # Errors
+///
+/// The body's own.
+pub fn vendor_body<B: Backend + ?Sized>(
+    on: &B,
+    op: &'static OpSpec,
+    table: FamilyTable<B>,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    vendor_call(on, op, &[table.without(op.index)], inputs, params)
 }

@@ -1,8 +1,12 @@
 //! A profile of runs as data: a row for each instruction of a plan, and for each activity between plans.
 
-use crate::cost::Cost;
+use super::cost::Cost;
+use bb_ir::graph::Graph;
 use bb_ir::{DataType, Shape};
-use std::time::Duration;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The kind of activity that a row of a profile measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +51,15 @@ pub struct ProfiledNode {
     pub op: String,
     /// Its domain; empty for `ai.onnx`.
     pub domain: String,
+}
+
+impl ProfiledNode {
+    /// Returns the name of a node of a graph.
+    pub(crate) fn of(graph: &Graph, at: usize) -> Option<ProfiledNode> {
+        let node = graph.nodes.get(at)?;
+        let path = crate::error::name(graph, node);
+        Some(ProfiledNode { path, op: node.op_type.clone(), domain: node.domain.clone() })
+    }
 }
 
 /// The measurements of one instruction, or of one activity between plans, over all runs of a profile.
@@ -112,15 +125,15 @@ pub struct Span {
 /// After a failed run, the measurements up to the failure remain, and the run is not counted.
 #[derive(Debug)]
 pub struct Profile {
-    pub(super) rows: Vec<ProfileRow>,
-    pub(super) spans: Vec<Span>,
+    pub(crate) rows: Vec<ProfileRow>,
+    pub(crate) spans: Vec<Span>,
     /// The most spans to keep.
-    pub(super) limit: usize,
-    pub(super) dropped: u64,
-    pub(super) runs: u64,
-    pub(super) wall: Duration,
-    pub(super) own: Duration,
-    pub(super) recorder: super::watch::Recorder,
+    pub(crate) limit: usize,
+    pub(crate) dropped: u64,
+    pub(crate) runs: u64,
+    pub(crate) wall: Duration,
+    pub(crate) own: Duration,
+    pub(crate) recorder: Recorder,
 }
 
 impl Profile {
@@ -139,7 +152,7 @@ impl Profile {
             runs: 0,
             wall: Duration::ZERO,
             own: Duration::ZERO,
-            recorder: super::watch::Recorder::default(),
+            recorder: Recorder::default(),
         }
     }
 
@@ -183,5 +196,133 @@ impl Profile {
 impl Default for Profile {
     fn default() -> Self {
         Profile::new()
+    }
+}
+
+/// The rows of a profile by their keys, and the loops in progress.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) begun: Instant,
+    /// The plans seen, by address, with the number of their first row. The plans are kept alive, so that no address is reused.
+    pub(crate) plans: HashMap<usize, (Arc<dyn Any + Send + Sync>, usize)>,
+    /// The rows of activities that are not instructions, by graph, node and activity.
+    pub(crate) others: HashMap<(usize, usize, Activity), usize>,
+    /// The graphs in `others`, by address. They are kept alive, so that no address is reused.
+    pub(crate) graphs: HashMap<usize, Arc<dyn Any + Send + Sync>>,
+    /// For each row of an instruction, its plan, its number in the plan, and the cost of its latest call.
+    pub(crate) sites: Vec<Option<(Arc<dyn Any + Send + Sync>, usize, Cost)>>,
+    pub(crate) iterations: Vec<Iteration>,
+}
+
+/// An iteration in progress.
+#[derive(Debug)]
+pub(crate) struct Iteration {
+    pub(crate) graph: usize,
+    pub(crate) node: usize,
+    pub(crate) path: String,
+    pub(crate) iteration: usize,
+    pub(crate) begun: Instant,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            begun: Instant::now(),
+            plans: HashMap::new(),
+            others: HashMap::new(),
+            graphs: HashMap::new(),
+            sites: Vec::new(),
+            iterations: Vec::new(),
+        }
+    }
+}
+
+impl Profile {
+    /// Measures a run.
+    pub(crate) fn measure<R, E>(&mut self, run: impl FnOnce(&mut Profile) -> Result<R, E>) -> Result<R, E> {
+        self.recorder.iterations.clear();
+        let begun = Instant::now();
+        let result = run(self)?;
+        let ended = Instant::now();
+        self.runs += 1;
+        self.wall += ended - begun;
+        self.span(Scope::Run, begun, ended);
+        Ok(result)
+    }
+
+    /// Measures a run as a single row.
+    pub(crate) fn measure_whole<R, E>(&mut self, run: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        self.measure(|profile| {
+            let begun = Instant::now();
+            let result = run()?;
+            let key = (0, 0, Activity::Graph);
+            let row = profile.other(key, || None, "executable");
+            profile.add(row, begun, Instant::now(), Cost::UNKNOWN);
+            Ok(result)
+        })
+    }
+
+    pub(crate) fn span(&mut self, scope: Scope, from: Instant, to: Instant) {
+        if self.spans.len() < self.limit {
+            self.spans.push(Span { scope, start: from - self.recorder.begun, time: to - from });
+        } else if self.limit > 0 {
+            self.dropped += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, row: usize, from: Instant, to: Instant, cost: Cost) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.calls += 1;
+            row.time += to - from;
+            row.cost = row.cost.and(cost);
+        }
+        self.span(Scope::Row(row), from, to);
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        activity: Activity,
+        nodes: [Option<ProfiledNode>; 2],
+        operation: &'static str,
+    ) -> usize {
+        let [node, last_node] = nodes.map(|node| node.map(|name| self.within(name)));
+        self.rows.push(ProfileRow {
+            activity,
+            node,
+            last_node,
+            operation,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            calls: 0,
+            time: Duration::ZERO,
+            cost: Cost::ZERO,
+        });
+        self.recorder.sites.push(None);
+        self.rows.len() - 1
+    }
+
+    /// Returns the name of a node inside the loops in progress.
+    pub(crate) fn within(&self, name: ProfiledNode) -> ProfiledNode {
+        let path = self
+            .recorder
+            .iterations
+            .last()
+            .map_or_else(|| name.path.clone(), |loops| format!("{}/body/{}", loops.path, name.path));
+        ProfiledNode { path, ..name }
+    }
+
+    /// Returns the row of an activity that is not an instruction.
+    pub(crate) fn other(
+        &mut self,
+        key: (usize, usize, Activity),
+        node: impl FnOnce() -> Option<ProfiledNode>,
+        operation: &'static str,
+    ) -> usize {
+        if let Some(&row) = self.recorder.others.get(&key) {
+            return row;
+        }
+        let row = self.push(key.2, [node(), None], operation);
+        self.recorder.others.insert(key, row);
+        row
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ErasedError, ErasedTensor};
 use crate::contract::OnnxValue;
-use crate::ext::OpSet;
+use crate::contract::OpSet;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
     PrepareStep, service,

@@ -1,6 +1,6 @@
 //! In which type a backend holds the elements of a type that it lacks.
 
-use super::Range;
+use super::range::Range;
 use bb_ir::{DataType, DataTypes};
 
 /// The element types of a backend, and whether floats may hold other floats.

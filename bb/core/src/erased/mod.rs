@@ -5,18 +5,23 @@
 //! their type.
 
 mod borrowed;
+mod holding;
 mod kernels;
+mod narrow_tensor;
 mod owned;
+pub(crate) mod range;
 mod tensor;
 
 pub use borrowed::WithFamilies;
-pub(super) use borrowed::refuses_types;
+pub(crate) use borrowed::refuses_types;
+pub(crate) use holding::Holding;
 pub use kernels::{ErasedCompiled, ErasedKernel, Kernels};
+pub(crate) use narrow_tensor::NarrowTensor;
+pub(crate) use narrow_tensor::TensorPlace;
 pub use owned::Owned;
 pub(crate) use tensor::AnyTensor;
 pub use tensor::{ErasedError, ErasedTensor, boxed, foreign, own};
 
-use crate::narrow;
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataTypes, TensorData};
@@ -75,6 +80,35 @@ impl Backend for ErasedBackend<'_> {
     }
 }
 
+/// Runs bodies of operations, and primitives on operands that a backend lacks the types of.
+///
+/// Implemented for `dyn Kernels` by the modules that have the bodies and that narrow, so that the tables of families need neither.
+pub(crate) trait RunsBodies {
+    /// Runs the body of an operation. Inside the body, operations that the backend declares native are called.
+    ///
+    /// # Errors
+    ///
+    /// The body's own errors, and the backend's.
+    fn run_body(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError>;
+
+    /// Calls a primitive with operands or parameters of any type, as far as that is exact.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own; [`NarrowError`](crate::NarrowError).
+    fn run_narrowed(
+        &self,
+        op: Primitive,
+        inputs: &[Option<ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError>;
+}
+
 /// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
 ///
 /// # Errors
@@ -88,7 +122,8 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     let inputs = erased(inputs);
     let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
-    let results = erased_body(on, op, &inputs, params).map_err(ErasedError::typed::<B>)?;
+    let on: &dyn Kernels = on;
+    let results = on.run_body(op, &inputs, params).map_err(ErasedError::typed::<B>)?;
     typed::<B>(op.method, &results)
 }
 
@@ -97,14 +132,14 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
 /// # Errors
 ///
 /// The backend's own; [`NarrowError`](crate::NarrowError).
-pub(super) fn run_narrowed<B: Backend + ?Sized>(
+pub(crate) fn run_narrowed<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: Primitive,
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
-    let results =
-        narrow::primitive_borrowed(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    let on: &dyn Kernels = on;
+    let results = on.run_narrowed(op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
     typed::<B>(op.spec().method, &results)
 }
 
@@ -126,22 +161,4 @@ fn typed<B: Backend + ?Sized>(
         typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
     }
     Ok(typed)
-}
-
-/// Runs the body of an operation on a backend whose type is erased.
-///
-/// # Errors
-///
-/// The body's own errors, and the backend's.
-pub(crate) fn erased_body(
-    on: &dyn Kernels,
-    op: &'static OpSpec,
-    inputs: &[Option<&ErasedTensor>],
-    params: &[Param<'_>],
-) -> Result<Outputs<ErasedTensor>, ErasedError> {
-    if on.refuses_types() {
-        narrow::body(on, op, inputs, params)
-    } else {
-        super::body::run(on, op, inputs, params)
-    }
 }

@@ -1,4 +1,10 @@
-//! Families by name, for the macros of `bb-derive`, which know no family.
+//! The families that a backend adopted, by name: for the macros of `bb-derive`, which know no family.
+
+use super::Declared;
+use crate::contract::{Native, OpSet};
+use crate::ext::vendor::VendorOp;
+use bb_ir::op::Family;
+use std::marker::PhantomData;
 
 /// Expands a family's name to its table, or to the `impl` that lists native methods.
 ///
@@ -120,17 +126,104 @@ macro_rules! __vendor_named {
     };
 }
 
+/// Determines at compile time whether a backend implements a family; `Operation` is the family's enum of operations.
+///
+/// An inherent constant takes precedence over a trait's constant, if the bounds of its `impl` hold.
+#[derive(Debug)]
+pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
+
+impl<B: Native<Operation>, Operation: 'static> Written<B, Operation> {
+    /// The backend implements the family.
+    pub const WRITTEN: bool = true;
+}
+
+/// The answer if [`Written`] itself has no constant.
+pub trait NotWritten {
+    /// The backend does not implement the family.
+    const WRITTEN: bool = false;
+}
+
+impl<B, Operation> NotWritten for Written<B, Operation> {}
+
+/// Returns true if the derive of a backend lists a family.
+pub const fn names_family<B: Declared>(family: Family) -> bool {
+    let mut tables = B::FAMILIES;
+    while let [first, rest @ ..] = tables {
+        if first.family().is(family) {
+            return true;
+        }
+        tables = rest;
+    }
+    false
+}
+
+/// Returns whether a list of native operations has a family.
+pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
+    let mut natives = natives;
+    while let [first, rest @ ..] = natives {
+        if first.0.is(family) {
+            return true;
+        }
+        natives = rest;
+    }
+    false
+}
+
+/// Returns a number for a family, as an argument of [`NamedFamily`].
+pub const fn family_key(family: Family) -> u64 {
+    bb_ir::wire::hash_name(family.name())
+}
+
+/// Returns true at compile time if the derive of a backend names a family; `KEY` is the family's [`family_key`].
+#[derive(Debug)]
+pub struct NamedFamily<B, const KEY: u64>(PhantomData<B>);
+
+impl<B: Declared, const KEY: u64> NamedFamily<B, KEY> {
+    /// Whether the derive names the family.
+    pub const NAMED: bool = {
+        let (mut tables, mut named) = (B::FAMILIES, false);
+        while let [first, rest @ ..] = tables {
+            named = named || family_key(first.family()) == KEY;
+            tables = rest;
+        }
+        named
+    };
+}
+
+/// The answer if [`NamedFamily`] itself has no constant: the type is no backend, which is reported by itself.
+pub trait NoBackend {
+    /// Nothing more is wrong.
+    const NAMED: bool = true;
+}
+
+impl<B, const KEY: u64> NoBackend for NamedFamily<B, KEY> {}
+
+/// Determines at compile time whether the derive of a backend names a vendor's family.
+#[derive(Debug)]
+pub struct NamedVendor<B, Operation>(PhantomData<(B, Operation)>);
+
+impl<B: Declared, Operation: VendorOp> NamedVendor<B, Operation> {
+    /// Whether the derive names the family.
+    pub const NAMED: bool = names_family::<B>(Operation::FAMILY);
+}
+
+/// The answer if [`NamedVendor`] itself has no constant: nothing registers the type, so nothing has to name the family.
+pub trait NotRegistered {
+    /// Nothing is wrong.
+    const NAMED: bool = true;
+}
+
+impl<B, Operation> NotRegistered for NamedVendor<B, Operation> {}
+
 #[cfg(test)]
 mod tests {
     /// Each module of a family must have a line above, and its name in the error message.
     #[test]
     fn every_family_is_found_by_name() {
-        let named = include_str!("named.rs");
-        // What is hidden in the documentation is no family.
-        let lines: Vec<&str> = include_str!("mod.rs").lines().collect();
-        let shown = lines.windows(2).filter(|pair| !matches!(pair, ["#[doc(hidden)]", _]));
+        let named = include_str!("adopted.rs");
+        let lines = include_str!("../family/mod.rs").lines();
         let modules: Vec<&str> =
-            shown.filter_map(|pair| pair.last()?.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+            lines.filter_map(|line| line.strip_prefix("pub(crate) mod ")?.strip_suffix(" {")).collect();
         assert!(modules.contains(&"nn"));
         for module in modules {
             let mut letters = module.chars();

@@ -3,7 +3,7 @@
 use super::borrowed::{erased_results, typed_inputs};
 use super::{ErasedCompiled, ErasedError, ErasedKernel, ErasedTensor, Kernels, WithFamilies, foreign, own};
 use crate::contract::OnnxValue;
-use crate::ext::{FamilyTable, OpSet};
+use crate::contract::{FamilyTable, OpSet};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Kernel,
     KernelOperand, KernelOperands, Module, Outputs, PrepareStep, service,

@@ -3,16 +3,14 @@
 //! Each value is written once, before it is read. Element types and extents follow the operations' rules. Constants have the
 //! types and shapes that their values declare. Steps that run once read nothing that differs between runs.
 
-use super::steps::{
-    ConstantIndex, InputIndex, Operation, Phase, Step, StepId, Trace, TraceValue, ValueSource,
-};
-use super::stop::TraceStop;
-use super::table::{Table, TableIndex};
-use super::{TracedTensor, Tracer, Varies};
+use super::vendor;
 use crate::error::TraceFault;
-use crate::ext::vendor;
+use crate::trace::{
+    ConstantIndex, InputIndex, Operation, Phase, Step, StepId, Table, TableIndex, Trace, TraceStop,
+    TraceValue, TracedTensor, Tracer, ValueSource, Varies,
+};
 use crate::{DataType, Error, Tensor};
-use bb_ir::op::OpSpec;
+use bb_ir::op::{OpSpec, Param};
 use bb_ir::{Shape, infer};
 
 /// The state of a value at a point of the trace.
@@ -188,7 +186,7 @@ impl Trace {
             )));
         }
         let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
-        match crate::ext::call(&on, spec, &operands, &step.params) {
+        match super::call(&on, spec, &operands, &step.params) {
             Ok(results) => {
                 Ok(Some(results.iter().map(|x| (x.dtype(), Shape::from_slice(x.shape()))).collect()))
             }
@@ -203,6 +201,24 @@ impl Trace {
 /// Names a step in a fault.
 fn of(id: StepId) -> String {
     format!("step {id}")
+}
+
+/// Returns the element types and extents of the results of an operation, as its body has them; `None` if only running the body gives
+/// them.
+#[doc(hidden)]
+pub fn result_types<'a>(
+    spec: &'static OpSpec,
+    operands: impl Iterator<Item = Option<(DataType, &'a [usize])>>,
+    params: &[Param<'_>],
+) -> Option<Vec<(DataType, Vec<usize>)>> {
+    let on = Tracer::default();
+    let traced = |(at, x): (usize, Option<(DataType, &[usize])>)| {
+        x.map(|(dtype, shape)| on.input(InputIndex::at(at), "", dtype, shape, &Varies::Nothing, None))
+    };
+    let operands: Vec<Option<TracedTensor>> = operands.enumerate().map(traced).collect();
+    let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
+    let results = super::call(&on, spec, &operands, params).ok()?;
+    Some(results.iter().map(|y| (y.dtype(), y.shape().to_vec())).collect())
 }
 
 #[cfg(test)]

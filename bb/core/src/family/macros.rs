@@ -25,13 +25,9 @@ macro_rules! family {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
         bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, bb_ir::op::Family::$trait] $($rows)* }
         crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
-        crate::ext::family::family_options!{ [$trait] $($rows)* }
-        crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
-        crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
-        crate::ext::family::family_body!{ [$trait, $enum, $module] $($rows)* }
-        crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
-        crate::runtime::erased_methods!{ [$enum] $($rows)* }
-        crate::ext::family::family_handle!{ [$trait, $enum] $($rows)* }
+        crate::family::family_options!{ [$trait] $($rows)* }
+        crate::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
+        crate::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
     };
 }
 
@@ -107,14 +103,14 @@ macro_rules! family_trait {
             message = "`{Self}` has not adopted this extension family",
             note = "write `#[bb::native]` and an `impl` of the trait for `{Self}`: methods written in it are native, and every other has a default body"
         )]
-        pub trait $trait: crate::Backend + crate::ext::Native<$enum> {
+        pub trait $trait: crate::Backend + crate::contract::Native<$enum> {
             $(
                 $(#[$doc])*
                 #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
-                    let outputs = crate::ext::Extended::new(self, &[table::<Self>().without(SPEC.index)]).call(
+                    let outputs = crate::family::Extended::new(self, &[table::<Self>().without(SPEC.index)]).call(
                         SPEC,
                         &crate::call::list_operands!($($kind $input),*),
                         &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
@@ -124,16 +120,16 @@ macro_rules! family_trait {
             )*
         }
 
-        /// Returns the family as a table for [`Extended`](crate::ext::Extended) and [`Runtime`](crate::Runtime).
-        pub const fn table<B: $trait + ?Sized>() -> crate::ext::FamilyTable<B> {
-            crate::ext::FamilyTable::new(
+        /// Returns the family as a table for [`Extended`](crate::family::Extended) and [`Runtime`](crate::Runtime).
+        pub const fn table<B: $trait + ?Sized>() -> crate::contract::FamilyTable<B> {
+            crate::contract::FamilyTable::new(
                 bb_ir::op::Family::$trait,
                 {
-                    let mut bits = crate::ext::FamilyTable::<B>::NONE;
+                    let mut bits = crate::contract::FamilyTable::<B>::NONE;
                     let mut i = 0;
                     #[expect(clippy::indexing_slicing, reason = "const loop below the length")]
-                    while i < <B as crate::ext::Native<$enum>>::NATIVE.len() {
-                        bits = bits.with(<B as crate::ext::Native<$enum>>::NATIVE[i] as u16);
+                    while i < <B as crate::contract::Native<$enum>>::NATIVE.len() {
+                        bits = bits.with(<B as crate::contract::Native<$enum>>::NATIVE[i] as u16);
                         i += 1;
                     }
                     bits
@@ -163,7 +159,7 @@ macro_rules! family_trait {
                         $(with $struct { $($option: $okind),+ })? -> $output
                     }
                 } )*
-                op => crate::ext::Extended::new(on, &[table::<B>()]).call(op.spec(), inputs, params),
+                op => crate::family::Extended::new(on, &[table::<B>()]).call(op.spec(), inputs, params),
             }
         }
     };
@@ -177,12 +173,12 @@ macro_rules! family_extended {
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
-        impl<B: crate::Backend + ?Sized> crate::ext::Native<$enum> for crate::ext::Extended<'_, B> {
+        impl<B: crate::Backend + ?Sized> crate::contract::Native<$enum> for crate::family::Extended<'_, B> {
             const NATIVE: &'static [$enum] = &[];
         }
 
         #[diagnostic::do_not_recommend]
-        impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
+        impl<B: crate::Backend + ?Sized> $trait for crate::family::Extended<'_, B> {
             $(
                 #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
@@ -199,96 +195,4 @@ macro_rules! family_extended {
     };
 }
 
-/// Expands rows to a function that traces the body of an operation by its index.
-macro_rules! family_body {
-    ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// Traces the body of an operation, with its operands and parameters in the order of its row.
-        #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
-        pub(crate) fn call_body(
-            on: &crate::trace::Tracer,
-            op: $enum,
-            inputs: &[Option<&crate::trace::TracedTensor>],
-            params: &[bb_ir::op::Param<'_>],
-        ) -> Result<crate::Outputs<crate::trace::TracedTensor>, crate::trace::TraceStop> {
-            match op { $( $enum::$name => crate::call::call_method! {
-                [$enum::$name, crate::ext::$module::$method, on, inputs, params]
-                ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
-                $(with $struct { $($option: $okind),+ })? -> $output
-            }, )* }
-        }
-    };
-}
-
-macro_rules! family_tracer {
-    ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        #[diagnostic::do_not_recommend]
-        impl crate::ext::Native<$enum> for crate::trace::Tracer {
-            const NATIVE: &'static [$enum] = &[];
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl $trait for crate::trace::Tracer {
-            $(
-                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
-                    -> Result<crate::__output_type!($output), Self::Error> {
-                    const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
-                    let (inputs, params) = (
-                        crate::call::list_operands!($($kind $input),*),
-                        crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
-                    );
-                    let kept = self.keeps(SPEC, &inputs, &params);
-                    if kept == crate::trace::Kept::Never {
-                        return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
-                    }
-                    let mark = self.enter_native();
-                    let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
-                    let body = crate::call::wrap_output!($output, body)?;
-                    let outputs = self.record_native(mark, kept, SPEC, &inputs, &params, body)?;
-                    crate::call::unwrap_output!($output, stringify!($method), outputs)
-                }
-            )*
-        }
-    };
-}
-
-/// Implements the family for a running backend of any type, by its methods of the same names.
-macro_rules! family_handle {
-    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        #[diagnostic::do_not_recommend]
-        impl crate::ext::Native<$enum> for crate::BackendHandle {
-            const NATIVE: &'static [$enum] = &[];
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl $trait for crate::BackendHandle {
-            $(
-                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
-                    -> Result<crate::__output_type!($output), Self::Error> {
-                    crate::BackendHandle::$method(self $(, $input)* $($(, $param)+)? $(, $options)?)
-                }
-            )*
-        }
-    };
-}
-
-pub(crate) use {
-    __family_options as family_options, family, family_body, family_extended, family_handle, family_tracer,
-    family_trait,
-};
+pub(crate) use {__family_options as family_options, family, family_extended, family_trait};

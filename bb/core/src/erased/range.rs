@@ -1,6 +1,6 @@
 //! Ranges of integers, and how operations change them.
 
-use bb_ir::op::{Param, Primitive, take};
+use bb_ir::op::{Class, Param, Primitive, take};
 use bb_ir::{DataType, TensorData, infer};
 
 /// A range of integers. A sum or a product that leaves `i128` ends at its greatest or least value.
@@ -131,7 +131,7 @@ impl Range {
 
 /// Returns the range that an operation on integers reaches. Returns `None` if its result is not computed from integers, or if
 /// the operation only moves elements of one operand, as `gather` does.
-pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]) -> Option<Reach> {
+pub(crate) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]) -> Option<Reach> {
     use Primitive as P;
     let same = |range| Some(Reach { all: range, result: range });
     match (op, operands) {
@@ -165,6 +165,21 @@ pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
         (P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze, _)
         | (P::Identity | P::Cast | P::Where | P::Constant | P::Gather, _)
         | (P::Sqrt | P::Exp | P::Log | P::Equal | P::Greater | P::Less, _) => None,
+    }
+}
+
+/// Returns whether an operation only moves or selects elements, so that their ranges do not matter.
+pub(crate) fn only_moves(op: Primitive) -> bool {
+    matches!(op.spec().class, Class::Moves | Class::Creates)
+        || matches!(op, Primitive::Identity | Primitive::Where)
+}
+
+/// The operands whose elements appear in the result: not the condition of `where`, not the indices of `gather`.
+pub(crate) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
+    match op {
+        Primitive::Where => 1..operands,
+        Primitive::Gather => 0..1,
+        _ => 0..operands,
     }
 }
 

@@ -1,0 +1,90 @@
+//! Graphs that a backend runs itself, although it may lack element types: the defaults of the contract.
+
+use super::NarrowTensor;
+use crate::contract::{Planned, plans_of, plans_with};
+use crate::erased::{ErasedError, ErasedTensor, WithFamilies, foreign};
+use crate::plan::{compile, execute};
+use crate::{Backend, BackendAttrs, CompileOptions, Executable, GraphProto, Module};
+use std::collections::HashMap;
+
+#[diagnostic::do_not_recommend]
+impl<B: Backend + ?Sized> Planned for B {
+    fn execute_planned(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, B::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+        execute_itself(self, graph, inputs, attrs)
+    }
+
+    fn compile_planned(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, B::Error>
+    where
+        Self: 'static,
+    {
+        compile(self, module, options)
+    }
+}
+
+/// Runs a graph on a backend itself: the default of [`Backend::execute`].
+///
+/// A backend that lacks element types gets the others for this call, as far as that is exact.
+///
+/// # Errors
+///
+/// As [`execute`]; [`NarrowError`](crate::NarrowError) if the backend lacks the type of an output.
+pub fn execute_itself<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    if on.types().is_all() || on.runs_whole_graphs() || plans_of(on, attrs).is_some() {
+        return execute(on, graph, inputs, attrs);
+    }
+    attrs.reach_default(on)?;
+    match execute_with_kept(on, graph, inputs, attrs) {
+        Ok(results) => results,
+        Err(inputs) => {
+            let kernels = WithFamilies::new(on, &[]);
+            typed::<B>(super::execute_borrowed(&kernels, graph, erased::<B>(inputs), attrs))
+        }
+    }
+}
+
+/// Runs a graph with the plans that the runtime of a backend without some element types keeps, if the backend's own `dispatch` calls;
+/// otherwise returns the inputs as `Err`.
+///
+/// # Errors
+///
+/// The inner result has the errors of [`execute_itself`].
+#[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
+pub(crate) fn execute_with_kept<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
+    match plans_with::<NarrowTensor, ErasedError>(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
+        Some(plans) => Ok(typed::<B>(super::execute_kept(plans, graph, erased::<B>(inputs), attrs))),
+        None => Err(inputs),
+    }
+}
+
+fn erased<B: Backend + ?Sized>(inputs: HashMap<String, B::Tensor>) -> HashMap<String, ErasedTensor> {
+    inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect()
+}
+
+fn typed<B: Backend + ?Sized>(
+    results: Result<HashMap<String, ErasedTensor>, ErasedError>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    let own = |(name, y): (String, ErasedTensor)| {
+        let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
+        Ok((name, typed))
+    };
+    results.map_err(ErasedError::typed::<B>)?.into_iter().map(own).collect()
+}
