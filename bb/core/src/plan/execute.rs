@@ -1,4 +1,4 @@
-//! Runs a graph that was not compiled before: checks, plans and runs it, with tensors by name.
+//! Runs a graph that was not compiled before: checks, plans and runs it. Inputs and outputs are tensors by name.
 
 use super::CompileOptions;
 use super::compiled::compile_once;
@@ -9,7 +9,7 @@ use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
-/// Runs a graph on a backend operation by operation, with the plan that a runtime keeps for it, or with a new one.
+/// Runs a graph on a backend operation by operation, with the plan that a runtime keeps for the graph, or with a new plan.
 ///
 /// # Errors
 ///
@@ -30,9 +30,9 @@ pub fn execute<B: Backend + ?Sized>(
     run_named(on, &program, inputs)
 }
 
-/// Runs a graph on a backend itself: the default of [`Backend::execute`].
+/// Runs a graph on a backend without a runtime's adapter: the default of [`Backend::execute`].
 ///
-/// A backend that lacks element types gets the others for this call, as far as that is exact.
+/// If the backend lacks element types, an adapter provides them for this call, as far as results stay exact.
 ///
 /// # Errors
 ///
@@ -56,8 +56,8 @@ pub fn execute_itself<B: Backend + ?Sized>(
     }
 }
 
-/// Runs a graph with the plans that the runtime of a backend without some element types keeps, if the backend's own `dispatch` calls;
-/// otherwise returns the inputs as `Err`.
+/// Runs a graph with the plans that the runtime keeps for a backend without some element types. This applies only to calls from
+/// the backend's own `dispatch`; otherwise the inputs are returned as `Err`.
 ///
 /// # Errors
 ///

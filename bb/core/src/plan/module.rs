@@ -1,4 +1,4 @@
-//! A model on its way to a backend.
+//! A checked model before it is compiled for a backend.
 
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
@@ -33,7 +33,7 @@ pub struct Module {
 /// The plans of a compiled model.
 #[derive(Debug)]
 pub(crate) enum SavedModule {
-    /// A file whose plans are not read yet, because its stamp has not been compared with a backend.
+    /// A file whose plans are not read yet, because its stamp has not yet been compared with the stamp of a backend.
     Sealed(Box<Sealed>),
     /// Plans that were read.
     Open(SavedPlans),
@@ -165,7 +165,7 @@ impl Module {
         Module { graph, saved: Some(Arc::new(SavedModule::Open(plans))) }
     }
 
-    /// Returns the module with its plans read. A module that was loaded without plans is returned unchanged.
+    /// Reads the plans of a compiled model, and returns the module with them. Any other module is returned unchanged.
     ///
     /// # Errors
     ///
@@ -181,7 +181,8 @@ impl Module {
         Ok(Module::with_plans(self.graph, plans))
     }
 
-    /// Returns the plans; `None` if there are none, or if the stamp of their file has not been compared with a backend.
+    /// Returns the plans. Returns `None` if there are none, or if the stamp of their file has not yet been compared with the
+    /// stamp of a backend.
     pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
         match self.saved.as_deref() {
             Some(SavedModule::Open(plans)) => Some(plans),
@@ -189,7 +190,7 @@ impl Module {
         }
     }
 
-    /// Writes the module for a backend with this stamp.
+    /// Writes the module as a compiled model for a backend with this stamp.
     pub(crate) fn write(&self, stamp: &Stamp, to: &mut Writer) {
         stamp.write(to);
         self.graph.as_ref().write(to);
@@ -239,8 +240,8 @@ impl Module {
         Ok(Module::new(checked))
     }
 
-    /// Returns the module with these values as outputs, in this order. They may be outputs or any other values of the graph, for
-    /// example to inspect intermediate results.
+    /// Returns the module with these values as outputs, in this order. They may be any values of the graph, for example
+    /// intermediate results to inspect.
     ///
     /// # Errors
     ///
@@ -291,8 +292,8 @@ impl Module {
         &self.graph
     }
 
-    /// Lists the faults of the model that do not prevent compiling: shapes that contradict inference, which are not used, and
-    /// domains that are imported twice or not at all.
+    /// Lists the faults of the model that do not prevent compiling: declared shapes that contradict inference, which are
+    /// ignored, and domains that are imported twice or not at all.
     pub fn warnings(&self) -> Vec<Warning> {
         self.graph.warnings()
     }
@@ -343,26 +344,28 @@ pub struct CompileOptions {
     pub fold_bytes: usize,
     /// [`Limits::plan_bytes`](bb_ir::Limits::plan_bytes).
     pub plan_bytes: usize,
-    /// Whether to refuse a graph with nodes that run on the host, as `bb::coverage::Coverage` counts them.
+    /// Whether to refuse a graph with nodes that run on the host, as counted by `bb::coverage::Coverage`.
     pub refuse_host: bool,
-    /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
+    /// Whether to refuse a graph with nodes that are lowered to several operations because the backend has no native one.
     pub refuse_lowered: bool,
-    /// Whether to check each trace after each pass that rewrites it; on by default in builds with debug assertions. A failed check
-    /// is a bug in `bb`, [`Error::Internal`](crate::Error::Internal).
+    /// Whether to check each trace after each pass that rewrites it; on by default in builds with debug assertions. A failed
+    /// check is a bug in `bb` and is reported as [`Error::Internal`](crate::Error::Internal).
     pub check_passes: bool,
     /// The enabled passes.
     pub passes: PassSwitches,
-    /// Whether to refuse inputs with different extents that share one name in the model. Exporters often get these names wrong, and results
-    /// do not depend on them, so the option is off by default; [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists these
-    /// extents.
+    /// Whether to refuse inputs that have different extents where the model uses one symbolic name. Exporters often get these
+    /// names wrong, and results do not depend on them, so the option is off by default;
+    /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists these extents.
     pub strict: bool,
-    /// The identity of the graph: a runtime finds an earlier compilation by it. `None` compiles anew.
+    /// The identity of the graph. A runtime uses it to find an earlier compilation. With `None` the graph is always compiled
+    /// anew.
+    /// anew.
     pub identity: Option<crate::GraphIdentity>,
     /// The attributes and metadata of the caller; see [`with_node`](Self::with_node).
     caller: Option<Arc<Caller>>,
-    /// A `Families<B>` for the backend that compiles.
+    /// The families of the compiling backend `B`, as a `Families<B>`.
     families: Option<Arc<dyn Any + Send + Sync>>,
-    /// A flag, and the backend whose default `compile` sets it instead of compiling.
+    /// A flag and a backend. The default `compile` of this backend sets the flag instead of compiling.
     asking: Option<(Arc<AtomicBool>, BackendPlace)>,
 }
 
@@ -370,14 +373,15 @@ pub struct CompileOptions {
 struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 
 impl CompileOptions {
-    /// Returns the same with the limits of runs from `limits`.
+    /// Returns these options with the limits of runs from `limits`.
     #[must_use]
     pub fn within(self, limits: &Limits) -> CompileOptions {
         let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
         CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
     }
 
-    /// Returns the same with the families that the backend `B` adopted; plans call the native operations of these families.
+    /// Returns these options with the families that the backend `B` adopted; plans call the native operations of these
+    /// families.
     #[must_use]
     pub fn with_families<B: Backend + ?Sized + 'static>(
         self,
@@ -386,9 +390,9 @@ impl CompileOptions {
         CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
     }
 
-    /// Returns the same with the attributes and metadata of the node that contains the graph, or of any other caller.
+    /// Returns these options with the attributes and metadata of the node that contains the graph, or of any other caller.
     ///
-    /// The compiled graph passes them to the backend with every graph, of one node or of many.
+    /// The compiled graph passes them to the backend with every graph that it runs, whether this has one node or many.
     #[must_use]
     pub fn with_node(
         self,
@@ -400,18 +404,19 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
-    /// Returns the same for a call that only an overridden `compile` of this backend may serve. The default sets `reached` and
-    /// fails.
+    /// Returns the options for a call that only an overridden `compile` of this backend may serve. The default `compile` sets
+    /// `reached` and fails.
     pub(crate) fn asking<B: ?Sized>(self, on: &B, reached: &Arc<AtomicBool>) -> CompileOptions {
         CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
     }
 
-    /// Returns the same for a call of this backend, because the original backend passes graphs on to it.
+    /// Redirects the check of [`asking`](Self::asking) to this backend, because the original backend passes its graphs on to
+    /// it.
     pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
 
-    /// Fails if only an overridden `compile` may serve the call. The defaults call this first.
+    /// Fails if only an overridden `compile` may serve the call. The default `compile` methods call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match &self.asking {
             Some((reached, place)) if *place == BackendPlace::of(on) => reach(reached),
@@ -435,7 +440,8 @@ impl CompileOptions {
 
     /// Returns whether a backend compiles a graph in the same way with both options.
     pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
-        // Every field is named, so that a new field cannot be forgotten. The families belong to the backend, not to the caller.
+        // The pattern names every field, so that a new field cannot be forgotten. The families belong to the backend, not to
+        // the caller.
         let CompileOptions {
             value_bytes,
             iterations,
@@ -466,7 +472,7 @@ impl CompileOptions {
             && *caller == other.caller
     }
 
-    /// Returns the families of `B`; none if the options were made for another backend.
+    /// Returns the families of `B`; none if the options were created for another backend.
     pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
         self.families
             .as_ref()
