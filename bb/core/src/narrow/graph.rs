@@ -1,10 +1,10 @@
-//! Graphs for a backend that takes graphs whole and lacks element types.
+//! Narrows graphs for a backend that runs whole graphs and lacks element types.
 //!
-//! A run of steps becomes a graph in the types that the backend has: each value is of the type that holds it, as
-//! [`NarrowTensor`] holds tensors. That is exact only if it is known before the run that every result fits its holder
-//! ([`KnownRanges`]), because values between the nodes of a graph are not checked. Steps without this guarantee are not part
-//! of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()` names these steps
-//! (`range_report.rs`), unless the deployment accepts them.
+//! Consecutive steps become a graph in the types that the backend has. Each value has the type that the backend uses to store
+//! its elements, its storage type; see [`NarrowTensor`]. That is exact only if it is known before the run that every result
+//! fits its storage type ([`KnownRanges`]), because values between the nodes of a graph are not checked. Steps without this
+//! guarantee are not part of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()`
+//! names these steps (`range_report.rs`), unless the deployment accepts them.
 
 use super::range::{Ranged, reach};
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
@@ -18,7 +18,7 @@ use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// The steps of a trace whose results are known to fit the types that hold them.
+/// The steps of a trace whose results are known to fit their storage types.
 #[derive(Debug)]
 pub(crate) struct KnownRanges {
     holding: Holding,
@@ -26,19 +26,19 @@ pub(crate) struct KnownRanges {
     ranges: Table<TraceValue, Option<Range>>,
 }
 
-/// The known facts of values while steps are visited in order.
+/// The facts known about values while steps are visited in order.
 struct Known<'t> {
     trace: &'t Trace,
     holding: Holding,
-    /// Whether the extents may differ between runs, so that nothing is known of the number of summands.
+    /// Whether the extents may differ between runs. Then the number of terms in a sum is unknown.
     open: bool,
     ranges: Table<TraceValue, Option<Range>>,
-    /// Whether the elements fit the type that holds them.
+    /// Whether the elements are known to fit their storage type.
     held: Table<TraceValue, bool>,
 }
 
 impl KnownRanges {
-    /// Looks at the steps of a trace; `weight` finds the elements of a constant.
+    /// Computes the known ranges for the steps of a trace; `weight` returns the elements of a constant.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl KnownRanges {
         Ok(KnownRanges { holding, exact, ranges: known.ranges })
     }
 
-    /// Returns whether the results of a step fit whatever the inputs are.
+    /// Returns whether the results of a step fit for all inputs.
     ///
     /// # Errors
     ///
@@ -85,11 +85,11 @@ impl KnownRanges {
         self.exact.get(step).copied()
     }
 
-    /// Returns a constant in the type that holds it.
+    /// Returns a constant, converted to its storage type.
     ///
     /// # Errors
     ///
-    /// That of the cast.
+    /// Those of the cast.
     pub(crate) fn constant(&self, data: &TensorData) -> Result<TensorData, Error> {
         match self.holding.of(data.dtype()) {
             Some(held) if held != data.dtype() && holds(self.holding, data) => {
@@ -99,11 +99,11 @@ impl KnownRanges {
         }
     }
 
-    /// Rewrites a trace of exact steps in the types that hold its values.
+    /// Replaces the types in a trace of exact steps by their storage types.
     ///
     /// # Errors
     ///
-    /// That of casting a constant.
+    /// Those of casting a constant.
     pub(crate) fn narrow(&self, part: &mut Trace) -> Result<(), Error> {
         for (_, value) in part.values.iter_mut() {
             value.dtype = self.holding.of(value.dtype).unwrap_or(value.dtype);
@@ -124,7 +124,8 @@ impl KnownRanges {
     }
 }
 
-/// Returns whether a backend holds all elements of a constant, so that the result is exact, or is rounded as was accepted.
+/// Returns whether the backend's type can store all elements of a constant, exactly or with the rounding that the program
+/// accepted.
 fn holds(holding: Holding, data: &TensorData) -> bool {
     match (holding.of(data.dtype()), Range::of_elements(data)) {
         (Some(held), Some(range)) => Range::of(held).is_some_and(|holder| holder.contains(range)),
@@ -136,7 +137,8 @@ fn holds(holding: Holding, data: &TensorData) -> bool {
 type Operand<'a> = (DataType, Option<Range>, &'a [usize]);
 
 impl Known<'_> {
-    /// Returns the range of a step's results, if they are integers; the outer `None` if it is not known that they fit.
+    /// Returns the range of a step's results, or `None` inside if they are not integers. The outer `None` means that they may
+    /// not fit.
     fn result(&self, step: &Step) -> Result<Option<Option<Range>>, Error> {
         let Some(op) = step.operation.primitive() else { return Ok(None) };
         let mut operands: SmallVec<[Operand<'_>; 3]> = SmallVec::new();
@@ -169,7 +171,7 @@ impl Known<'_> {
             let Some(&(_, from, _)) = operands.first() else { return Ok(None) };
             return Ok(match from {
                 Some(range) if all.contains(range) && holder.contains(range) => Some(Some(range)),
-                // The backend's own cast, which wraps.
+                // The backend has the type, so its own cast wraps.
                 _ if held == result => Some(None),
                 _ => None,
             });
@@ -179,7 +181,8 @@ impl Known<'_> {
         let Some(told) = ranged.and_then(|ranged| reach(op, &ranged, &step.params)) else {
             return Ok(Some(None));
         };
-        // How many there are to add, and whether there are any to choose from.
+        // These operations depend on the number of elements, which may differ between runs if `open`: it bounds sums, and an
+        // extremum of no elements is a limit of the type.
         let reduces = matches!(
             op,
             Primitive::ReduceSum | Primitive::ReduceMean | Primitive::ReduceMax | Primitive::ReduceMin
@@ -193,7 +196,7 @@ impl Known<'_> {
     }
 }
 
-/// The original steps of a graph that was narrowed to the types of a backend.
+/// The original steps of a graph, kept because the graph itself was narrowed to the types of a backend.
 #[derive(Debug)]
 pub(crate) struct NarrowedGraph {
     /// The steps, in the types of the model.
@@ -214,7 +217,7 @@ struct GraphOutput {
 }
 
 impl NarrowedGraph {
-    /// Records a part of a trace as it is before narrowing.
+    /// Copies a part of a trace before the part is narrowed.
     ///
     /// # Errors
     ///
@@ -248,11 +251,12 @@ impl NarrowedGraph {
 type Named = HashMap<String, NarrowTensor>;
 
 impl NarrowedOn<'_> {
-    /// Runs a graph whole. If an input has elements that no type of the backend holds, its steps are called instead.
+    /// Runs a graph as a whole. If no type of the backend can store the elements of an input, calls the original steps one by
+    /// one.
     ///
     /// # Errors
     ///
-    /// The backend's own; [`Error::MissingOutput`]; the errors of a step.
+    /// The backend's own errors; [`Error::MissingOutput`]; the errors of a step.
     pub(super) fn run_graph(
         &self,
         narrowed: &NarrowedGraph,

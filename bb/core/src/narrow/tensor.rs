@@ -1,4 +1,4 @@
-//! Tensors of every element type on a backend that lacks some.
+//! Tensors of every element type on a backend that lacks some types.
 
 use super::Range;
 use crate::Tensor;
@@ -13,7 +13,7 @@ pub struct NarrowTensor(Arc<NarrowParts>);
 struct NarrowParts {
     dtype: DataType,
     place: TensorPlace,
-    /// A range that has all elements, if they are integers or truth values.
+    /// A range that contains all elements, if they are integers or truth values.
     range: Option<Range>,
 }
 
@@ -27,14 +27,14 @@ pub(super) enum TensorPlace {
 }
 
 impl NarrowTensor {
-    /// Makes a tensor of elements on the backend. `range` has all of them, if they are integers.
+    /// Creates a tensor from elements on the backend. `range` contains all of them, if they are integers and a range is known.
     pub(super) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
-        // Nothing more is known of truth values and integers than the range of their type.
+        // Without a known range, integers and truth values have the range of their type.
         let range = range.or_else(|| Range::of(dtype));
         NarrowTensor(Arc::new(NarrowParts { dtype, place: TensorPlace::Device(x), range }))
     }
 
-    /// Makes a tensor of elements that stay on the host.
+    /// Creates a tensor from elements that stay on the host.
     pub(super) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
         NarrowTensor(Arc::new(NarrowParts { dtype: x.dtype(), place: TensorPlace::Host(x), range }))
     }
@@ -47,7 +47,7 @@ impl NarrowTensor {
         self.0.range
     }
 
-    /// Returns the tensor of the backend, or this tensor if it is on the host or has other handles.
+    /// Returns the backend's tensor. Returns this tensor as `Err` if its elements are on the host or if it has other handles.
     pub(super) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
         match Arc::try_unwrap(self.0) {
             Ok(NarrowParts { place: TensorPlace::Device(x), .. }) => Ok(x),
@@ -56,7 +56,7 @@ impl NarrowTensor {
         }
     }
 
-    /// Returns the tensor of the backend, if it is on the backend.
+    /// Returns the backend's tensor, if the elements are on the backend.
     pub(crate) fn on_device(&self) -> Option<&ErasedTensor> {
         match &self.0.place {
             TensorPlace::Device(x) => Some(x),

@@ -65,8 +65,8 @@ fn lacking<B: Backend + ?Sized>(on: &B) -> Vec<Primitive> {
 /// that the backend has; operations that would not be exact in these types are called separately.
 ///
 /// # Errors
+///
 /// [`Error::Unsupported`] that lists every node without an implementation.
-/// [`Error::Unsupported`] with every node that nothing runs.
 pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
     on: &B,
     holding: Holding,

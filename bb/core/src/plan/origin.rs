@@ -1,4 +1,4 @@
-//! The node of the model that each step of a trace comes from.
+//! The model node that each step of a trace comes from.
 
 use super::resolve::Resolved;
 use crate::Error;
@@ -17,15 +17,15 @@ pub struct Origins {
 pub(crate) enum Origin {
     /// A node of the traced graph.
     Node(usize),
-    /// A node of a subgraph that was traced inline, as part of the node that holds it.
+    /// A node of a subgraph that was traced inline, as part of the node that contains the subgraph.
     Inner {
-        /// The node that holds the subgraph.
+        /// The node that contains the subgraph.
         holder: OriginId,
         /// The attribute with the subgraph.
         attribute: &'static str,
         /// The subgraph.
         resolved: Arc<Resolved>,
-        /// The node of the subgraph.
+        /// The index of the node in the subgraph.
         node: usize,
     },
 }
@@ -33,8 +33,8 @@ pub(crate) enum Origin {
 /// A readable name of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeName {
-    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the holding node and the
-    /// attribute come first: `loop_1/body/add_3`.
+    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the containing node and
+    /// the attribute come first: `loop_1/body/add_3`.
     pub(crate) path: String,
     pub(crate) op: String,
     pub(crate) domain: String,
@@ -54,12 +54,12 @@ impl Origins {
         self.table.push(origin)
     }
 
-    /// Returns the number of nodes, as an argument for [`forget`](Self::forget).
+    /// Returns the number of nodes. [`forget`](Self::forget) takes this number to undo later additions.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Forgets the nodes from an index on, whose steps were forgotten too.
+    /// Removes the nodes from an index on. Their steps must have been removed too.
     pub(crate) fn forget(&mut self, from: usize) {
         self.table.truncate(from);
     }
@@ -72,7 +72,7 @@ impl Origins {
         })
     }
 
-    /// Returns the node of the traced graph that an origin refers to, or that holds it.
+    /// Returns the node of the traced graph that an origin refers to, or that contains the origin's node in a subgraph.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Origins {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the origin does not exist, or if the graph is not the traced one.
+    /// [`Error::Internal`] if the origin does not exist, or if `graph` is not the traced graph.
     pub(crate) fn name_of(&self, origin: OriginId, graph: &Graph) -> Result<NodeName, Error> {
         let nowhere = || Error::excluded("an origin in the traced graph");
         let mut inner = Vec::new();
@@ -113,7 +113,7 @@ impl Origins {
         Ok(name)
     }
 
-    /// Returns the names of the first and the last node that steps come from; the last only if it differs.
+    /// Returns the names of the first and the last node that steps come from. The last name is `None` if both are the same.
     ///
     /// # Errors
     ///

@@ -285,8 +285,8 @@ impl Segment {
         plans.push(plan);
     }
 
-    /// Creates the segment that follows another one. The argument `wanted` is the index of the live tensor whose elements the
-    /// first node needs, if any.
+    /// Creates the segment that follows another one. The last argument is the index of the live tensor whose elements the first
+    /// node needs, if any.
     fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment {
         let node = start.node;
         let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
