@@ -438,7 +438,7 @@ impl Backend for NarrowedOn<'_> {
         self.kernels.user_kernels().map(|_| self as _)
     }
 
-    /// The types of the wrapped backend, so that bodies choose their helper types from them.
+    /// Returns the types of the wrapped backend, so that bodies choose their helper types from them.
     fn types(&self) -> DataTypes {
         self.holding.types
     }

@@ -133,7 +133,7 @@ fn holds(holding: Holding, data: &TensorData) -> bool {
     }
 }
 
-/// An operand of a step: its type, its range if it holds integers, and its shape.
+/// An operand of a step: its type, its range if its elements are integers, and its shape.
 type Operand<'a> = (DataType, Option<Range>, &'a [usize]);
 
 impl Known<'_> {

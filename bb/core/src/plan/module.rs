@@ -359,7 +359,6 @@ pub struct CompileOptions {
     pub strict: bool,
     /// The identity of the graph. A runtime uses it to find an earlier compilation. With `None` the graph is always compiled
     /// anew.
-    /// anew.
     pub identity: Option<crate::GraphIdentity>,
     /// The attributes and metadata of the caller; see [`with_node`](Self::with_node).
     caller: Option<Arc<Caller>>,

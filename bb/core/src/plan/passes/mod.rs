@@ -158,7 +158,7 @@ impl PassOptions<'static> {
 }
 
 impl PassOptions<'_> {
-    /// The options for a trace that reads no weights.
+    /// Returns the options for a trace that reads no weights.
     fn of_constants(&self) -> PassOptions<'static> {
         PassOptions { weights: Weights::NONE, settings: None, ..*self }
     }

@@ -128,8 +128,8 @@ pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Op
     Ok((after < before).then_some(turn))
 }
 
-/// Returns the permutation, of those at the operands of a region, whose transposes move the most elements. Transposes by the
-/// inverse count too.
+/// Returns the permutation whose transposes move the most elements, among the transposes of the region's operands. Transposes
+/// by its inverse count too.
 fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Permutation>, Error> {
     let mut moved: HashMap<&Permutation, u128> = HashMap::new();
     for &operand in &region.operands {

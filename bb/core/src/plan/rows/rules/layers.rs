@@ -6,7 +6,7 @@ use crate::plan::rows::place::{Rows, Spread};
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Rule of operations that compute along all dimensions from the one in parameter `param` on.
+/// Applies the rule of operations that compute along all dimensions from the one in parameter `param` on.
 pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     let found = broadcast(call, 0)?;
     let from = call.axis(param, call.result().len())?;
@@ -16,7 +16,7 @@ pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     }
 }
 
-/// Rule of operations that compute along one dimension.
+/// Applies the rule of operations that compute along one dimension.
 pub(super) fn over(call: &Call<'_>, param: usize) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     if call.axis(param, shape.len())? == rows.axis { Err(Mixes::Along) } else { one(rows) }
@@ -86,8 +86,8 @@ pub(super) fn matmul(call: &Call<'_>) -> Found {
     }
 }
 
-/// Zero points must be shared. A zero point with several elements belongs to rows of the left operand or to columns of the
-/// right operand.
+/// Applies the rule of integer matrix products. Zero points must be shared. A zero point with several elements belongs to rows
+/// of the left operand or to columns of the right operand.
 pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     call.rest_is_shared(1)?;
     let single = |at: usize| {
@@ -97,7 +97,7 @@ pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     if single(2) { matmul(call) } else { Err(Mixes::Position) }
 }
 
-/// Rule of operations on images, whose index is the first dimension of the first operand. All other operands must be shared.
+/// Applies the rule of operations on images, whose index is the first dimension of the first operand. All other operands must be shared.
 pub(super) fn images(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -109,7 +109,7 @@ pub(super) fn pool(call: &Call<'_>) -> Found {
     if rows.axis < 2 { one(rows) } else { Err(Mixes::Along) }
 }
 
-/// Rule of recurrent layers. `x` is `[steps, rows, …]`; the results are all states, and then the last states, `[rows, …]`.
+/// Applies the rule of recurrent layers. `x` is `[steps, rows, …]`; the results are all states, and then the last states, `[rows, …]`.
 pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
     let (rows, _) = call.rows_of(0)?;
     if rows.axis != 1 {
@@ -131,7 +131,7 @@ pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
     Ok(smallvec![Spread::Rows(rows), Spread::Rows(state)])
 }
 
-/// Rule of operations with a scale that has one element, one dimension, or all dimensions.
+/// Applies the rule of operations with a scale that has one element, one dimension, or all dimensions.
 pub(super) fn scaled(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -143,7 +143,7 @@ pub(super) fn scaled(call: &Call<'_>) -> Found {
     if scale.len() == 1 && call.axis(1, shape.len())? != rows.axis { one(rows) } else { Err(Mixes::Position) }
 }
 
-/// Rule of operations that sample `x`, `[n, c, d…]`, at positions `[n, o…, r]`. Each channel is sampled separately.
+/// Applies the rule of operations that sample `x`, `[n, c, d…]`, at positions `[n, o…, r]`. Each channel is sampled separately.
 pub(super) fn sampled(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     match call.operand(1)?.0 {
@@ -154,7 +154,7 @@ pub(super) fn sampled(call: &Call<'_>) -> Found {
     }
 }
 
-/// Rule of attention on operands `[b, h, s, d]`, with a bias that broadcasts to `[b, h, s, t]`.
+/// Applies the rule of attention on operands `[b, h, s, d]`, with a bias that broadcasts to `[b, h, s, t]`.
 pub(super) fn attention(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));

@@ -6,7 +6,7 @@ use crate::trace::SymbolicValue;
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Rule of operations whose operands broadcast to the result. The last `last` dimensions may not contain rows.
+/// Applies the rule of operations whose operands broadcast to the result. The last `last` dimensions may not contain rows.
 pub(super) fn broadcast(call: &Call<'_>, last: usize) -> Found {
     let rank = call.result().len();
     let mut found: Option<Rows> = None;
@@ -38,7 +38,7 @@ pub(super) fn is_alike(shape: &[usize], rank: usize, axis: usize) -> bool {
     axis < behind || shape.get(axis - behind) == Some(&1)
 }
 
-/// Rule of reshapes, which keep the order of elements. The extent of the result dimension that contains the rows is a product
+/// Applies the rule of reshapes, which keep the order of elements. The extent of the result dimension that contains the rows is a product
 /// of three factors: the elements before the rows that earlier dimensions do not cover, the number of rows, and a part of the
 /// elements after the rows.
 pub(super) fn reshape(call: &Call<'_>) -> Found {
@@ -172,7 +172,7 @@ pub(super) fn gather(call: &Call<'_>) -> Found {
     }
 }
 
-/// Rule of `GatherElements`: an element at an index is gathered along one axis, and its index in all other dimensions is kept.
+/// Applies the rule of `GatherElements`: an element at an index is gathered along one axis, and its index in all other dimensions is kept.
 pub(super) fn gather_elements(call: &Call<'_>) -> Found {
     let ((data, extents), (indices, _)) = (call.operand(0)?, call.operand(1)?);
     let axis = call.axis(0, extents.len())?;
@@ -198,7 +198,7 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Found {
     }
 }
 
-/// Rule of `ScatterElements`, similar to [`gather_elements`]: the updates are at the same indices as their index operand.
+/// Applies the rule of `ScatterElements`, similar to [`gather_elements`]: the updates are at the same indices as their index operand.
 pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
@@ -208,7 +208,7 @@ pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     if call.axis(0, shape.len())? == rows.axis { Err(Mixes::Position) } else { one(rows) }
 }
 
-/// Rule of `ScatterND`: rows must be in the slices, after the dimensions that the index tuples address, and in the slices of
+/// Applies the rule of `ScatterND`: rows must be in the slices, after the dimensions that the index tuples address, and in the slices of
 /// the updates.
 pub(super) fn scatter_nd(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
@@ -249,7 +249,7 @@ pub(super) fn filled(call: &Call<'_>) -> Found {
     }
 }
 
-/// Rule of a shared value that is repeated along the dimension whose extent depends on the number of rows, if there is one.
+/// Applies the rule of a shared value that is repeated along the dimension whose extent depends on the number of rows, if there is one.
 fn copied(call: &Call<'_>, is_alike: impl Fn(usize) -> bool) -> Found {
     let Some(axis) = varying(call)? else { return Ok(smallvec![Spread::Shared]) };
     let extent = call.result().get(axis).copied().unwrap_or(0);

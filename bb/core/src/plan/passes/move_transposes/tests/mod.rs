@@ -53,7 +53,7 @@ fn constant(on: &Tracer, shape: &[usize]) -> TracedTensor {
     on.constant(&TensorData::new(shape, &elements).unwrap()).unwrap()
 }
 
-/// A step that transposes cannot move past. It keeps the shape `[1, 3, 4, 5]`.
+/// Computes a step that transposes cannot move past. Its result has the shape `[1, 3, 4, 5]`.
 fn fixed(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.matmul(x, &constant(on, &[5, 5]))
 }
