@@ -3,7 +3,7 @@
 
 use super::compile_options::CompileOptions;
 
-/// Writes a setter for each option, from the option's name, its type and its documentation.
+/// Generates a setter for each option from its name, its type and its documentation.
 macro_rules! setters {
     ($($(#[$doc:meta])* $setter:ident: $option:ident = $ty:ty;)*) => {
         impl CompileOptions { $(
@@ -20,23 +20,23 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Returns the same with a bound on the bytes of one value.
+    /// Returns these options with a limit on the bytes of one value.
     with_value_bytes: value_bytes = usize;
-    /// Returns the same with a bound on the iterations of a run.
+    /// Returns these options with a limit on the iterations of a run.
     with_iterations: iterations = usize;
-    /// Returns the same with a bound on the bytes that all values of a run take together.
+    /// Returns these options with a limit on the total bytes of all values of a run.
     with_run_bytes: run_bytes = usize;
-    /// Returns the same with a bound on the bytes of folded constants.
+    /// Returns these options with a limit on the bytes of folded constants.
     with_fold_bytes: fold_bytes = usize;
-    /// Returns the same with a bound on the bytes of kept plans.
+    /// Returns these options with a limit on the bytes of kept plans.
     with_plan_bytes: plan_bytes = usize;
-    /// Returns the same, refusing or allowing nodes that run on the host.
+    /// Returns these options, with nodes that run on the host refused or allowed.
     with_refuse_host: refuse_host = bool;
-    /// Returns the same, refusing or allowing nodes that are lowered.
+    /// Returns these options, with nodes that are lowered refused or allowed.
     with_refuse_lowered: refuse_lowered = bool;
-    /// Returns the same with the check of each pass on or off.
+    /// Returns these options with the check after each pass on or off.
     with_check_passes: check_passes = bool;
-    /// Returns the same, refusing or allowing different extents that share one name in the model.
+    /// Returns these options, with different extents for one symbolic name refused or allowed.
     with_strict: strict = bool;
 }
 

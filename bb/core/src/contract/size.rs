@@ -51,14 +51,6 @@ pub(crate) fn too_large(dtype: DataType, shape: &[usize], value_bytes: usize) ->
     Error::from(bb_ir::Error::TooLarge { dtype, shape, limit: value_bytes, name })
 }
 
-/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
-const TENSOR: usize = 64;
-
-/// Returns the bytes of a tensor.
-pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
-    bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,35 +1,35 @@
-//! The formulas that rows of operations name, one function each.
+//! The formulas that the entries of the operation tables name, one function each.
 
 use super::counts::{self, Ending, fused_lines};
 use super::{Call, Cost, Moves, elements};
 use bb_ir::op::Param;
 
-/// One operation for each element of the result: a function of one number or of two.
+/// Counts one operation for each element of the result: a function of one scalar or of two.
 pub(super) fn one(call: &Call<'_>) -> Cost {
     call.elementwise(1)
 }
 
-/// Moves all operands and results, and computes nothing.
+/// Counts no arithmetic. All operands and results are moved.
 pub(super) fn moved(call: &Call<'_>) -> Cost {
     call.movement(Moves::All)
 }
 
-/// Reads a part of the first operand that is as large as the results.
+/// Counts no arithmetic. Of the first operand, a part as large as the results is read.
 pub(super) fn selected(call: &Call<'_>) -> Cost {
     call.movement(Moves::Selected)
 }
 
-/// The results are the operand with other extents.
+/// Counts nothing, because the results are the operand with another shape.
 pub(super) fn view(call: &Call<'_>) -> Cost {
     call.movement(Moves::Nothing)
 }
 
-/// Writes the result, and computes nothing.
+/// Counts no arithmetic. Only the result is written.
 pub(super) fn created(call: &Call<'_>) -> Cost {
     call.movement(Moves::Results)
 }
 
-/// The arithmetic depends on the elements, or on an algorithm that the definition leaves open.
+/// Returns an unknown arithmetic cost, because it depends on the elements, or on an algorithm that the definition leaves open.
 pub(super) fn uncounted(call: &Call<'_>) -> Cost {
     call.cost(None, Moves::All)
 }
@@ -42,17 +42,17 @@ pub(super) fn reduction(call: &Call<'_>) -> Cost {
     call.cost(counts::reduction(call), Moves::All)
 }
 
-/// The division replaces the addition that the first element does not need.
+/// Counts one for each element, because the division replaces the addition that the first element does not need.
 pub(super) fn mean(call: &Call<'_>) -> Cost {
     call.cost(call.input(0).map(elements), Moves::All)
 }
 
-/// Each line of the program is a function of one number or of two.
+/// Counts one for each line of the program, because a line is a function of one scalar or of two.
 pub(super) fn fused(call: &Call<'_>) -> Cost {
     call.elementwise(fused_lines(call, 0))
 }
 
-/// Each bound costs a comparison.
+/// Counts one comparison for each bound.
 pub(super) fn clip(call: &Call<'_>) -> Cost {
     call.elementwise(call.given(1) + call.given(2))
 }
@@ -94,7 +94,7 @@ pub(super) fn gru(call: &Call<'_>) -> Cost {
     call.cost(counts::recurrent(call, 11), Moves::All)
 }
 
-/// Three gates see the cell state if their weights are given.
+/// Counts 13 further operations, and 6 for the three gates that read the cell state if the operand 7, their weights, is passed.
 pub(super) fn lstm(call: &Call<'_>) -> Cost {
     call.cost(counts::recurrent(call, 13 + 6 * call.given(7)), Moves::All)
 }
@@ -103,7 +103,7 @@ pub(super) fn max_pool(call: &Call<'_>) -> Cost {
     call.cost(counts::pooled(call, |window| window.saturating_sub(1)), Moves::All)
 }
 
-/// The division replaces the addition that the first element does not need.
+/// Counts one for each element of a window, because the division replaces the addition that the first element does not need.
 pub(super) fn average_pool(call: &Call<'_>) -> Cost {
     call.cost(counts::pooled(call, |window| window), Moves::All)
 }
@@ -124,7 +124,7 @@ pub(super) fn skip_rms_norm(call: &Call<'_>) -> Cost {
     call.cost(counts::skip_rms_norm(call), Moves::All)
 }
 
-/// The gate, and the product.
+/// Counts the gate's activation, and the product.
 pub(super) fn silu_mul(call: &Call<'_>) -> Cost {
     call.elementwise(2)
 }
@@ -149,7 +149,7 @@ pub(super) fn ragged_attention(call: &Call<'_>) -> Cost {
     call.cost(counts::ragged_attention(call), Moves::All)
 }
 
-/// Each element is `start + i * step`.
+/// Counts a product and a sum, because each element is `start + i * step`.
 pub(super) fn steps(call: &Call<'_>) -> Cost {
     call.elementwise(2)
 }
@@ -166,12 +166,12 @@ pub(super) fn gaussian_blur(call: &Call<'_>) -> Cost {
     call.cost(counts::blur(call, 0), Moves::All)
 }
 
-/// A blurred picture, and for each element a difference, a product and a sum.
+/// Counts a blur, and for each element a difference, a product and a sum.
 pub(super) fn sharpen(call: &Call<'_>) -> Cost {
     call.both(counts::blur(call, 1), call.output().map(|y| elements(y).saturating_mul(3)))
 }
 
-/// Nine products and sums for each derivative; two squares, a sum and a root for the magnitude.
+/// Counts nine products and nine sums for each derivative, and for the magnitude two squares, a sum and a root.
 pub(super) fn sobel(call: &Call<'_>) -> Cost {
     match call.params.first() {
         Some(Param::Text(direction)) if direction == "magnitude" => call.elementwise(40),
@@ -179,12 +179,12 @@ pub(super) fn sobel(call: &Call<'_>) -> Cost {
     }
 }
 
-/// Three products and two sums.
+/// Counts three products and two sums for each pixel.
 pub(super) fn grayscale(call: &Call<'_>) -> Cost {
     call.elementwise(5)
 }
 
-/// A product and two bounds.
+/// Counts a product and two bounds for each element.
 pub(super) fn brightness(call: &Call<'_>) -> Cost {
     call.elementwise(3)
 }
@@ -197,12 +197,12 @@ pub(super) fn squared_distances(call: &Call<'_>) -> Cost {
     call.cost(counts::squared_distances(call), Moves::All)
 }
 
-/// A quotient, a rounding, two bounds, and the zero point.
+/// Counts a quotient, a rounding, two bounds, and the zero point.
 pub(super) fn quantize(call: &Call<'_>) -> Cost {
     call.elementwise(4 + call.given(2))
 }
 
-/// A product, and the zero point.
+/// Counts a product, and the zero point.
 pub(super) fn dequantize(call: &Call<'_>) -> Cost {
     call.elementwise(1 + call.given(2))
 }
@@ -211,7 +211,7 @@ pub(super) fn dynamic_quantize(call: &Call<'_>) -> Cost {
     call.cost(call.input(0).map(|x| counts::quantized(elements(x))), Moves::All)
 }
 
-/// The product and its zero points.
+/// Counts the product and its zero points.
 pub(super) fn matmul_integer(call: &Call<'_>) -> Cost {
     let zeros = counts::zeros(call, 0, 2).zip(counts::zeros(call, 1, 2)).map(|(a, b)| a.saturating_add(b));
     call.both(counts::product(call), zeros)
@@ -229,40 +229,40 @@ pub(super) fn conv_integer(call: &Call<'_>) -> Cost {
     call.cost(counts::conv_integer(call, call.given(3), call.given(4)), Moves::All)
 }
 
-/// The convolution with both zero points, and the requantisation.
+/// Counts the convolution with both zero points, and the requantisation.
 pub(super) fn qlinear_conv(call: &Call<'_>) -> Cost {
     let requantized = call.output().map(|y| elements(y).saturating_mul(6));
     call.both(counts::conv_integer(call, 1, 1), requantized)
 }
 
-/// A product, a quotient, a rounding, a sum and two bounds.
+/// Counts a product, a quotient, a rounding, a sum and two bounds.
 pub(super) fn requantize(call: &Call<'_>) -> Cost {
     call.elementwise(6)
 }
 
-/// Two differences and products, one operation on the numbers, and the requantisation.
+/// Counts two differences and two products, one operation on the dequantised values, and the requantisation.
 pub(super) fn qlinear(call: &Call<'_>) -> Cost {
     call.elementwise(11)
 }
 
-/// The product, zero points, the scale, and the bias.
+/// Counts the product, the zero points, the scale, and the bias.
 pub(super) fn scaled_matmul(call: &Call<'_>) -> Cost {
     let zeros = counts::zeros(call, 0, 4).zip(counts::zeros(call, 1, 4)).map(|(a, b)| a.saturating_add(b));
     let after = call.output().map(|y| elements(y).saturating_mul(1 + call.given(6)));
     call.both(counts::product(call), zeros.zip(after).map(|(a, b)| a.saturating_add(b)))
 }
 
-/// The greatest, a difference, an exponential, a sum, and a difference.
+/// Counts for each element a comparison for the maximum, a difference, an exponential, a sum, and another difference.
 pub(super) fn cross_entropy(call: &Call<'_>) -> Cost {
     call.for_each_of_first(5)
 }
 
-/// The probabilities are another exponential.
+/// Counts an exponential for each element in addition to [`cross_entropy`], for the probabilities.
 pub(super) fn cross_entropy_with_probabilities(call: &Call<'_>) -> Cost {
     call.for_each_of_first(6)
 }
 
-/// As [`cross_entropy`], and a product, the weight, and a sum.
+/// Counts a product, the weight, and a sum for each element in addition to [`cross_entropy`].
 pub(super) fn cross_entropy_of_probabilities(call: &Call<'_>) -> Cost {
     call.for_each_of_first(8)
 }

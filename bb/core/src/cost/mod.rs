@@ -7,11 +7,10 @@
 //! **Arithmetic** counts operations on numbers. An addition, a subtraction, a multiplication, a division, a
 //! comparison, a logical or bitwise operation, and a function of one number (a square root, an exponential, a
 //! sigmoid, a rounding) count 1 each. Integers count like floats, so that a quantised model can be compared
-//! with its original. Moving, selecting and converting elements counts 0. So an elementwise operation costs 1
-//! for each element of its result; a sum, maximum or minimum of `n` elements costs `n - 1`, and a mean `n`; a
-//! product of matrices `[m, k]` and `[k, n]` costs `2mnk`, by custom; a convolution costs 2 for each element
-//! of its result and of its filter, including padding. The costs of fused operations are in `formulas.rs` and
-//! follow from their definitions.
+//! with its original. Moving, selecting and converting elements counts 0. So an elementwise operation costs 1 for each element
+//! of its result; a sum, maximum or minimum of `n` elements costs `n - 1`, and a mean `n`; a product of matrices `[m, k]` and
+//! `[k, n]` costs `2mnk`, by convention; a convolution costs 2 for each pair of an element of its result and an element of its
+//! filter, including padding. The costs of fused operations are in `formulas.rs` and follow from their definitions.
 //!
 //! **Bytes** are those that must be moved at least once: each operand and each result, at the size that its
 //! elements have on the host. Operations that only select (`gather`, `slice`, `split`) read only the selected
@@ -32,8 +31,8 @@ pub type TensorType<'a> = (DataType, &'a [usize]);
 
 /// Returns the cost of a call of an operation.
 ///
-/// `inputs` has the operands in the order of the operation's row, `None` for an omitted operand; `params` has
-/// its parameters.
+/// `inputs` has the operands in the order of the operation's table entry, `None` for an omitted operand; `params` has its
+/// parameters.
 ///
 /// # Examples
 ///
@@ -56,7 +55,7 @@ pub fn of(
     formulas.get(usize::from(op.index)).map_or(Cost::UNKNOWN, |formula| formula(&call))
 }
 
-/// Returns the cost of a host kernel. Only the bytes of its operands and results are known.
+/// Returns the cost of a host kernel. Only the bytes of its operands and results are known; its arithmetic is not.
 pub fn of_host(inputs: &[Option<TensorType<'_>>], outputs: &[TensorType<'_>]) -> Cost {
     Call { params: &[], inputs, outputs }.cost(None, Moves::All)
 }
@@ -64,13 +63,13 @@ pub fn of_host(inputs: &[Option<TensorType<'_>>], outputs: &[TensorType<'_>]) ->
 /// Computes the cost of a call.
 type Formula = fn(&Call<'_>) -> Cost;
 
-/// A family whose rows name formulas.
+/// A family of operations whose table entries name formulas.
 trait Priced {
     /// The formulas, in the order of the family's table.
     const FORMULAS: &'static [Formula];
 }
 
-/// The formula of a row, by the word in it or by its class.
+/// Selects the formula of a table entry: the one that the entry names, or else the one of its class.
 macro_rules! formula {
     (Elementwise) => {
         formulas::one
@@ -108,13 +107,13 @@ struct Call<'a> {
     outputs: &'a [TensorType<'a>],
 }
 
-/// The bytes that a call must move.
+/// The operands and results that a call must move.
 enum Moves {
     /// All operands and all results.
     All,
     /// Only the results, because the operands only provide the element type.
     Results,
-    /// A part of the first operand that is as large as the results; all of the other operands and results.
+    /// All results, a part of the first operand that is as large as the results, and all other operands.
     Selected,
     /// Nothing, because the results are operands with other shapes.
     Nothing,
@@ -143,7 +142,8 @@ impl Call<'_> {
         self.cost(self.output().map(|y| each.saturating_mul(elements(y))), Moves::All)
     }
 
-    /// Returns the cost of two parts of a computation that moves all operands and results.
+    /// Returns the cost of a computation with two parts, which moves all operands and results. The arguments are the counts of
+    /// the parts.
     fn both(&self, one: Option<u128>, other: Option<u128>) -> Cost {
         self.cost(one.zip(other).map(|(a, b)| a.saturating_add(b)), Moves::All)
     }
@@ -153,7 +153,7 @@ impl Call<'_> {
         self.cost(self.input(0).map(|x| elements(x).saturating_mul(times)), Moves::All)
     }
 
-    /// Returns 1 if an operand is given, and 0 if it is omitted.
+    /// Returns 1 if an operand is passed, and 0 if it is omitted.
     fn given(&self, position: usize) -> u128 {
         u128::from(self.input(position).is_some())
     }
@@ -188,7 +188,7 @@ impl Call<'_> {
     }
 }
 
-/// Counts elements. If the number exceeds 128 bits, it is `u128::MAX`, which later becomes an unknown cost.
+/// Returns the number of elements, at most `u128::MAX`. A count that exceeds 64 bits later becomes an unknown cost.
 fn elements(shape: &[usize]) -> u128 {
     if shape.contains(&0) {
         return 0;
@@ -196,7 +196,7 @@ fn elements(shape: &[usize]) -> u128 {
     shape.iter().fold(1, |all: u128, &n| all.saturating_mul(n as u128))
 }
 
-/// Returns the bytes of tensors together.
+/// Returns the total bytes of tensors. Returns `None` for strings, or if the sum exceeds 64 bits.
 fn sum<'a>(tensors: impl Iterator<Item = TensorType<'a>>) -> Option<u64> {
     let mut all = 0u64;
     for (dtype, shape) in tensors {

@@ -1,4 +1,4 @@
-//! Every expected number is counted by hand from the definition of the operation; the comments show how.
+//! The expected values are counted by hand from the definitions of the operations; the comments show how.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{Cost, TensorType, of, of_host};
@@ -92,7 +92,7 @@ fn nibbles_are_packed_and_strings_have_no_size() {
 
 #[test]
 fn a_convolution_is_two_for_each_element_of_result_and_filter() {
-    // 32 filters of 3 channels, 3 by 3, at 8 by 8 places, with a bias.
+    // 32 filters with 3 channels of 3 by 3, applied at 8 by 8 positions, with a bias.
     let spec = NnOp::Conv.spec();
     let (x, w, y) = ([1, 3, 8, 8], [32, 3, 3, 3], [1, 32, 8, 8]);
     assert_eq!(cost(spec, &[], &[&x, &w, &[32]], &y), (2048 * (2 * 27 + 1), 4 * (192 + 864 + 32), 4 * 2048));
@@ -193,7 +193,7 @@ fn numbers_beyond_64_bits_are_unknown() {
     assert_eq!(cost.and(Cost::UNKNOWN), Cost::UNKNOWN);
 }
 
-/// An operation that is called with too few operands has no cost, and none panics.
+/// Checks that an operation that is called with too few operands has no cost and does not panic.
 #[test]
 fn every_row_has_an_answer() {
     let families = [
@@ -222,14 +222,14 @@ fn every_row_has_an_answer() {
 #[test]
 fn layers_of_language_models_follow_their_formulas() {
     let (some, x) = ([Param::Float(1e-5)], [2, 3, 8]);
-    // Two sums, a square, a term of the mean, a quotient and a product for each of 48; 2 for each of 6 rows.
+    // For each of 48 elements: two sums, a square, a term of the mean, a quotient and a product. For each of 6 rows: 2.
     assert_eq!(cost(LlmOp::SkipRmsNorm.spec(), &some, &[&x, &x, &[8], &[8]], &x).0, 48 * 6 + 12);
     assert_eq!(cost(LlmOp::SkipRmsNorm.spec(), &some, &[&x, &x, &[8]], &x).0, 48 * 5 + 12);
     assert_eq!(cost(LlmOp::SiluMul.spec(), &[], &[&x, &x], &x), (96, 4 * 96, 4 * 48));
-    // Six rows by five columns of 8 products and sums, and 30 biases.
+    // 30 dot products of length 8, and 30 biases.
     assert_eq!(cost(LlmOp::Linear.spec(), &[], &[&x, &[5, 8], &[5]], &[2, 3, 5]).0, 30 * 16 + 30);
-    // A query of each of 2 heads to 5 + 1 keys of 4: 8 for each product with a key and with a value of 4, 1 for the scale, 5 for
-    // the softmax but 2 for each query.
+    // One query in each of 2 heads attends to 5 + 1 keys of length 4. For each key: 8 for the product with the key, 8 for the
+    // product with the value, 1 for the scale and 5 for the softmax. The softmax of each query saves 2.
     let params = [
         Param::Bool(true),
         Param::OptInt(None),
@@ -242,13 +242,13 @@ fn layers_of_language_models_follow_their_formulas() {
         cost(LlmOp::CachedAttention.spec(), &params, &[&one, &one, &one, &past, &past], &one).0,
         12 * 22 - 4
     );
-    // Three blocks of 2 positions.
+    // Three blocks of 2 positions each.
     let (blocks, table) = ([9, 2, 2, 4], [1, 3]);
     assert_eq!(
         cost(LlmOp::PagedAttention.spec(), &params, &[&one, &blocks, &blocks, &table, &[1]], &one).0,
         12 * 22 - 4
     );
-    // A query of each of 2 heads to 5 blocks of one position and to its own.
+    // One query in each of 2 heads attends to 5 blocks of one position and to its own position.
     let (new, blocks) = ([1, 2, 4], [9, 1, 2, 4]);
     let operands: [&[usize]; 8] = [&new, &new, &new, &blocks, &blocks, &[2], &[1], &[1, 5]];
     let params = [Param::OptInt(None), Param::OptFloat(None), Param::Float(0.0)];
@@ -258,7 +258,7 @@ fn layers_of_language_models_follow_their_formulas() {
 #[test]
 fn filters_count_their_weights() {
     let x = [3, 8, 8];
-    // A standard deviation of 1 reaches 3 far: 7 weights along each of two dimensions.
+    // A standard deviation of 1 gives a radius of 3: 7 weights along each of two dimensions.
     let blur = [Param::Float(1.0), Param::Text("edge".into())];
     assert_eq!(cost(ImageOp::GaussianBlur.spec(), &blur, &[&x], &x).0, 192 * 28);
     let sharpen = [Param::Float(0.5), Param::Float(1.0), Param::Text("edge".into())];

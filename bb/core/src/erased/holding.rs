@@ -1,29 +1,28 @@
-//! In which type a backend holds the elements of a type that it lacks.
+//! Selects the storage type of an element type: the type that a backend uses for elements of a type that it lacks.
 
 use super::range::Range;
 use bb_ir::{DataType, DataTypes};
 
-/// The element types of a backend, and whether floats may hold other floats.
+/// The element types of a backend, and whether a float type may replace another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holding {
     /// The types that the backend has.
     pub(crate) types: DataTypes,
-    /// Whether a float may be held in another float, which rounds it.
+    /// Whether floats may be stored in another float type, which rounds them.
     pub(crate) floats: bool,
 }
 
-/// The integer types that may hold others, the narrower first.
+/// The integer types that may store others, the narrower ones first.
 const HOLDERS: [DataType; 6] =
     [DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32];
 
-/// The float types that may hold others, in order of preference.
+/// The float types that may store others, in order of preference.
 const FLOATS: [DataType; 4] = [DataType::F32, DataType::F64, DataType::BF16, DataType::F16];
 
 impl Holding {
-    /// Returns the type that the backend uses for elements of `dtype`; `None` if only the host can hold them.
-    ///
-    /// An integer is held in the narrowest integer that has all of its values. If there is none, it is held in the widest
-    /// integer there is, and each tensor must be in its range.
+    /// Returns the storage type of `dtype`; `None` if only the host can store its elements.
+    /// Integers are stored in the narrowest integer type that has all values of `dtype`. If there is none, they are stored in
+    /// the widest integer type of the backend, and the elements of each tensor must be in its range.
     pub(crate) fn of(self, dtype: DataType) -> Option<DataType> {
         if self.types.has(dtype) {
             return Some(dtype);
@@ -32,7 +31,7 @@ impl Holding {
             let mut has = HOLDERS.into_iter().chain([DataType::I64]).filter(|&holder| self.types.has(holder));
             let whole = |holder: &DataType| Range::of(*holder).is_some_and(|all| all.contains(range));
             return has.clone().find(whole).or_else(|| {
-                // Unsigned numbers beyond the widest signed type are held unsigned, where that is as wide.
+                // Of two types of the same width, the one with the signedness of `dtype` is preferred.
                 let widest = |holder: &DataType| {
                     (holder.bits(), holder.is_unsigned_integer() == dtype.is_unsigned_integer())
                 };
@@ -43,7 +42,7 @@ impl Holding {
         FLOATS.into_iter().find(|&holder| floats && self.types.has(holder))
     }
 
-    /// Returns whether elements of `dtype` are held in another type.
+    /// Returns whether elements of `dtype` are stored in another type, or on the host.
     pub(crate) fn narrows(self, dtype: DataType) -> bool {
         !self.types.has(dtype)
     }

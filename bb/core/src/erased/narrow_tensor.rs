@@ -1,4 +1,4 @@
-//! Tensors of every element type on a backend that lacks some.
+//! Tensors of every element type on a backend that lacks some types.
 
 use super::range::Range;
 use super::tensor::ErasedTensor;
@@ -13,7 +13,7 @@ pub struct NarrowTensor(Arc<NarrowParts>);
 struct NarrowParts {
     dtype: DataType,
     place: TensorPlace,
-    /// A range that has all elements, if they are integers or truth values.
+    /// A range that contains all elements, if they are integers or truth values.
     range: Option<Range>,
 }
 
@@ -56,7 +56,7 @@ impl NarrowTensor {
         }
     }
 
-    /// Returns the tensor of the backend, if it is on the backend.
+    /// Returns the backend's tensor, if the elements are on the backend.
     pub(crate) fn on_device(&self) -> Option<&ErasedTensor> {
         match &self.0.place {
             TensorPlace::Device(x) => Some(x),

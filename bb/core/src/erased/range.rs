@@ -3,14 +3,14 @@
 use bb_ir::op::{Class, Param, Primitive, take};
 use bb_ir::{DataType, TensorData, infer};
 
-/// A range of integers. A sum or a product that leaves `i128` ends at its greatest or least value.
+/// A range of integers. Sums and products saturate at the limits of `i128`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) least: i128,
     pub(crate) greatest: i128,
 }
 
-/// An operand of an operation: its range and extents.
+/// An operand of an operation: its range and its shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranged<'a> {
     pub(crate) range: Range,
@@ -20,9 +20,9 @@ pub(crate) struct Ranged<'a> {
 /// The range that an operation's intermediate values and results can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// All that the operation computes on the way, results included.
+    /// The range of all intermediate values and results.
     pub(crate) all: Range,
-    /// The results.
+    /// The range of the results.
     pub(crate) result: Range,
 }
 
@@ -46,7 +46,7 @@ impl Range {
         Some(Range { least, greatest })
     }
 
-    /// Returns the range of a tensor's elements: 0 if it has none; `None` if they are no integers.
+    /// Returns the range of a tensor's elements: 0 if it has none; `None` if they are not integers or truth values.
     pub(crate) fn of_elements(x: &TensorData) -> Option<Range> {
         fn over<T: Copy + Ord + Into<i128>>(elements: &[T]) -> Range {
             let all = elements.iter().copied();
@@ -69,17 +69,17 @@ impl Range {
         })
     }
 
-    /// Returns whether all of another range is in this one.
+    /// Returns whether this range contains the whole other range.
     pub(crate) fn contains(self, other: Range) -> bool {
         self.least <= other.least && other.greatest <= self.greatest
     }
 
-    /// Returns the least range that contains both.
+    /// Returns the smallest range that contains both ranges.
     pub(crate) fn or(self, other: Range) -> Range {
         Range { least: self.least.min(other.least), greatest: self.greatest.max(other.greatest) }
     }
 
-    /// Returns the values that are in both ranges, which have one in common.
+    /// Returns the intersection of two ranges that overlap.
     pub(crate) fn within(self, other: Range) -> Range {
         Range { least: self.least.max(other.least), greatest: self.greatest.min(other.greatest) }
     }
@@ -106,18 +106,18 @@ impl Range {
         Range { least: fold(i128::min), greatest: fold(i128::max) }
     }
 
-    /// The range of sums of at most `count` elements, sums of fewer elements included.
+    /// Returns the range of sums of at most `count` elements.
     fn summed(self, count: usize) -> Range {
         let count = Range { least: 0, greatest: i128::try_from(count).unwrap_or(i128::MAX) };
         self.or(Range::ZERO).times(count)
     }
 
-    /// The greatest distance from 0.
+    /// Returns the maximum absolute value.
     fn size(self) -> i128 {
         self.least.saturating_abs().max(self.greatest.saturating_abs())
     }
 
-    /// The range of numbers that are at most as far from 0.
+    /// Returns the range of numbers whose absolute value is at most the maximum absolute value in this range.
     fn symmetric(self) -> Range {
         Range { least: -self.size(), greatest: self.size() }
     }
@@ -153,12 +153,12 @@ pub(crate) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
             match op {
                 P::ReduceSum => same(x.range.summed(count)),
                 P::ReduceMean => Some(Reach { all: x.range.summed(count), result: x.range.or(Range::ZERO) }),
-                // Without elements the result is the least or the greatest value of the type.
+                // The extremum of no elements is the minimum or maximum of the type.
                 _ if count == 0 => same(Range { least: i128::MIN, greatest: i128::MAX }),
                 _ => same(x.range),
             }
         }
-        // Other numbers of operands are errors elsewhere.
+        // A wrong number of operands is reported elsewhere.
         (P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Pow | P::MatMul, _)
         | (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, _) => None,
         // These move elements, or their results are not computed from integers.
@@ -192,7 +192,7 @@ mod tests {
         Range { least, greatest }
     }
 
-    /// Compares the range of every pair of ends with all pairs of numbers in the ranges.
+    /// Compares the computed range of each pair of ranges with the results of all pairs of numbers in them.
     #[test]
     fn results_are_in_the_range_that_is_told() {
         let compute = |op: Primitive, a: i128, b: i128| match op {

@@ -1,4 +1,4 @@
-//! A model as authored, with its functions inlined.
+//! Converts a model to ONNX as it was authored, with its functions inlined.
 
 use super::options::least_ir_version;
 use crate::{Error, Module};
@@ -7,12 +7,12 @@ use bb_ir::check::{CheckOptions, check};
 use bb_ir::graph::{Attribute, Graph, ValueType};
 use bb_ir::proto::{GraphProto, ModelProto};
 
-/// Writes a checked model with its functions inlined. Nodes, opsets and control flow stay as they are.
+/// Converts a checked model to ONNX with its functions inlined. Nodes, opsets and control flow stay as they are.
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if the functions were written for other opsets than the model, so that one graph cannot hold their nodes;
-/// [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers these models.
+/// [`Error::Ir`] if the functions were written for other opsets than the model, because a graph has only one opset for each
+/// domain; [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers these models.
 pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let graph = module.graph();
     let (mut proto, opset_import) = (graph.to_proto()?, graph.opsets()?);
@@ -24,7 +24,7 @@ pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let mut dtypes = Vec::new();
     collect(graph, &mut dtypes);
     let model = ModelProto {
-        // Since version 8 models have optionals.
+        // The graph may have optional types, which exist since version 8.
         ir_version: Some(least_ir_version(dtypes.into_iter()).max(8)),
         opset_import,
         producer_name: Some("bb".to_owned()),
@@ -36,7 +36,7 @@ pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     Ok(model)
 }
 
-/// Removes what [`Module::new`] added to nodes; nesting is bounded, because the graph was checked.
+/// Removes the attributes that [`Module::new`] added to nodes. The recursion is bounded, because the graph was checked.
 fn without_prepared(graph: &mut GraphProto) {
     for node in &mut graph.node {
         node.attribute
@@ -47,7 +47,7 @@ fn without_prepared(graph: &mut GraphProto) {
     }
 }
 
-/// Collects the element types of a graph; nesting is bounded, because the graph was checked.
+/// Collects the element types of a graph. The recursion is bounded, because the graph was checked.
 fn collect(graph: &Graph, dtypes: &mut Vec<DataType>) {
     let of = |ty: &ValueType| if let ValueType::Tensor { dtype, .. } = ty { Some(*dtype) } else { None };
     dtypes.extend(graph.values.iter().filter_map(|value| of(&value.ty)));

@@ -1,4 +1,4 @@
-//! Writing models: a function or a module as an ONNX file for other programs.
+//! Writes a function or a module as an ONNX model for other programs.
 
 mod inlined;
 mod model;

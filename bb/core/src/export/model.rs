@@ -1,4 +1,4 @@
-//! A trace as a value: the operations that a function or a model calls. It is written as a graph, a model or a file.
+//! A trace of the operations that a function or a model calls. It can be written as a graph, a model or a file.
 
 use super::replay::{Replayed, replay};
 use super::save::{encode, save};
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 
 /// Runs a function on graph values and returns the ONNX graph of the primitives that it called.
 ///
-/// The graph is of the newest opset and for backends. [`ModelTrace`] writes models that other programs read.
+/// The graph uses the newest opset and is intended for backends. [`ModelTrace`] writes models for other programs.
 ///
-/// Shapes: tracing is concrete; the graph holds for the extents given.
+/// Shapes: tracing is concrete; the graph is valid only for the extents that are passed.
 ///
 /// # Errors
 ///
-/// The function's own; [`Error::NotConstant`] if it reads an element that is not constant.
+/// The function's own errors; [`Error::NotConstant`] if it reads an element that is not constant.
 ///
 /// # Examples
 ///
@@ -75,17 +75,17 @@ fn run(
     Ok((tracer.finish(outputs), consulted))
 }
 
-/// The names of outputs that have none.
+/// Returns numbered names for outputs without names.
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("output_{i}")).collect()
 }
 
-/// A trace of a function or of a model, for export. It holds operations of families unchanged; writing the model keeps or lowers
-/// them.
+/// A trace of a function or of a model, for export. It contains the operations of all families unchanged. When the model is
+/// written, they are kept or lowered to primitives.
 ///
 /// # Examples
 ///
-/// A function over any backend, saved for other programs; `Softmax` stays `Softmax`:
+/// Saves a function that is generic over the backend for other programs; `Softmax` stays one operator:
 ///
 /// ```
 /// use bb::ext::Ops;
@@ -124,25 +124,25 @@ fn numbered(count: usize) -> Vec<String> {
 #[derive(Debug)]
 pub struct ModelTrace {
     pub(super) recorded: Trace,
-    /// The inputs with their declared extents, as far as they are fixed.
+    /// The inputs with their declared shapes. Extents that are not fixed are symbolic.
     pub(super) inputs: Vec<(String, Vec<Dim>)>,
     /// The names of the outputs.
     pub(super) outputs: Vec<String>,
-    /// The weights, by number.
+    /// The weights, by their ids.
     pub(super) weights: BTreeMap<WeightId, (String, TensorData)>,
-    /// The inputs, as bits, on whose extents the trace depends; those from 63 on share a bit.
+    /// The inputs on whose extents the trace depends, as a bit mask. All inputs from index 63 on share the last bit.
     pub(super) consulted: u64,
 }
 
 impl ModelTrace {
     /// Runs a function on graph values.
     ///
-    /// Shapes: tracing is concrete. The trace holds for the given extents. It holds for all extents of an input if neither the function nor
-    /// its lowered operations query them; see [`ExportOptions::symbol`].
+    /// Shapes: tracing is concrete. The trace is valid only for the extents that are passed. It is valid for all extents of an
+    /// input if neither the function nor its lowered operations query them; see [`ExportOptions::symbol`].
     ///
     /// # Errors
     ///
-    /// The function's own; [`Error::NotConstant`] if it reads an element that is not constant.
+    /// The function's own errors; [`Error::NotConstant`] if it reads an element that is not constant.
     pub fn new(
         inputs: &[(&str, DataType, &[usize])],
         function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
@@ -158,12 +158,13 @@ impl ModelTrace {
         })
     }
 
-    /// Traces a model as it would be lowered for a backend, branches that are known and loops that unroll included.
+    /// Traces a model as it would be lowered for a backend. Branches with a known condition are selected, and loops are
+    /// unrolled.
     ///
-    /// Shapes: `shapes` has the extents of inputs by name. Extents that neither it nor the model gives as numbers stay
-    /// open: the models written declare them as the model does, which holds as for [`ExportOptions::symbol`].
+    /// Shapes: `shapes` maps names of inputs to their extents. Extents that are fixed neither there nor in the model stay
+    /// symbolic: written models declare them as the model does, under the condition of [`ExportOptions::symbol`].
     ///
-    /// An input with a default becomes the constant that the default is.
+    /// An input with a default becomes a constant with this default.
     ///
     /// # Errors
     ///
@@ -188,18 +189,17 @@ impl ModelTrace {
         Ok(ModelTrace { weights, consulted: traced.consulted, recorded: traced.recorded, inputs, outputs })
     }
 
-    /// Writes the trace as a model, which is checked as one that comes from outside.
+    /// Converts the trace to a model, and checks it like a model from outside.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] for an opset that is not written, and for names that are empty or given twice;
-    /// [`Error::IrVersion`]; [`Error::NotKept`] for an operator to keep that nothing is written as;
-    /// [`Error::Results`] for another number of names than outputs;
-    /// [`Error::ElementTypeOfOpset`] if an operator of the opset does not take an element type;
-    /// [`Error::NotPrimitive`] for a computation that ONNX has no operator for; [`Error::UnknownInput`],
-    /// [`Error::NoDimension`] and [`Error::FixedExtent`] for a symbol that cannot be.
+    /// [`Error::Ir`] for an opset that cannot be written, and for names that are empty or repeated; [`Error::IrVersion`];
+    /// [`Error::NotKept`] for an operator to keep that no operation is written as; [`Error::Results`] if the number of names
+    /// differs from the number of outputs; [`Error::ElementTypeOfOpset`] if an operator of the opset does not support an
+    /// element type; [`Error::NotPrimitive`] for a computation that ONNX has no operator for; [`Error::UnknownInput`],
+    /// [`Error::NoDimension`] and [`Error::FixedExtent`] for a symbol that cannot be declared.
     pub fn model(&self, options: &ExportOptions) -> Result<ModelProto, Error> {
-        // Options that cannot be met are refused before anything is traced again.
+        // Checks the options first, so that invalid options are refused before the trace is replayed.
         options.check(std::iter::empty())?;
         let outputs = options.outputs.as_ref().unwrap_or(&self.outputs);
         if outputs.len() != self.recorded.outputs.len() {
@@ -233,7 +233,7 @@ impl ModelTrace {
             &CheckOptions { operators: crate::operator::OPERATORS, ..CheckOptions::default() },
         )?;
         if let (true, Some(graph)) = (open, &mut model.graph) {
-            // The traced extents do not hold for every run.
+            // The traced extents of outputs may differ between runs. The extents that the check inferred replace them.
             for (info, value) in graph.output.iter_mut().zip(&checked.graph.outputs) {
                 let ty = checked.graph.values.get(value.index()).map(|v| &v.ty);
                 if let Some(ValueType::Tensor { shape, .. }) = ty {
@@ -244,7 +244,7 @@ impl ModelTrace {
         Ok(model)
     }
 
-    /// Writes the trace as a model and checks it, so that a backend can compile it.
+    /// Converts the trace to a checked module, so that a backend can compile it.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl ModelTrace {
         Ok(Module::new(check(&self.model(options)?, &options_of_check)?.graph))
     }
 
-    /// Declares the symbols among the extents of inputs; if there are any, takes the extents of outputs away.
+    /// Declares the symbolic extents of inputs. If there are any, removes the shapes of outputs, and returns `true`.
     fn declare(
         &self,
         graph: &mut GraphProto,
@@ -297,16 +297,17 @@ impl ModelTrace {
         Ok(any)
     }
 
-    /// Writes the trace as a serialized model, with all elements in it.
+    /// Writes the trace as a serialized model that contains the elements of all initializers.
     ///
     /// # Errors
     ///
-    /// Those of [`model`](Self::model); [`Error::Ir`] if there are more bytes than the format's readers take, 2 GiB.
+    /// Those of [`model`](Self::model); [`Error::Ir`] if the model exceeds 2 GiB, the limit of protobuf readers.
     pub fn bytes(&self, options: &ExportOptions) -> Result<Vec<u8>, Error> {
         encode(&self.model(options)?)
     }
 
-    /// Writes the trace as a model to a file, and to a second file next to it if one is too small; returns the paths.
+    /// Writes the trace as a model to a file, and large initializers to a second file next to it if necessary. Returns the
+    /// paths of the files.
     ///
     /// # Errors
     ///
@@ -315,11 +316,11 @@ impl ModelTrace {
         save(self.model(options)?, path, options.external_above)
     }
 
-    /// Writes the trace as the graph of primitives that a backend for whole graphs is given, of the newest opset.
+    /// Converts the trace to the graph of primitives that a whole-graph backend receives, with the newest opset.
     ///
     /// # Errors
     ///
-    /// [`Error::NotPrimitive`] if something that was called is computed on the host.
+    /// [`Error::NotPrimitive`] if some step is computed on the host.
     pub fn graph(&self) -> Result<GraphProto, Error> {
         let weight = |i| self.weights.get(&i).map(|(name, data)| (Some(name.clone()), data.clone()));
         let on = Tracer::of_export(Policy { opset: NEWEST, keep: Keep::Nothing });
@@ -330,7 +331,7 @@ impl ModelTrace {
     }
 }
 
-/// Declares the extents of a tensor.
+/// Sets the declared shape of a tensor.
 fn set_shape(info: &mut ValueInfoProto, shape: Option<Vec<Dim>>) {
     let ty = info.r#type.as_ref().and_then(|t| t.value.as_ref());
     if let Some(type_proto::Value::TensorType(ty)) = ty

@@ -1,22 +1,22 @@
-//! How a trace becomes a model.
+//! Options for writing a trace as a model.
 
 use super::Keep;
 use crate::Error;
 use bb_ir::DataType;
 use bb_ir::opset::NEWEST;
 
-/// The oldest opset of written models. Older opsets have attributes where newer ones have operands.
+/// The oldest opset of written models. In older opsets, some operands are still attributes.
 const OLDEST: i64 = 13;
 
 /// The default opset: the newest that every release of ONNX Runtime since 1.18 supports.
 const USUAL: i64 = 21;
 
-/// The format's version in the release of ONNX that brought each opset from [`OLDEST`] on.
+/// The format version (IR version) of the ONNX release that introduced each opset, from [`OLDEST`] on.
 ///
 /// Source: `onnx/docs/Versioning.md`.
 const IR_VERSIONS: [i64; 16] = [7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14];
 
-/// How a trace becomes a model: the opset, the operators that are kept, and the names.
+/// Options for writing a trace as a model: the opset, the operators that are kept, and the names.
 ///
 /// # Examples
 ///
@@ -56,13 +56,13 @@ impl Default for ExportOptions {
 }
 
 impl ExportOptions {
-    /// The opset of the model's operators, 21 by default: 13 to [`NEWEST`](bb_ir::opset::NEWEST).
+    /// Sets the opset of the model's operators, from 13 to [`NEWEST`](bb_ir::opset::NEWEST). The default is 21.
     #[must_use]
     pub fn opset(self, opset: i64) -> ExportOptions {
         ExportOptions { opset, ..self }
     }
 
-    /// The version of the file format; unless told, the one of the release of ONNX that brought the opset.
+    /// Sets the version of the file format. The default is the version of the ONNX release that introduced the opset.
     ///
     /// ONNX Runtime 1.31 reads versions up to 13.
     #[must_use]
@@ -70,21 +70,22 @@ impl ExportOptions {
         ExportOptions { ir_version: Some(version), ..self }
     }
 
-    /// Which operations stay ONNX's own operators; none unless told.
+    /// Sets which operations are written as ONNX's own operators. By default, all operations are lowered to primitives.
     #[must_use]
     pub fn keep(self, keep: Keep) -> ExportOptions {
         ExportOptions { keep, ..self }
     }
 
-    /// The names of the outputs, in order; `output_0`, `output_1`, … for a function unless told, and a model's own.
+    /// Sets the names of the outputs, in order. The default is a model's own names, or `output_0`, `output_1`, … for a
+    /// function.
     #[must_use]
     pub fn outputs<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> ExportOptions {
         ExportOptions { outputs: Some(names.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Declares a dimension of an input as a symbol, so that the model takes any extent there.
+    /// Declares a dimension of an input as a symbol, so that the model accepts any extent there.
     ///
-    /// That holds only if nothing that was traced, or lowered, asked for the input's extents; else the export fails.
+    /// The export fails if the traced function or its lowered operations queried the input's extents.
     #[must_use]
     pub fn symbol(
         mut self,
@@ -96,13 +97,13 @@ impl ExportOptions {
         self
     }
 
-    /// The graph's name, `traced` unless told.
+    /// Sets the name of the graph. The default is `traced`.
     #[must_use]
     pub fn graph_name(self, name: impl Into<String>) -> ExportOptions {
         ExportOptions { graph_name: name.into(), ..self }
     }
 
-    /// The program that writes the model, and its version; `bb` and its own unless told.
+    /// Sets the name and version of the program that writes the model. The default is `bb` and its version.
     #[must_use]
     pub fn producer(self, name: impl Into<String>, version: impl Into<String>) -> ExportOptions {
         ExportOptions { producer: (name.into(), version.into()), ..self }
@@ -110,15 +111,15 @@ impl ExportOptions {
 
     /// Writes the elements of larger initializers to a file next to the model.
     ///
-    /// By default, this happens only if one file cannot hold the model, beyond 2 GiB.
+    /// By default, this happens only if one file cannot store the model, because it exceeds 2 GiB.
     ///
-    /// Units: bytes of one initializer.
+    /// Units: bytes of one initializer. An initializer moves to the file if it is larger.
     #[must_use]
     pub fn external_above(self, bytes: usize) -> ExportOptions {
         ExportOptions { external_above: Some(bytes), ..self }
     }
 
-    /// Checks the options, and returns the version of the format.
+    /// Checks the options, and returns the version of the file format.
     pub(super) fn check(&self, dtypes: impl Iterator<Item = DataType>) -> Result<i64, Error> {
         let at = self.opset.checked_sub(OLDEST).and_then(|at| usize::try_from(at).ok());
         let Some(&of_opset) = at.and_then(|at| IR_VERSIONS.get(at)) else {
@@ -144,7 +145,7 @@ impl ExportOptions {
     }
 }
 
-/// Checks a requested version of the format.
+/// Checks a requested version of the file format.
 ///
 /// # Errors
 ///
@@ -157,7 +158,7 @@ pub fn check_ir_version(version: i64, least: i64) -> Result<i64, Error> {
     Err(Error::IrVersion { version, least, newest })
 }
 
-/// Returns the first version of the format that has all these element types, and initializers that are no inputs.
+/// Returns the first version of the file format that has all these element types, and initializers that are not inputs.
 ///
 /// Source: the comments of `Version` in `onnx.proto`.
 pub(super) fn least_ir_version(dtypes: impl Iterator<Item = DataType>) -> i64 {

@@ -1,4 +1,4 @@
-//! A trace of families' operations, traced again as an export wants it.
+//! Traces the steps of a trace again, with the operations that an export requires.
 
 use crate::trace::{
     Liveness, Operation, Table, Trace, TraceStop, TraceValue, TracedTensor, Tracer, ValueSource, Varies,
@@ -9,14 +9,14 @@ use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 
-/// A trace that was traced again.
+/// The result of replaying a trace.
 pub(super) struct Replayed {
     pub(super) recorded: Trace,
-    /// The inputs, as bits, whose extents the lowered operations depend on.
+    /// The inputs whose extents the lowered operations depend on, as a bit mask.
     pub(super) consulted: u64,
 }
 
-/// Refuses replacements of a step's results that differ from them in number, element type or shape.
+/// Checks that the replacements of a step's results have the same number, element types and shapes.
 fn as_before(
     recorded: &Trace,
     op: &'static OpSpec,
@@ -32,7 +32,7 @@ fn as_before(
         if result.dtype() != expected.dtype {
             return Err(bb_ir::Error::DataType { expected: expected.dtype, got: result.dtype() }.into());
         }
-        // The extents of this trace, without asking for them, which would tie the trace to them.
+        // `present` reads the extents without recording a query, which would tie the trace to them.
         let shape = result.present();
         if *shape != expected.shape {
             let (left, right) = ((&*expected.shape).into(), (&**shape).into());
@@ -42,7 +42,7 @@ fn as_before(
     Ok(results)
 }
 
-/// A rule that may replace a step, given its operation, operands and parameters. `None` leaves the step as it is.
+/// A rule that may replace a step, based on its operation, operands and parameters. `None` leaves the step as it is.
 pub(super) type Rule<'a> = dyn FnMut(
         &Tracer,
         &'static OpSpec,
@@ -51,7 +51,8 @@ pub(super) type Rule<'a> = dyn FnMut(
     ) -> Result<Option<SmallVec<[TracedTensor; 1]>>, TraceStop>
     + 'a;
 
-/// Traces the steps that the outputs need once more, on a tracer. Operations that it does not keep become the primitives of their bodies.
+/// Traces the steps that the outputs need again, on another tracer. Operations that this tracer does not keep become the
+/// primitives of their bodies.
 ///
 /// # Errors
 ///

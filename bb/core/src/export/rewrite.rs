@@ -1,4 +1,4 @@
-//! Rewriting a trace by a program's own passes, which replace steps.
+//! Rewrites a trace with a program's own rules, which replace steps.
 
 use super::ModelTrace;
 use super::replay::{Replayed, replay};
@@ -7,20 +7,20 @@ use crate::trace::{Operation, TraceStop, TracedTensor, Tracer, Weight, WeightId}
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// A step of a trace: an operation of any family, with its operands and parameters in the order of its row.
+/// A step of a trace: an operation of any family. Its operands and parameters are in the order of its table entry.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TraceStep<'a> {
     /// The operation.
     pub op: &'static OpSpec,
-    /// The operands; `None` for an optional one that is omitted.
+    /// The operands; `None` for an omitted optional operand.
     pub inputs: &'a [Option<&'a TracedTensor>],
     /// The parameters.
     pub params: &'a [Param<'static>],
 }
 
 impl ModelTrace {
-    /// Iterates over the operations of the steps, in order. A step that the host computes has none.
+    /// Iterates over the operations of the steps, in order. Steps that the host computes are skipped.
     pub fn operations(&self) -> impl Iterator<Item = &'static OpSpec> {
         self.recorded.steps.entries().filter_map(|step| match step.operation {
             Operation::Row(spec) => Some(spec),
@@ -28,20 +28,20 @@ impl ModelTrace {
         })
     }
 
-    /// Returns the trace with some steps replaced. The function gets each step that the outputs need, in order, with operands that are
-    /// rewritten already. It calls operations on the tracer and returns their results, or `None` to keep the step. Steps whose results are
-    /// no longer read are left out.
+    /// Returns the trace with some steps replaced. The function is called with each step that the outputs need, in order; its
+    /// operands are already rewritten. The function calls operations on the tracer and returns their results, or `None` to keep
+    /// the step. Steps whose results are no longer read are removed.
     ///
     /// [`BackendHandle::compile_trace`](crate::BackendHandle::compile_trace) compiles the result.
     ///
     /// # Errors
     ///
-    /// The function's own; [`Error::Results`], [`bb_ir::Error::DataType`] and [`bb_ir::Error::Shapes`] if it returns other results
-    /// than the step has: in number, element type or shape.
+    /// The function's own errors; [`Error::Results`], [`bb_ir::Error::DataType`] and [`bb_ir::Error::Shapes`] if it returns
+    /// results that differ from the step's results in number, element type or shape.
     ///
     /// # Examples
     ///
-    /// A negation becomes a product:
+    /// Replaces a negation by a product:
     ///
     /// ```
     /// use bb::ext::Create;

@@ -1,4 +1,4 @@
-//! Writes a model to files that appear whole or not at all.
+//! Writes a model to files atomically: a file is complete or does not exist.
 
 use crate::Error;
 use bb_ir::graph::entry;
@@ -9,31 +9,32 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The most bytes of a file that protobuf's readers take.
+/// The maximum size of a file that protobuf readers accept.
 const PROTOBUF: usize = i32::MAX as usize;
 
-/// The least size of an initializer that goes to another file, if the model is too large for one.
+/// Initializers above this size go to the second file if the model is too large for one file.
 const WORTHWHILE: usize = 1024;
 
-/// Where elements begin in a file: at the start of a page, so that they can be mapped.
+/// The alignment of large tensors in the second file, so that they can be mapped.
 const PAGE: u64 = 4096;
 
 /// Writes a model to `path`; returns the paths of the files that were written.
 ///
-/// The elements of initializers larger than `external_above` go to a second file, whose name is the model's with `.data` appended. By
-/// default, this happens only if one file cannot hold the model. Existing files of these names are replaced once everything is written.
+/// The elements of initializers larger than `external_above` go to a second file, whose name is the model's with `.data`
+/// appended. By default, this happens only if one file cannot store the model. Existing files with these names are replaced
+/// after everything is written.
 ///
 /// Units: `external_above` counts the bytes of one initializer.
 ///
 /// # Errors
 ///
-/// [`Error::Write`] if a file cannot be written; [`Error::Ir`] if the model is too large for a file although all large initializers are in
-/// the other.
+/// [`Error::Write`] if a file cannot be written; [`Error::Ir`] if the model is too large for one file although the second file
+/// has all large initializers.
 pub fn save(model: ModelProto, path: &Path, external_above: Option<usize>) -> Result<Vec<PathBuf>, Error> {
     save_within(PROTOBUF, model, path, external_above)
 }
 
-/// Writes a file that appears whole or not at all.
+/// Writes a file atomically: it is complete or does not exist.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ fn save_within(
         beside.push(".data");
         let beside = PathBuf::from(beside);
         let name = beside.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            // A model names the file in UTF-8.
+            // The model stores the name of the second file in UTF-8.
             Error::Write { path: beside.clone(), source: io::ErrorKind::InvalidFilename.into() }
         })?;
         let location = name.to_owned();
@@ -85,7 +86,7 @@ fn save_within(
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if there are more bytes than protobuf's readers take.
+/// [`Error::Ir`] if the model exceeds the size that protobuf readers accept.
 pub(super) fn encode(model: &ModelProto) -> Result<Vec<u8>, Error> {
     encode_within(PROTOBUF, model)
 }
@@ -100,13 +101,13 @@ fn encode_within(most: usize, model: &ModelProto) -> Result<Vec<u8>, Error> {
     Ok(model.encode_to_vec())
 }
 
-/// The elements that move to the file of external data.
+/// The elements that move to the second file, the external data of the model.
 struct External {
     above: usize,
     location: String,
-    /// The number of bytes so far.
+    /// The size of the second file so far, in bytes.
     end: u64,
-    /// The elements with their places.
+    /// The elements and their offsets in the file.
     elements: Vec<(u64, Bytes)>,
 }
 
@@ -118,13 +119,13 @@ impl External {
         }
     }
 
-    /// Visits the subgraphs; nesting is bounded, because the model was checked.
+    /// Visits the subgraphs of an attribute. The recursion is bounded, because the model was checked.
     fn attribute(&mut self, attribute: &mut AttributeProto) {
         attribute.g.iter_mut().chain(&mut attribute.graphs).for_each(|graph| self.graph(graph));
     }
 
     fn tensor(&mut self, tensor: &mut TensorProto) {
-        // Strings and elements in typed fields stay where they are.
+        // Strings and elements in typed fields are not moved.
         let Some(bytes) = tensor.raw_data.take_if(|bytes| bytes.len() > self.above) else { return };
         let offset = if bytes.len() as u64 >= PAGE { self.end.next_multiple_of(PAGE) } else { self.end };
         tensor.data_location = Some(DataLocation::External as i32);
@@ -149,10 +150,10 @@ impl External {
     }
 }
 
-/// A file under another name until it is whole.
+/// A temporary file, which is renamed after it is complete.
 struct Temporary {
     path: PathBuf,
-    /// The name that it is to have.
+    /// The final name of the file.
     to: PathBuf,
 }
 
@@ -177,7 +178,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove.
+        // After a rename the temporary file no longer exists, so this error is ignored.
         let _absent = fs::remove_file(&self.path);
     }
 }
@@ -203,7 +204,7 @@ mod tests {
         let (path, beside) = (folder.join("m.onnx"), folder.join("m.onnx.data"));
         let small = save_within(4000, model(&[100]), &path, None).unwrap();
         assert_eq!(small, [path.as_path()]);
-        // The second begins at a page, the third is too small to go.
+        // The elements of the second initializer begin at a page boundary. The third initializer is too small to move.
         let large = save_within(4000, model(&[1000, 2000, 2]), &path, None).unwrap();
         assert_eq!(large, [beside.as_path(), path.as_path()]);
         assert_eq!(fs::metadata(&beside).unwrap().len(), 4096 + 8000);

@@ -1,4 +1,4 @@
-//! A profile of runs as data: a row for each instruction of a plan, and for each activity between plans.
+//! A profile of runs as data, with a row for each instruction of a plan and for each activity between plans.
 
 use super::cost::Cost;
 use bb_ir::graph::Graph;
@@ -18,12 +18,12 @@ pub enum Activity {
     Graph,
     /// A computation on host tensors. If it is an instruction of a plan, the copies to the host and back are included.
     Host,
-    /// Copies to the host or from it: values that a plan must know, and the operands and results of host computations between
+    /// Copies to the host or from it: values that planning must know, and the operands and results of host computations between
     /// plans.
     Transfer,
     /// Tracing, planning, and uploading constants to the backend.
     Planning,
-    /// The work of a loop around its iterations: it takes slices, reads the condition, collects results.
+    /// The work of a loop outside its iterations: taking slices, reading the condition, collecting results.
     Loop,
 }
 
@@ -44,12 +44,12 @@ impl Activity {
 /// The node of the model that a row comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProfiledNode {
-    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the holding node and the
-    /// attribute come first: `loop_1/body/add_3`.
+    /// The node's name, or the name of its first output if it has none. Inside a subgraph, the name of the containing node and
+    /// the attribute come first: `loop_1/body/add_3`.
     pub path: String,
     /// The operator.
     pub op: String,
-    /// Its domain; empty for `ai.onnx`.
+    /// The domain of the operator; empty for `ai.onnx`.
     pub domain: String,
 }
 
@@ -68,13 +68,13 @@ impl ProfiledNode {
 pub struct ProfileRow {
     /// The kind of activity.
     pub activity: Activity,
-    /// The node that it comes from, the first if there are several; `None` for planning.
+    /// The node that the row comes from, the first if there are several; `None` for planning.
     pub node: Option<ProfiledNode>,
     /// The last of the nodes, if a graph was built from several.
     pub last_node: Option<ProfiledNode>,
-    /// The name of the operation, as in `matmul`; the activity's name if it is no operation.
+    /// The name of the operation, as in `matmul`; the activity's name if the row is not an operation.
     pub operation: &'static str,
-    /// The operands of the latest call, `None` for an omitted one; empty if the row is no instruction.
+    /// The operands of the latest call, `None` for an omitted one; empty if the row is not an instruction.
     pub inputs: Vec<Option<(DataType, Shape)>>,
     /// The results of the latest call.
     pub outputs: Vec<(DataType, Shape)>,
@@ -90,13 +90,13 @@ pub struct ProfileRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
-    /// One call of the row with this number.
+    /// One call of the row with this index.
     Row(usize),
     /// A run, from the first input to the last output.
     Run,
     /// A segment of the model: a plan, from its first instruction to its last.
     Segment {
-        /// The name of its first node; empty if it has none.
+        /// The name of the segment's first node; empty if it has none.
         from: String,
     },
     /// An iteration of a loop.
@@ -119,10 +119,10 @@ pub struct Span {
     pub time: Duration,
 }
 
-/// Time measurements of runs; [`Executable::run_profiled`](crate::Executable::run_profiled) adds to it.
+/// Time measurements of runs. [`Executable::run_profiled`](crate::Executable::run_profiled) adds to them.
 ///
-/// The times are measured per call: if a backend returns before it has computed the result, they are not the times of its kernels.
-/// After a failed run, the measurements up to the failure remain, and the run is not counted.
+/// The times are measured per call. If a backend returns before it has computed the result, they do not include the whole time
+/// of its kernels. After a failed run, the measurements up to the failure remain, and the run is not counted.
 #[derive(Debug)]
 pub struct Profile {
     pub(crate) rows: Vec<ProfileRow>,
@@ -137,12 +137,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Makes an empty profile that keeps no spans.
+    /// Creates an empty profile that keeps no spans.
     pub fn new() -> Profile {
         Profile::with_spans(0)
     }
 
-    /// Makes an empty profile that keeps the first `limit` spans.
+    /// Creates an empty profile that keeps the first `limit` spans.
     pub fn with_spans(limit: usize) -> Profile {
         Profile {
             rows: Vec::new(),
@@ -156,12 +156,12 @@ impl Profile {
         }
     }
 
-    /// Returns the rows, ordered by their first run.
+    /// Returns the rows, in the order of their first calls.
     pub fn rows(&self) -> &[ProfileRow] {
         &self.rows
     }
 
-    /// Returns the spans, each after those inside it.
+    /// Returns the spans; nested spans come before the span that contains them.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -176,17 +176,17 @@ impl Profile {
         self.runs
     }
 
-    /// Returns the total time of these runs, including measuring.
+    /// Returns the total time of all successful runs, including the time of measuring.
     pub fn wall_time(&self) -> Duration {
         self.wall
     }
 
-    /// Returns the part of that time that was spent on measuring.
+    /// Returns the part of [`wall_time`](Self::wall_time) that was spent on measuring.
     pub fn measuring_time(&self) -> Duration {
         self.own
     }
 
-    /// Returns the part of the runs' time that no row covers: choosing plans, moving values between slots.
+    /// Returns the part of the runs' time that no row covers, for example selecting plans and moving values between slots.
     pub fn outside_time(&self) -> Duration {
         let inside: Duration = self.rows.iter().map(|row| row.time).sum();
         self.wall.saturating_sub(inside).saturating_sub(self.own)

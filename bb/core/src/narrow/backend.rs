@@ -1,4 +1,4 @@
-//! The backend with every element type over one that lacks some.
+//! An adapter that provides every element type over a backend that lacks some.
 
 use super::{Holding, NarrowTensor, NarrowedGraph, Range, needs_no_narrowing};
 use crate::erased::TensorPlace;
@@ -19,27 +19,27 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// An adapter that gives a backend without some element types all of them, for as long as a runtime has it.
+/// An adapter that provides all element types on a backend that lacks some, and lives as long as the runtime that owns it.
 pub type Narrowed = NarrowedOn<'static>;
 
-/// An adapter that gives a backend without some element types all of them.
+/// An adapter that provides all element types on a backend that lacks some.
 pub struct NarrowedOn<'a> {
     kernels: Device<'a>,
-    /// The backend itself, for callers who know its type; a borrowed one has none.
+    /// The backend itself, for callers that know its type; `None` if the backend is borrowed.
     own: Option<Arc<dyn Any + Send + Sync>>,
     holding: Holding,
     pub(super) declared: super::natives::Declared,
     pub(super) known: super::own::Known,
-    /// Whether the backend's `execute` is its own, once this is known.
+    /// Whether the backend overrides `execute`, once this is known.
     pub(super) own_execute: OnceLock<bool>,
-    /// Whether the backend's `dispatch` or `execute` is its own, once this is known.
+    /// Whether the backend overrides `dispatch` or `execute`, once this is known.
     pub(super) own_dispatch: OnceLock<bool>,
 }
 
 /// The backend that lacks types.
 enum Device<'a> {
     Shared(Arc<dyn Kernels>),
-    /// Lent for one call.
+    /// Borrowed for one call.
     Borrowed(&'a dyn Kernels),
 }
 
@@ -65,7 +65,7 @@ impl Narrowed {
 }
 
 impl<'a> NarrowedOn<'a> {
-    /// Lends a backend the types that it lacks, for one call.
+    /// Wraps a borrowed backend for one call.
     pub(super) fn borrowed(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
         NarrowedOn::over(Device::Borrowed(kernels), None, holding)
     }
@@ -99,12 +99,13 @@ impl<'a> NarrowedOn<'a> {
         self.own.as_ref()?.downcast_ref()
     }
 
-    /// Makes a tensor of a tensor of the backend.
+    /// Converts a tensor of the backend to a tensor of the adapter.
     pub(crate) fn adopt(x: ErasedTensor) -> NarrowTensor {
         NarrowTensor::device(x.dtype(), x, None)
     }
 
-    /// Copies a tensor to where it can be held: to the backend if that is exact, else it stays on the host.
+    /// Copies a host tensor to the backend if the backend can store its elements exactly; otherwise the tensor stays on the
+    /// host.
     pub(super) fn bring(&self, x: &TensorData) -> Result<NarrowTensor, ErasedError> {
         let dtype = x.dtype();
         let range = Range::of_elements(x);
@@ -164,7 +165,7 @@ impl<'a> NarrowedOn<'a> {
         self.compute(op, inputs, &operands, params, dtype)
     }
 
-    /// Calls the backend, and compares the element types of the results with the type that holds `dtype`.
+    /// Calls the backend, and checks that the results have the storage type of `dtype`.
     fn called(
         &self,
         op: Primitive,
@@ -182,9 +183,9 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
+    /// Returns the backend's tensors of the operands; `None` if some operand is on the host.
     ///
-    /// All operands that an operation computes with are of one type, and so held in one.
+    /// All operands that an operation computes with have the same element type, so the backend stores them in the same type.
     fn placed<'x>(
         &self,
         inputs: &[Option<&'x NarrowTensor>],
@@ -192,13 +193,13 @@ impl<'a> NarrowedOn<'a> {
         inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
     }
 
-    /// Returns the range of the operands whose elements an operation moves.
+    /// Returns a range that contains the elements that an operation moves from its operands to its result.
     fn moved(&self, op: Primitive, inputs: &[Option<&NarrowTensor>]) -> Option<Range> {
         let moved = inputs.get(values(op, inputs.len()))?.iter().flatten();
         moved.map(|x| x.range()).reduce(|a, b| Some(a?.or(b?)))?
     }
 
-    /// Computes with integers or truth values.
+    /// Computes a primitive on integers or truth values.
     fn compute(
         &self,
         op: Primitive,
@@ -232,7 +233,7 @@ impl<'a> NarrowedOn<'a> {
             let wrap = |y| Ok(NarrowTensor::device(dtype, self.wrapped(&y, dtype)?, Some(all)));
             return results.into_iter().map(wrap).collect();
         }
-        // The result that follows from ranges does not fit; the actual elements may have a smaller range.
+        // The known ranges do not exclude an overflow, so the ranges of the actual elements are tried.
         let mut actual: SmallVec<[Option<Range>; 3]> = SmallVec::new();
         for x in inputs.iter().flatten() {
             actual.push(Range::of_elements(&self.read(x)?));
@@ -246,7 +247,7 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Plans operations, or whole graphs in the types that the backend has, if it takes graphs.
+    /// Compiles a module: as operations, or as whole graphs in the types of the backend if the backend runs whole graphs.
     pub(super) fn compile_narrowed(
         &self,
         module: Module,
@@ -261,7 +262,7 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Runs a graph of a plan whole, and compiles any other graph to run it.
+    /// Runs a graph that a plan narrowed as a whole. Compiles and runs any other graph.
     pub(super) fn run_narrowed(
         &self,
         graph: &GraphProto,
@@ -274,15 +275,15 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Returns whether results of a type can be wrapped after they were computed in the type that holds them.
+    /// Returns whether results of type `dtype` can be wrapped after they were computed in the wider type `held`.
     fn wraps(&self, op: Primitive, dtype: DataType, held: DataType) -> bool {
         let reduces = matches!(op, Primitive::ReduceMax | Primitive::ReduceMin);
         dtype.bits() < held.bits() && held.bits() <= 32 && !reduces
     }
 }
 
-/// Returns whether the low bits of results follow from the low bits of operands, so that it does not matter if the type that
-/// holds them wraps.
+/// Returns whether the low bits of results depend only on the low bits of operands. Then an overflow of the wider type does no
+/// harm.
 fn low_bits_suffice(op: Primitive) -> bool {
     use Primitive as P;
     matches!(op, P::Add | P::Sub | P::Mul | P::Neg | P::MatMul | P::ReduceSum)
@@ -313,8 +314,8 @@ impl Backend for NarrowedOn<'_> {
         self.read(x)
     }
 
-    /// Runs by the backend's own method a graph that needs no narrowing, or is a part of a plan, and parts of others that need none.
-    /// Compiles and runs the rest.
+    /// Runs graphs that need no narrowing, graphs of a plan, and parts of other graphs that need no narrowing, by the backend's
+    /// own method. Compiles and runs the rest.
     fn execute(
         &self,
         graph: &GraphProto,
@@ -336,7 +337,7 @@ impl Backend for NarrowedOn<'_> {
         }
     }
 
-    /// Compiles a graph that needs no narrowing, and parts of others that need none, by the backend's own method.
+    /// Compiles graphs that need no narrowing, and parts of other graphs that need none, by the backend's own method.
     fn compile(
         &self,
         module: Module,
@@ -365,7 +366,7 @@ impl Backend for NarrowedOn<'_> {
         self.kernels.runs_primitive(op)
     }
 
-    /// Prepares a step that the backend runs in types of its own.
+    /// Prepares a step if the backend has the types of its operands and results.
     fn prepare(
         &self,
         step: &PrepareStep<'_, NarrowTensor>,
@@ -373,7 +374,7 @@ impl Backend for NarrowedOn<'_> {
         Ok(self.prepare_own(step)?.map(|kernel| Box::new(kernel) as Box<dyn Kernel<Self>>))
     }
 
-    /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.
+    /// Runs the graph. If the backend is asynchronous, the answer comes later, when the backend has finished its queued work.
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -401,7 +402,7 @@ impl Backend for NarrowedOn<'_> {
                 Err(error) => Err(ErasedError::Backend(error.into())),
             });
         };
-        // If no thread can be started, the completer is dropped with the job, which reports the failure to the caller.
+        // If no thread can be started, the job is dropped with its completer, which reports the failure to the caller.
         let _gone = std::thread::Builder::new().name("bb answer".to_owned()).spawn(wait);
         answer
     }
@@ -422,7 +423,7 @@ impl Backend for NarrowedOn<'_> {
         self.kernels.user_kernels().map(|_| self as _)
     }
 
-    /// The types of the backend below, so that bodies choose their helper types from them.
+    /// Returns the types of the wrapped backend, so that bodies choose their helper types from them.
     fn types(&self) -> DataTypes {
         self.holding.types
     }

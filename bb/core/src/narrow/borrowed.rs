@@ -1,5 +1,5 @@
-//! Calls on a backend that lacks element types, for code that has the backend itself and its own tensors: a native method that
-//! calls the body of an operation.
+//! Calls on a borrowed backend that lacks element types. The callers have the backend itself and its own tensors, for example a
+//! native method that calls the body of an operation.
 //!
 //! Operands and results are tensors of the backend. Intermediate values may have every element type.
 
@@ -112,7 +112,7 @@ fn primitive(
 ///
 /// # Errors
 ///
-/// The graph's own, and the backend's; [`NarrowError`] if the backend lacks the type of an output.
+/// The graph's own errors, and the backend's; [`NarrowError`] if the backend lacks the type of an output.
 pub(crate) fn execute_borrowed(
     on: &dyn Kernels,
     graph: &GraphProto,
@@ -125,7 +125,7 @@ pub(crate) fn execute_borrowed(
     results.into_iter().map(|(name, y)| Ok((name, narrowed.own_tensor(&y)?))).collect()
 }
 
-/// Runs a graph whose inputs and outputs have types of the backend, with the plans that its runtime keeps.
+/// Runs a graph whose inputs and outputs have types of the backend, with the plans that the backend's runtime keeps.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub(crate) fn execute_kept(
 }
 
 impl NarrowedOn<'_> {
-    /// Returns the tensors of the backend that results are.
+    /// Converts results to tensors of the backend.
     fn given_back(
         &self,
         op: &'static OpSpec,

@@ -8,7 +8,7 @@ use bb_ir::DataType;
 use bb_ir::convert::Rounding;
 use bb_ir::op::{Param, Primitive, take};
 
-/// Reads how a cast rounds.
+/// Reads the rounding mode of a cast from its parameters.
 ///
 /// # Errors
 ///
@@ -20,12 +20,12 @@ pub(super) fn rounding(params: &[Param<'_>]) -> Result<Rounding, Error> {
 impl NarrowedOn<'_> {
     /// Casts a tensor.
     ///
-    /// Floats become `i64` on the host, because their values are not known, and a value that does not fit `i64` becomes its
+    /// Floats become `i64` on the host, because their values are not known. A float that does not fit `i64` becomes its
     /// minimum, which is out of range for every narrower type.
     ///
     /// # Errors
     ///
-    /// The backend's own; [`NarrowError`](crate::NarrowError).
+    /// The backend's own errors; [`NarrowError`](crate::NarrowError).
     pub(super) fn cast_to(
         &self,
         x: &NarrowTensor,
@@ -50,7 +50,7 @@ impl NarrowedOn<'_> {
         let Rounding { saturate, mode } = rounding(params)?;
         let on = ErasedBackend(self.device());
         let (Some(all), Some(holder)) = (Range::of(to), Range::of(held)) else {
-            // To a float: the elements are exact, so that they are rounded once.
+            // A cast to a float. The stored elements are exact, so this cast is the only rounding.
             return one(NarrowTensor::device(to, on.cast(inner, held, saturate, mode)?, None));
         };
         match x.range() {
@@ -61,7 +61,7 @@ impl NarrowedOn<'_> {
             Some(range) if all.contains(range) && holder.contains(range) => {
                 one(NarrowTensor::device(to, on.cast(inner, held, saturate, mode)?, Some(range)))
             }
-            // The holder has the low bits, whatever the element was, and the small type wraps them.
+            // The wider type stores the low bits of every element, and `wrapped` reduces them to the narrow type.
             Some(_) if to.bits() < held.bits() && inner.dtype().bits() >= held.bits() => {
                 let wide = on.cast(inner, held, saturate, mode)?;
                 one(NarrowTensor::device(to, self.wrapped(&wide, to)?, Some(all)))

@@ -1,4 +1,4 @@
-//! Finds out whether a missing element type caused an error.
+//! Finds the missing element type that caused an error.
 
 use crate::ext::ErasedError;
 use crate::{Error, NarrowError};

@@ -1,4 +1,10 @@
-//! Runs of graphs that plans narrowed, on a backend that takes graphs whole and lacks element types.
+//! Narrows graphs for a backend that runs whole graphs and lacks element types.
+//!
+//! Consecutive steps become a graph in the types that the backend has. Each value has the type that the backend uses to store
+//! its elements, its storage type; see [`NarrowTensor`]. That is exact only if it is known before the run that every result
+//! fits its storage type ([`KnownRanges`]), because values between the nodes of a graph are not checked. Steps without this
+//! guarantee are not part of a graph: each is called as a single operation, with the ranges of the actual elements. `ready()`
+//! names these steps (`range_report.rs`), unless the deployment accepts them.
 
 use super::{NarrowTensor, NarrowedOn};
 use crate::erased::{ErasedError, ErasedTensor};
@@ -12,11 +18,12 @@ use std::collections::HashMap;
 type Named = HashMap<String, NarrowTensor>;
 
 impl NarrowedOn<'_> {
-    /// Runs a graph whole. If an input has elements that no type of the backend holds, its steps are called instead.
+    /// Runs a graph as a whole. If no type of the backend can store the elements of an input, calls the original steps one by
+    /// one.
     ///
     /// # Errors
     ///
-    /// The backend's own; [`Error::MissingOutput`]; the errors of a step.
+    /// The backend's own errors; [`Error::MissingOutput`]; the errors of a step.
     pub(super) fn run_graph(
         &self,
         narrowed: &NarrowedGraph,

@@ -1,4 +1,5 @@
-//! Graphs that need narrowing in places, for `execute` and `dispatch`: the other parts go to the backend's own method, as graphs.
+//! Graphs that need narrowing only in some parts, for `execute` and `dispatch`. The other parts are passed to the backend's own
+//! method, as graphs.
 
 use super::backend::Named;
 use super::own::Own;
@@ -10,10 +11,10 @@ use bb_ir::graph::{ValueId, ValueType};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// A graph in parts that are graphs themselves, which run one after the other.
+/// A graph that is cut into parts. Each part is a graph itself, and the parts run in order.
 pub(super) struct GraphParts {
     module: Module,
-    /// The constants that are defaults of inputs, or outputs.
+    /// The constants that are outputs, or defaults of inputs.
     constants: Vec<(ValueId, NarrowTensor)>,
     parts: Vec<GraphPart>,
 }
@@ -21,7 +22,7 @@ pub(super) struct GraphParts {
 struct GraphPart {
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
-    /// The values that no later part reads.
+    /// The values that no later part reads, which can be dropped.
     dead: Vec<ValueId>,
     needs_no_narrowing: bool,
     graph: CheckedGraph,
@@ -30,11 +31,12 @@ struct GraphPart {
 /// The source of an output of the whole graph.
 enum OutputSource {
     Known(NarrowTensor),
-    /// The output of the last part with this name.
+    /// The output with this name of the last part.
     Last(String),
 }
 
-/// A method of the backend that runs a graph; whether the backend overrides it, once this is known; and whether it is `dispatch`.
+/// A method of the backend that runs a graph; whether the backend overrides the method, once this is known; and whether the
+/// method is `dispatch`.
 pub(super) type Method<'m> = (
     &'m dyn Fn(&Arc<GraphProto>, Own, BackendAttrs<'_>) -> ContractResponse<Own, ErasedError>,
     &'m OnceLock<bool>,
@@ -42,7 +44,7 @@ pub(super) type Method<'m> = (
 );
 
 impl NarrowedOn<'_> {
-    /// Cuts a graph into graphs; `None` if each node needs narrowing, or if a value between parts is not a tensor.
+    /// Cuts a graph into parts. Returns `None` if each node needs narrowing, or if a value between parts is not a tensor.
     pub(super) fn graph_parts(&self, module: Module) -> Option<GraphParts> {
         let graph = module.graph();
         let parts = self.cut(graph)?;
@@ -54,9 +56,9 @@ impl NarrowedOn<'_> {
         }
         let dead = cut::last_reads(graph, &parts);
         let mut ready = Vec::with_capacity(parts.len());
-        // A part without readers does not run.
+        // A part does not run if nothing reads its outputs.
         for (part, dead) in parts.into_iter().zip(dead).filter(|(part, _)| !part.outputs.is_empty()) {
-            // Errors in the graph are reported by the plan of the whole graph.
+            // Errors in the graph are reported later, when the whole graph is planned.
             let graph = CheckedGraph::new(Module::of_part(part.graph(graph))).ok()?;
             let Part { inputs, outputs, target: needs_no_narrowing, .. } = part;
             ready.push(GraphPart { inputs, outputs, dead, needs_no_narrowing, graph });
@@ -66,10 +68,10 @@ impl NarrowedOn<'_> {
         any.then_some(GraphParts { module, constants, parts: ready })
     }
 
-    /// Runs a graph in parts; those that need no narrowing by a method of the backend. Returns `None` if the backend has the default of
-    /// this method.
+    /// Runs a graph in parts. Parts that need no narrowing run by a method of the backend. Returns `None` if the backend does
+    /// not override this method.
     ///
-    /// The answer may come later if the last part needs no narrowing. The call blocks until the other parts have their answers.
+    /// The answer may come later if the last part needs no narrowing. The call blocks until all earlier parts have finished.
     pub(super) fn run_graph_parts(
         &self,
         whole: &GraphParts,
@@ -151,12 +153,12 @@ impl NarrowedOn<'_> {
         if part.needs_no_narrowing {
             let answer = self.call_own(&inputs, attrs, is_dispatch, |own, attrs| method(proto, own, attrs));
             let is_own = *is_own.get_or_init(|| answer.is_some());
-            // An own method may call the default for some graphs.
+            // A backend that overrides the method may still call the default for some graphs. These graphs are narrowed below.
             if answer.is_some() || !is_own {
                 return Ok(answer);
             }
         }
-        // The plan of a part is kept once it is known that the backend runs the other parts.
+        // Without an identity the plan of a part is not kept. It is kept only if the backend is known to run the other parts.
         attrs.identity = attrs.identity.filter(|_| is_own.get() == Some(&true));
         Ok(Some(ContractResponse::Now(self.run_narrowed(proto, inputs, attrs))))
     }

@@ -1,4 +1,4 @@
-//! Primitives that the host computes, because the backend holds no type that has their results.
+//! Computes primitives on the host, because no type of the backend can store their results.
 
 use super::backend::NarrowedOn;
 use super::{NarrowTensor, Range};
@@ -11,13 +11,14 @@ use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
 impl NarrowedOn<'_> {
-    /// Computes a primitive on the host, and copies the results to where they can be held.
+    /// Computes a primitive on the host, and copies the results to the backend where this is exact.
     ///
-    /// Integers of up to 32 bits are computed in `i64`, which wraps them as their own type when they are cast back.
+    /// Integers of up to 32 bits are computed in `i64`. The cast back to their own type wraps them.
     ///
     /// # Errors
     ///
-    /// [`NarrowError`] if the host cannot compute it either: it has too many elements or another type.
+    /// [`NarrowError`] if the host cannot compute the primitive either, because it has too many elements or an unsupported
+    /// type.
     pub(super) fn by_host(
         &self,
         op: Primitive,
@@ -58,7 +59,7 @@ impl NarrowedOn<'_> {
             _ => results.iter().cloned().collect(),
         };
         let refs: Vec<&TensorData> = wide.iter().collect();
-        // Moving elements takes no longer than copying them from the backend did.
+        // There is no limit for moving elements, because this takes no longer than copying them from the backend.
         let most = if computes { TensorData::MOST } else { usize::MAX };
         let computed = eval::primitive_within(most, op, &refs, &widened, params, &|_| false);
         let computed = computed.map_err(Error::from)?;
@@ -73,7 +74,7 @@ impl NarrowedOn<'_> {
         Ok(outputs)
     }
 
-    /// Returns the error for the operand type of an operation that the backend cannot hold.
+    /// Returns the error for an operation with an element type that the backend cannot store.
     pub(super) fn lacks(
         &self,
         op: Primitive,
@@ -91,9 +92,9 @@ impl NarrowedOn<'_> {
     }
 }
 
-/// Casts a result that was computed in `i64` to its own type, which wraps it.
+/// Casts a result that was computed in `i64` to its own type; the cast wraps.
 ///
-/// The maximum and minimum of no elements must be the limits of the type, but were computed as the limits of `i64`.
+/// An extremum of no elements is the limit of `i64`, and is clamped to the limit of the type.
 fn own_type(op: Primitive, y: &TensorData, dtype: DataType) -> Result<TensorData, Error> {
     let Some(range) = Range::of(dtype).filter(|_| matches!(op, Primitive::ReduceMax | Primitive::ReduceMin))
     else {

@@ -1,23 +1,23 @@
-//! Runs everything on a backend that lacks element types.
+//! Runs every model on a backend that lacks element types.
 //!
-//! A device often has only `f32`, `i32` and `bool`, while models have `i64` indices, `u8` pictures and `bf16` weights.
-//! [`Narrowed`] wraps a backend that lacks types. Its tensors have every element type; each holds its elements
-//! in one of three ways:
+//! A device often has only `f32`, `i32` and `bool`, while models have `i64` indices, `u8` images and `bf16` weights.
+//! [`Narrowed`] wraps a backend that lacks types. Its tensors have every element type. Each tensor stores its elements in one
+//! of three ways:
 //!
-//! 1. The backend has the type: the tensor is the backend's.
-//! 2. The backend has a type that holds all elements exactly, as `i32` holds small `i64`: the tensor is one of the backend in
-//!    that type (`erased/holding.rs`), and remembers its own element type.
-//! 3. Neither: the elements stay on the host.
+//! 1. The backend has the type: the tensor is a tensor of the backend.
+//! 2. The backend has a type that stores all elements exactly, as `i32` stores small `i64` values: the tensor is a tensor of
+//!   the backend in this storage type (`held.rs`), and records its own element type.
+//! 3. Otherwise the elements stay on the host.
 //!
-//! No result is ever approximated. For integers that are held in another type, `Narrowed` knows a range of values
-//! (`erased/range.rs`): the actual range for elements from the host, and a range from interval arithmetic for computed elements.
-//! An operation whose result is in range of the held type runs on the backend. One that may leave it
-//! is checked with the actual elements, and if these do leave it, the host computes it (`host.rs`). Arithmetic of
-//! small integers wraps as their type does (`wrap.rs`).
+//! No result is ever approximated. For integers that are stored in another type, `Narrowed` keeps a range of values
+//! (`range.rs`): the actual range for elements from the host, and a range from interval arithmetic for computed elements. An
+//! operation whose result is in the range of the storage type runs on the backend. If the result may exceed it, the operation
+//! is checked again with the ranges of the actual elements. If it may still exceed the type, the host computes it (`host.rs`).
+//! Arithmetic of small integers wraps as in their own type (`wrap.rs`).
 //!
-//! A backend that takes whole graphs gets them in its types (`graph.rs`).
+//! A backend that runs whole graphs gets them in its own types (`graph.rs`).
 //!
-//! Floats are held in another float only if the program that opens the backend accepts that they are rounded
+//! Floats are stored in another float type only if the program that opens the backend accepts that they are rounded
 //! ([`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats)).
 
 mod backend;

@@ -1,4 +1,4 @@
-//! Native operations of a backend that lacks element types.
+//! Calls native operations of a backend that lacks element types.
 
 use super::{NarrowTensor, NarrowedOn, Range};
 use crate::ext::{ErasedError, ErasedTensor, Extended, ImageOp, IndexOp, NnOp};
@@ -9,15 +9,15 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Key of a call: everything that determines the types of an operation's results.
+/// The key of a call: everything that determines the types of an operation's results.
 type Call = (Family, u16, SmallVec<[Option<DataType>; 4]>, SmallVec<[DataType; 1]>);
 
-/// The types of results that operations declare, where the backend's own are others.
+/// The result types that the definitions of operations state, for calls where the backend's tensors have other types.
 #[derive(Debug, Default)]
 pub(super) struct Declared(Mutex<HashMap<Call, SmallVec<[DataType; 2]>>>);
 
 impl Declared {
-    /// Returns the types of the results of an operation, which its body has; `None` if only running the body gives them.
+    /// Returns the result types of an operation, as its body states them; `None` if they are known only after the body has run.
     fn of(
         &self,
         spec: &'static OpSpec,
@@ -41,15 +41,15 @@ impl Declared {
 }
 
 impl NarrowedOn<'_> {
-    /// Calls an operation that the backend has, or runs its body.
+    /// Calls a native operation of the backend, or runs the operation's body.
     ///
-    /// The backend is called only with tensors of types that it has, because the semantics of its kernel are unknown for an integer
-    /// held in another type. Indices are an exception: the row says `i64`, and a backend without `i64` takes and
-    /// returns them in the type that holds them.
+    /// The backend is called only with tensors of types that it has, because the semantics of its kernel are unknown for
+    /// integers stored in another type. Indices are an exception: the operation's table entry says `i64`, and a backend without
+    /// `i64` takes and returns them in the storage type of `i64`.
     ///
     /// # Errors
     ///
-    /// The backend's own; the errors of the body.
+    /// The backend's own errors; the errors of the body.
     pub(crate) fn native(
         &self,
         spec: &'static OpSpec,
@@ -74,7 +74,8 @@ impl NarrowedOn<'_> {
         Ok(self.adopted(results, types.as_deref()))
     }
 
-    /// Makes tensors of the results of a native operation. `declared` has the types of the operation's body, if they are known.
+    /// Converts the results of a native operation to tensors of the adapter. `declared` has the result types of the operation's
+    /// body, if they are known.
     pub(super) fn adopted(
         &self,
         results: Outputs<ErasedTensor>,
@@ -100,12 +101,12 @@ impl NarrowedOn<'_> {
     }
 }
 
-/// Returns whether a result may hold elements of another integer type.
+/// Returns whether a result may store elements of another integer type.
 pub(super) fn may_stand(x: &ErasedTensor) -> bool {
     Range::of(x.dtype()).is_some() && x.dtype() != DataType::Bool
 }
 
-/// Returns whether an operand only holds positions, which a kernel only reads.
+/// Returns whether an operand contains only indices, which a kernel reads and does not return.
 fn is_index(spec: &OpSpec, operand: usize) -> bool {
     const GATHER_ELEMENTS: u16 = NnOp::GatherElements as u16;
     const GATHER_ND: u16 = NnOp::GatherNd as u16;

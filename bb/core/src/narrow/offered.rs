@@ -1,7 +1,6 @@
 //! The services of a backend that lacks element types.
 //!
-//! They work on the backend's own tensors. A tensor whose elements are on the host, or are held in another type, is not
-//! one of these.
+//! They work on the backend's own tensors. Tensors whose elements are on the host, or are stored in another type, are refused.
 
 use super::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::Tensor;
@@ -16,7 +15,7 @@ use bb_ir::DataType;
 const LACKING: ServiceError =
     ServiceError::Unsupported { what: "a tensor of an element type that the backend lacks" };
 
-/// Returns the tensor of the backend that a tensor is.
+/// Returns the backend's tensor of a tensor in its own type; otherwise an error.
 fn own<'a>(on: &NarrowedOn<'_>, x: &'a NarrowTensor) -> Result<&'a ErasedTensor, ServiceError> {
     x.on_device().filter(|_| !on.holding().narrows(x.dtype())).ok_or(LACKING)
 }
@@ -91,7 +90,7 @@ impl Kernels<NarrowTensor> for NarrowedOn<'_> {
     }
 }
 
-/// A kernel of a user, compiled by the backend.
+/// A user's kernel, compiled by the backend.
 struct NarrowUserKernel {
     kernel: Box<dyn LoadedKernel<ErasedTensor>>,
     holding: super::Holding,
@@ -116,7 +115,7 @@ impl LoadedKernel<NarrowTensor> for NarrowUserKernel {
     }
 }
 
-/// Restores the type of a tensor.
+/// Returns an erased tensor with its actual type.
 fn typed<T: Tensor>(x: &ErasedTensor) -> Result<&T, ServiceError> {
     x.get().ok_or(ServiceError::Unsupported { what: "a tensor of another backend" })
 }
@@ -186,7 +185,7 @@ impl<B: Backend> Kernels<ErasedTensor> for Owned<B> {
     }
 }
 
-/// A kernel of a user that runs on tensors of a known type.
+/// A user's kernel that runs on tensors of a known type.
 struct Typed<T>(Box<dyn LoadedKernel<T>>);
 
 impl<T: Tensor> LoadedKernel<ErasedTensor> for Typed<T> {

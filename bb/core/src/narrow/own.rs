@@ -1,11 +1,12 @@
-//! Graphs that need no narrowing, which a backend that lacks element types runs by its own methods.
+//! Runs graphs that need no narrowing by the own methods of a backend that lacks element types.
 //!
 //! If the inputs, the outputs and all computed values of a graph have types of the backend, its own `compile`, `execute` and
-//! `dispatch` get the graph as the model has it. If only parts of a graph meet this condition, they get these parts (`parts.rs`,
-//! `graph_parts.rs`). Constants of other types do not matter, because the graph holds them and not a tensor of the backend.
+//! `dispatch` get the graph as the model has it. If only parts of a graph meet this condition, these methods get the parts
+//! (`parts.rs`, `graph_parts.rs`). Constants of other types do not matter, because they are part of the graph and not tensors
+//! of the backend.
 //!
-//! Rust cannot report whether a backend overrides a method, so the method is called. The defaults note that they were reached
-//! ([`BackendAttrs::asking`]) and do nothing; then the graph runs on the backend with every element type.
+//! Rust cannot report whether a backend overrides a method, so the method is called. A default method records that it was
+//! reached ([`BackendAttrs::asking`]) and does nothing else. Then the graph runs on the adapter with every element type.
 
 use super::backend::Named;
 use super::graph_parts::GraphParts;
@@ -25,10 +26,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// The greatest number of graphs in [`Known`].
+/// The maximum number of graphs in [`Known`].
 const KEPT: usize = 64;
 
-/// Returns true if the inputs, the outputs and all computed values of a graph are known to have these types.
+/// Returns whether the inputs, the outputs and all computed values of a graph are known to have some of these types.
 pub(crate) fn needs_no_narrowing(graph: &Graph, types: DataTypes) -> bool {
     let constants = made_constants(graph);
     let has = |id: &ValueId| has_own_types(graph, *id, types);
@@ -38,13 +39,13 @@ pub(crate) fn needs_no_narrowing(graph: &Graph, types: DataTypes) -> bool {
         && graph.nodes.iter().flat_map(Node::subgraphs).all(|inner| needs_no_narrowing(inner, types))
 }
 
-/// Returns the results of the nodes that only hold a constant.
+/// Returns the results of the nodes that are constants.
 pub(super) fn made_constants(graph: &Graph) -> HashSet<ValueId> {
     let nodes = graph.nodes.iter().filter(|node| cut::is_constant(node));
     nodes.flat_map(|node| node.outputs.iter().flatten().copied()).collect()
 }
 
-/// Returns true if a value is known to be a tensor of one of these types.
+/// Returns whether a value is known to be a tensor of one of these types.
 pub(super) fn has_own_types(graph: &Graph, id: ValueId, types: DataTypes) -> bool {
     match graph.values.get(id.index()).map(|value| &value.ty) {
         Some(ValueType::Tensor { dtype, .. }) => types.has(*dtype),
@@ -52,7 +53,7 @@ pub(super) fn has_own_types(graph: &Graph, id: ValueId, types: DataTypes) -> boo
     }
 }
 
-/// Returns the tensor of the backend, if it holds the elements in their own type.
+/// Returns the backend's tensor, if it stores the elements in their own type.
 ///
 /// # Errors
 ///
@@ -63,17 +64,17 @@ pub(super) fn held_own(x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
     held.ok_or_else(|| Error::from(lacks).into())
 }
 
-/// How the backend runs a graph that is not compiled.
+/// How the backend runs a graph that is not compiled in advance.
 #[derive(Clone)]
 enum Way {
-    /// By its own methods, because the graph needs no narrowing.
+    /// By the backend's own methods, because the graph needs no narrowing.
     Own,
-    /// In parts, because some nodes need no narrowing.
+    /// In parts, because some parts need no narrowing.
     Parts(Arc<GraphParts>),
     Narrowed,
 }
 
-/// How graphs run, by identity. If there are too many, the least recently used one is dropped.
+/// How graphs run, by identity. If there are too many graphs, the least recently used one is removed.
 #[derive(Default)]
 pub(super) struct Known(Mutex<VecDeque<(GraphIdentity, Way)>>);
 
@@ -102,7 +103,7 @@ impl NarrowedOn<'_> {
             return Way::Narrowed;
         }
         self.known.of(attrs.identity, || {
-            // Errors in the graph are reported by the plan that is made next.
+            // Errors in the graph are reported later, when the graph is planned.
             let Ok(module) = attrs.module(graph) else { return Way::Narrowed };
             if needs_no_narrowing(module.graph(), self.holding().types) {
                 return Way::Own;
@@ -114,12 +115,12 @@ impl NarrowedOn<'_> {
         })
     }
 
-    /// Returns inputs for the backend's own methods.
+    /// Converts inputs to tensors of the backend in their own types.
     pub(super) fn own_inputs(&self, inputs: &Named) -> Result<Own, ErasedError> {
         inputs.iter().map(|(name, x)| Ok((name.clone(), self.own_tensor(x)?))).collect()
     }
 
-    /// Returns a tensor of the backend in the tensor's own type.
+    /// Converts a tensor to a tensor of the backend in the tensor's own type.
     pub(super) fn own_tensor(&self, x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
         match held_own(x) {
             Ok(held) => Ok(held),
@@ -127,7 +128,8 @@ impl NarrowedOn<'_> {
         }
     }
 
-    /// Calls the backend's own `execute` for a graph, or for parts of it; `None` if it has none, or if each node needs narrowing.
+    /// Calls the backend's `execute` for a graph, or for parts of it. Returns `None` if the backend does not override
+    /// `execute`, or if each node needs narrowing.
     pub(super) fn execute_own(
         &self,
         graph: &GraphProto,
@@ -152,8 +154,8 @@ impl NarrowedOn<'_> {
         .map(ContractResponse::wait)
     }
 
-    /// Calls the backend's own `dispatch` for a graph, or for parts of it; `None` if neither that nor its `execute` is its own, or if each
-    /// node needs narrowing.
+    /// Calls the backend's `dispatch` for a graph, or for parts of it. Returns `None` if the backend overrides neither
+    /// `dispatch` nor `execute`, or if each node needs narrowing.
     pub(super) fn dispatch_own(
         &self,
         graph: &Arc<GraphProto>,
@@ -172,7 +174,7 @@ impl NarrowedOn<'_> {
         }
     }
 
-    /// Calls a method of the backend with a graph that needs no narrowing; `None` if the backend has the method's default.
+    /// Calls a method of the backend with a graph that needs no narrowing; `None` if the backend does not override the method.
     pub(super) fn call_own(
         &self,
         inputs: &Named,
@@ -196,7 +198,7 @@ impl NarrowedOn<'_> {
         }
     }
 
-    /// Calls the backend's own `compile`; `None` if it has none.
+    /// Calls the backend's `compile`; `None` if the backend does not override it.
     pub(super) fn compile_own(
         &self,
         module: &Module,
@@ -208,7 +210,7 @@ impl NarrowedOn<'_> {
     }
 }
 
-/// Returns the result of a method; `None` if the call reached the default, which does nothing.
+/// Returns the result of a method; `None` if the call reached the default method, which does nothing.
 fn answer<T>(answer: Result<T, ErasedError>, reached: &AtomicBool) -> Option<Result<T, ErasedError>> {
     match answer {
         Err(_) if reached.load(Ordering::Relaxed) => None,
@@ -220,7 +222,7 @@ fn adopted(results: Own) -> Named {
     results.into_iter().map(|(name, y)| (name, NarrowedOn::adopt(y))).collect()
 }
 
-/// A graph that a backend with few element types compiled itself.
+/// A graph that a backend without some element types compiled by its own method.
 pub(super) struct OwnExecutable(ErasedCompiled);
 
 impl Executable<NarrowedOn<'_>> for OwnExecutable {

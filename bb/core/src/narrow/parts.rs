@@ -1,5 +1,5 @@
-//! Graphs that need narrowing in places: their other parts go to the backend's own `compile`, as they are. The parts run one
-//! after the other.
+//! Graphs that need narrowing only in some parts, for `compile`. The other parts are passed unchanged to the backend's own
+//! `compile`. The parts run in order.
 
 use super::own::{OwnExecutable, has_own_types, made_constants};
 use super::{NarrowTensor, NarrowedOn};
@@ -11,7 +11,7 @@ use crate::{CompileOptions, Executable, Module, Port, RunOptions};
 use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::HashSet;
 
-/// A graph in parts, which run one after the other.
+/// A graph in parts, which run in order.
 pub(super) struct Parts<'a> {
     whole: PartedGraph<NarrowTensor>,
     parts: Vec<Ready<'a>>,
@@ -21,7 +21,7 @@ pub(super) struct Parts<'a> {
 struct Ready<'a> {
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
-    /// The values that no later part reads.
+    /// The values that no later part reads, which can be dropped.
     dead: Vec<ValueId>,
     executable: Box<dyn Executable<NarrowedOn<'a>>>,
 }
@@ -32,11 +32,11 @@ impl<'a> NarrowedOn<'a>
 where
     NarrowedOn<'a>: 'static,
 {
-    /// Compiles a graph in parts; `None` if the backend has no `compile` of its own, or if each node needs narrowing.
+    /// Compiles a graph in parts. Returns `None` if the backend does not override `compile`, or if each node needs narrowing.
     ///
     /// # Errors
     ///
-    /// Those of the backend's own `compile`, and of planning the other parts.
+    /// Those of the backend's own `compile`, and of planning the parts that need narrowing.
     pub(super) fn compile_parts(
         &self,
         module: &Module,
@@ -47,7 +47,8 @@ where
         let mut dead = cut::last_reads(graph, &parts);
         let mut options = options.clone();
         options.identity = None;
-        // The backend's own parts come first, because a backend without its own `compile` has none.
+        // The parts that need no narrowing are compiled first, because the attempt shows whether the backend overrides
+        // `compile`.
         let mut own: Vec<Option<OwnExecutable>> = Vec::with_capacity(parts.len());
         for part in &parts {
             own.push(match part.target && !part.outputs.is_empty() {
@@ -60,7 +61,7 @@ where
         }
         let mut ready = Vec::with_capacity(parts.len());
         for ((part, own), dead) in parts.into_iter().zip(own).zip(&mut dead) {
-            // A part without readers does not run.
+            // A part does not run if nothing reads its outputs.
             if part.outputs.is_empty() {
                 continue;
             }
@@ -95,7 +96,7 @@ impl NarrowedOn<'_> {
         targets.contains(&true).then(|| cut::cut(graph, &targets, |_| false))
     }
 
-    /// Returns the constants of a graph that are defaults of its inputs, or its outputs.
+    /// Returns the constants of a graph that are outputs, or defaults of inputs.
     pub(super) fn read_constants(&self, graph: &Graph) -> Result<Vec<(ValueId, NarrowTensor)>, ErasedError> {
         let read: HashSet<&ValueId> = graph.inputs.iter().chain(&graph.outputs).collect();
         let constants = graph.constants.iter().filter(|(id, _)| read.contains(id));

@@ -1,7 +1,7 @@
 //! Prepared kernels of a backend that lacks element types.
 //!
-//! The backend prepares the steps that it runs in its own types. The ranges of integers are known only when a step runs, so a primitive
-//! that computes with integers is not prepared.
+//! The backend prepares the steps that it runs in its own types. A primitive that computes with integers is not prepared,
+//! because the ranges of the integers are known only when the step runs.
 
 use super::natives::may_stand;
 use super::{NarrowTensor, NarrowedOn, Range};
@@ -20,16 +20,16 @@ pub(super) struct NarrowKernel {
     kernel: ErasedKernel,
     spec: &'static OpSpec,
     params: Vec<Param<'static>>,
-    /// The type of each result of a primitive; none for other operations.
+    /// The type of each result of a primitive; `None` for other operations.
     primitive: Option<DataType>,
     /// The types and shapes of the constant operands, which a run need not pass.
     constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
-    /// The types of the results of the operation's body, which the first run finds before the kernel takes the operands.
+    /// The result types of the operation's body. The first run computes them before the kernel takes the operands.
     declared: OnceLock<Option<SmallVec<[DataType; 2]>>>,
 }
 
 impl NarrowedOn<'_> {
-    /// Prepares a step whose operands and results the backend has in their own types.
+    /// Prepares a step if the backend has the types of its operands and results.
     pub(super) fn prepare_own(
         &self,
         step: &PrepareStep<'_, NarrowTensor>,
@@ -61,7 +61,7 @@ impl NarrowedOn<'_> {
         }))
     }
 
-    /// Returns whether the ranges of integers do not matter for a primitive.
+    /// Returns whether a primitive gives exact results without knowledge of the ranges of integers.
     fn computes_without_ranges(&self, op: Primitive, operands: &[DataType], result: DataType) -> bool {
         let has_range = |dtype: &DataType| Range::of(*dtype).is_some();
         let is_plain = result == DataType::Bool || !has_range(&result);
@@ -70,7 +70,7 @@ impl NarrowedOn<'_> {
 }
 
 impl NarrowKernel {
-    /// Returns the types of the results of the operation's body.
+    /// Returns the result types of the operation's body.
     fn declared(&self, operands: &KernelOperands<'_, NarrowTensor>) -> Option<SmallVec<[DataType; 2]>> {
         let typed = (0..operands.len()).map(|at| match (operands.get(at), self.constants.get(at)) {
             (Some(x), _) => Some((x.dtype(), x.shape())),
@@ -91,7 +91,7 @@ impl<'a> Kernel<NarrowedOn<'a>> for NarrowKernel {
         if self.primitive.is_none() && self.declared.get().is_none() {
             let _first = self.declared.set(self.declared(operands));
         }
-        // Operands that the kernel may take are moved out, so that it holds the only handle.
+        // Operands that the kernel may take are moved out, so that the kernel has the only handle and can reuse the memory.
         type Held = SmallVec<[Option<ErasedTensor>; 4]>;
         let (mut taken, mut shared) = (Held::new(), Held::new());
         for at in 0..operands.len() {

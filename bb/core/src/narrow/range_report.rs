@@ -1,4 +1,4 @@
-//! Finds, before anything runs, the operations whose results may leave the range of the type that holds them.
+//! Finds, before a run, the operations whose results may exceed their storage type.
 
 use super::{Holding, Range};
 use crate::erased::range::{Ranged, reach};
@@ -8,10 +8,10 @@ use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 
-/// Returns the steps of a trace that may exceed the integer types that a backend with these types uses, for some inputs.
-/// `weight` finds the elements of a constant.
+/// Returns the steps of a trace that may exceed the integer types of a backend with these types, for some inputs. `weight`
+/// returns the elements of a constant.
 ///
-/// Only the type that holds them is known of inputs, and of results of host kernels and native operations.
+/// For inputs, and for results of host kernels and native operations, only the range of the storage type is known.
 pub fn exceeding<'t>(
     trace: &'t Trace,
     types: DataTypes,
@@ -28,7 +28,7 @@ pub fn exceeding<'t>(
     for (id, step) in trace.steps.iter() {
         let Some((result, told)) = result_of(trace, &ranges, holding, step) else { continue };
         for &value in &step.outputs {
-            // A value that is not in the table is not in the trace, which the check of the trace reports.
+            // A value that is missing in the table is missing in the trace too, which the check of the trace reports.
             let _unknown = ranges.set(value, told.as_ref().ok().copied().or_else(|| held(result)));
         }
         if let Err(error) = told {
@@ -38,8 +38,8 @@ pub fn exceeding<'t>(
     found
 }
 
-/// Returns the type of a step's results, and either their range or why they exceed the type that holds them. Returns `None` if
-/// nothing is known of the step.
+/// Returns the type of a step's results, and either their range or the error that they may exceed the storage type. Returns
+/// `None` if nothing is known about the step.
 fn result_of(
     trace: &Trace,
     ranges: &Table<TraceValue, Option<Range>>,
@@ -82,7 +82,7 @@ mod tests {
     use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
     use crate::{Backend, Tensor};
 
-    /// Traces a function of a vector of three `i64`, and returns the operations that may exceed `i32`.
+    /// Traces a function of a vector of three `i64` elements, and returns the operations that may exceed `i32`.
     fn exceeds(f: impl FnOnce(&Tracer, &TracedTensor) -> TracedTensor) -> Vec<&'static str> {
         let on = Tracer::default();
         let x = on.input(InputIndex::at(0), "x", DataType::I64, &[3], &Varies::Nothing, None);

@@ -1,7 +1,7 @@
-//! Determines which element types a whole-graph backend takes, from its declaration.
+//! Determines which element types a whole-graph backend supports, from its declaration.
 //!
-//! Each call on a whole-graph backend may have to be compiled, so no call is tried. The rules of narrowing are applied to
-//! tensors that have a type and a shape but no elements.
+//! Each call on a whole-graph backend may require a compilation, so no call is tried. Instead, the rules of narrowing are
+//! applied to tensors that have a type and a shape but no elements.
 
 use super::{NarrowTensor, NarrowedOn};
 use crate::call::call_primitive;
@@ -30,7 +30,7 @@ impl Tensor for Hollow {
     }
 }
 
-/// A backend that computes nothing.
+/// A backend that has these types and computes nothing.
 struct Nothing(DataTypes);
 
 impl Kernels for Nothing {
@@ -80,11 +80,12 @@ impl Kernels for Nothing {
 }
 
 impl NarrowedOn<'_> {
-    /// Returns whether a call would be refused, and why.
+    /// Returns an error if a call would be refused.
     ///
     /// # Errors
     ///
-    /// [`NarrowError`](crate::NarrowError), for an operand or a parameter of a type that nothing holds.
+    /// [`NarrowError`](crate::NarrowError), for an operand or a parameter of a type that neither the backend nor the host can
+    /// store.
     pub(crate) fn would_refuse(
         &self,
         op: &'static OpSpec,

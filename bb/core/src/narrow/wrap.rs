@@ -1,4 +1,4 @@
-//! Wraps integers that are held in a wider type, as arithmetic of their own type does.
+//! Wraps integers that are stored in a wider type, as arithmetic in their own type does.
 
 use super::{NarrowedOn, Range};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
@@ -6,12 +6,12 @@ use crate::{Backend, Tensor};
 use bb_ir::{DataType, TensorData, convert};
 
 impl NarrowedOn<'_> {
-    /// Returns elements modulo 2 to the power of the bits of `dtype`, in the range of `dtype`. They are held in a wider
-    /// integer.
+    /// Returns the elements modulo 2 to the power of the bits of `dtype`, in the range of `dtype`. They stay in their wider
+    /// integer type.
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub(super) fn wrapped(&self, x: &ErasedTensor, dtype: DataType) -> Result<ErasedTensor, ErasedError> {
         let Some(range) = Range::of(dtype) else { return Ok(x.clone()) };
         let on = ErasedBackend(self.device());
@@ -23,7 +23,7 @@ impl NarrowedOn<'_> {
             )
         };
         let modulus = number(1 << dtype.bits())?;
-        // Division truncates, so that the rest has the sign of the element.
+        // Division truncates, so the remainder has the sign of the element.
         let rest = on.sub(x, &on.mul(&on.div(x, &modulus)?, &modulus)?)?;
         let below = on.less(&rest, &number(range.least)?)?;
         let rest = on.r#where(&below, &on.add(&rest, &modulus)?, &rest)?;

@@ -1,9 +1,9 @@
-//! Values between segments: values that plans split into tensors, and sequences that plans pass on as they are.
+//! Values between segments: values that plans split into tensors, and sequences that plans pass on unchanged.
 //!
-//! A plan is made for values of one structure. If it split every sequence, each length would need its own plan, as long as the
-//! sequence: a loop that appends would make one plan for each iteration. So plans pass on the sequences of loops and long
-//! sequences, and the nodes that access their items run between segments. There a sequence is a list that is changed in place if it
-//! is not shared.
+//! A plan is valid for values of one structure. If it split every sequence, each length would need its own plan, as long as the
+//! sequence: a loop that appends would need one plan for each iteration. So plans pass on the sequences of loops and long
+//! sequences unchanged, and the nodes that access their items run between segments. There, a sequence is a list that is changed
+//! in place if it is not shared.
 
 use super::{Call, OnnxValue, SequenceStep, join, part, position};
 use crate::contract::tensor_bytes;
@@ -13,7 +13,7 @@ use bb_ir::graph::Node;
 use bb_ir::{TensorData, memory};
 use std::sync::Arc;
 
-/// The most items of a sequence that a plan splits, outside of loops.
+/// The maximum number of items of a sequence that a plan splits, outside of loops.
 const FEW: usize = 64;
 
 /// The most items of a sequence that a plan makes.
@@ -24,7 +24,7 @@ pub(crate) const MANY: usize = 1 << 10;
 pub enum Form {
     /// A value that a plan splits into tensors.
     Parts(OnnxValue<()>),
-    /// A sequence that a plan passes on as it is.
+    /// A sequence that a plan passes on unchanged.
     Held,
 }
 
@@ -33,15 +33,15 @@ pub enum Form {
 pub enum Item<T> {
     /// A value that plans split into tensors.
     Parts(OnnxValue<T>),
-    /// A sequence that plans pass on.
+    /// A sequence that plans pass on unchanged.
     Held(Held<T>),
 }
 
-/// A sequence that plans pass on. Clones share the items until one of them is changed.
+/// A sequence that plans pass on unchanged. Clones share the items until one of them is modified.
 #[derive(Debug)]
 pub struct Held<T> {
     items: Arc<Vec<OnnxValue<T>>>,
-    /// The bytes of the items.
+    /// The total bytes of the items.
     bytes: usize,
 }
 
@@ -66,7 +66,7 @@ impl<T: Tensor> Held<T> {
         self.bytes
     }
 
-    /// Returns the items to change them; copies them first if they are shared.
+    /// Returns the items for modification; copies them first if they are shared.
     fn own(&mut self, op: &'static str) -> Result<&mut Vec<OnnxValue<T>>, Error> {
         if Arc::get_mut(&mut self.items).is_none() {
             self.items = Arc::new(memory::copied(op, &self.items)?);
@@ -78,7 +78,7 @@ impl<T: Tensor> Held<T> {
         const OP: &str = "SequenceInsert";
         let bytes = bytes_of(&item);
         let items = self.own(OP)?;
-        // The new item, at the end, moves to its position.
+        // The new item is pushed to the end, then rotated to its position.
         memory::push(OP, items, item)?;
         if let Some(behind) = items.get_mut(position..) {
             behind.rotate_right(1);
@@ -128,7 +128,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the tensor; `None` if the value is no tensor.
+    /// Returns the tensor; `None` if the value is not a tensor.
     pub fn tensor(&self) -> Option<&T> {
         match self {
             Item::Parts(value) => value.tensor(),
@@ -157,7 +157,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the kind for messages.
+    /// Returns the kind of the value, for error messages.
     fn kind(&self) -> &'static str {
         match self {
             Item::Parts(value) => value.kind(),
@@ -200,7 +200,7 @@ impl SequenceStep {
                 let count = sequence.items().len();
                 let at = match operands.has(2) {
                     true => match operands.ints(on, 2)?.as_slice() {
-                        // The end is one more position, which counting from the end does not reach.
+                        // Index `count` appends at the end. `position` does not accept it, so it is handled here.
                         [end] if *end == count as i64 => count,
                         read => position(&node.op_type, read, count)?,
                     },
@@ -250,13 +250,13 @@ impl<T: Tensor> NodeOperands<'_, T> {
         self.operands.get(index).is_some_and(Option::is_some)
     }
 
-    /// Takes an operand out of the list.
+    /// Removes an operand from the list and returns it.
     fn take(&mut self, index: usize) -> Result<Item<T>, Error> {
         let taken = self.operands.get_mut(index).and_then(Option::take);
         taken.ok_or_else(|| self.wrong(NodePart::Operand(index), "is missing"))
     }
 
-    /// Takes an operand out of the list; it must be a sequence.
+    /// Removes an operand from the list and returns it as a sequence.
     fn sequence(&mut self, index: usize) -> Result<Held<T>, Error> {
         match self.take(index)?.held() {
             Item::Held(held) => Ok(held),
@@ -267,7 +267,7 @@ impl<T: Tensor> NodeOperands<'_, T> {
         }
     }
 
-    /// Reads an operand that must contain integers.
+    /// Reads the integers of an operand.
     fn ints<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Vec<i64>, B::Error> {
         let x = self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor);
         let wrong = || self.wrong(NodePart::Operand(index), "is no tensor, expected one");

@@ -1,23 +1,24 @@
-//! How much memory the plans of a program may take, and which of them are dropped first.
+//! Limits the memory of a program's plans, and selects the plans that are dropped first.
 //!
 //! A program keeps its plans as long as they fit into its own limit, and the plans of all programs fit into the limit of the
-//! process. The least recently used plan is dropped first; the plans that follow a plan are dropped before it.
+//! process. The least recently used plan is dropped first, but never before the plans that follow it.
 
 use super::program::{Program, Segment, Specialization};
 use super::segment_end::End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of the plans of all programs of the process.
+/// The bytes of the plans of all programs of the process.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// The limit of these bytes.
+/// The limit of [`PROCESS`].
 static PROCESS_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
 
-/// Limits the memory that the plans of all compiled graphs of this process keep together. The default is 1 GiB.
+/// Limits the total memory of the plans of all compiled graphs in this process. The default is 1 GiB.
 ///
-/// A compiled graph keeps a plan for each kind of input that it has met, so that the next input of the kind runs at once. When a
-/// new plan does not fit, the graph that made it drops its least recently used plans. The newest plan always stays.
+/// A compiled graph keeps a plan for each combination of input types and shapes that it has met, so that it does not plan the
+/// same combination twice. When a new plan does not fit, its graph drops its least recently used plans. The newest plan is
+/// always kept.
 /// [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes) limits one graph.
 ///
 /// Units: bytes. The count is an estimate of the memory that plans take in addition to the model's weights.
@@ -25,15 +26,15 @@ pub fn limit_process_plans(bytes: usize) {
     PROCESS_LIMIT.store(bytes, Ordering::Relaxed);
 }
 
-/// Bytes that the plans of one program take, and their limit.
+/// The bytes of the plans of one program, and their limit.
 #[derive(Debug)]
 pub(super) struct PlanMemory {
     limit: usize,
     /// An upper bound of the bytes of the plans; exact after each recount.
     bytes: AtomicUsize,
-    /// How many plans have been made.
+    /// The number of plans built so far.
     made: AtomicU64,
-    /// The time of the next recount, after nothing could be dropped.
+    /// The time of the next recount, if the last recount found no plan to drop.
     again: AtomicU64,
 }
 
@@ -46,7 +47,7 @@ impl PlanMemory {
         self.limit
     }
 
-    /// Returns the current time, counted in plans made. Plans used between the making of two others get the same time.
+    /// Returns the current time, which is the number of plans built so far. All uses between two new plans get the same time.
     pub(super) fn now(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
@@ -79,7 +80,7 @@ impl Drop for PlanMemory {
 }
 
 impl Program {
-    /// Counts a plan that was made, and drops old ones until the rest fits.
+    /// Counts a new plan, and drops old ones until the rest fits.
     pub(super) fn count_plan(&self, made: &Specialization) {
         self.memory.add(made.overhead() + made.holds().map(|(_, bytes)| bytes).sum::<usize>());
         while self.memory.is_exceeded() && self.memory.now() >= self.memory.again.load(Ordering::Relaxed) {
@@ -93,7 +94,8 @@ impl Program {
             let idle =
                 plans.iter().filter(|plan| plan.used() < now && plan.following().all(Segment::is_empty));
             let Some(oldest) = idle.min_by_key(|plan| plan.used()).cloned() else {
-                // Recounting many plans for each new one would take time that grows with the square of their number.
+                // After a vain recount, the next one waits for more plans; a recount for each new plan would take quadratic
+                // time.
                 self.memory.again.store(now + plans.len() as u64 / 8, Ordering::Relaxed);
                 return;
             };
@@ -130,7 +132,8 @@ impl Specialization {
         bodies.iter().map(|body| &body.first).chain(after)
     }
 
-    /// Returns the bytes that dropping the plan would free: its own, and the constants and kernels that no other plan holds.
+    /// Returns the bytes that dropping the plan would free: its own bytes, and the bytes of constants and kernels that no other
+    /// plan uses.
     fn bytes(&self) -> usize {
         let own = self.holds().filter(|(plans, _)| *plans == 1);
         self.overhead() + own.map(|(_, bytes)| bytes).sum::<usize>()

@@ -1,4 +1,4 @@
-//! Nodes that carry a part of a model: `BackendSubgraph`, whose attribute `body` is a graph.
+//! Carriers: nodes of the operator `BackendSubgraph`, whose attribute `body` is a part of the model as a graph.
 //!
 //! A deployment sends the body to its backend as a whole. A plan runs the nodes of the body instead of the carrier.
 
@@ -10,13 +10,13 @@ use std::sync::Arc;
 /// The operator of carriers, in every domain.
 pub(crate) const CARRIER: &str = "BackendSubgraph";
 
-/// The attribute that holds the body.
+/// The attribute that contains the body.
 pub const BODY: &str = "body";
 
-/// The attribute with the name of the backend that receives the body in a deployment.
+/// The attribute that names the backend that receives the body in a deployment.
 pub(crate) const BACKEND: &str = "backend";
 
-/// Returns the body of a carrier; `None` if the node is no carrier.
+/// Returns the body of a carrier; `None` if the node is not a carrier.
 pub fn body(node: &Node) -> Option<&Graph> {
     if node.op_type != CARRIER {
         return None;
@@ -27,7 +27,7 @@ pub fn body(node: &Node) -> Option<&Graph> {
     })
 }
 
-/// Returns the name of the backend that a carrier names.
+/// Returns the name of the backend in a carrier's attribute.
 pub fn backend(node: &Node) -> Option<&str> {
     node.attributes.iter().find_map(|(name, attribute)| match attribute {
         Attribute::Text(text) if name == BACKEND => std::str::from_utf8(text).ok(),
@@ -39,8 +39,8 @@ pub fn backend(node: &Node) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if there are more of them than the body has inputs and outputs, or if an input without a default has no
-/// operand.
+/// [`Error::Operator`] if the node has more operands or results than the body has inputs or outputs, or if an input without a
+/// default has no operand.
 pub fn check(node: &Node, body: &Graph) -> Result<(), Error> {
     let wrong =
         |part: &'static str, problem| Error::Operator { op: CARRIER.to_owned(), part: part.into(), problem };

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 /// A checked graph that a backend may run many times.
 ///
-/// A backend's own `dispatch` and `execute` take protobuf, so the first dispatch writes the graph as protobuf, once. A
-/// backend that compiles the graph takes the checked module ([`BackendAttrs::module`]), so nothing is checked twice.
+/// A backend's own `dispatch` and `execute` take protobuf, so the first dispatch converts the graph to protobuf, once. A
+/// backend that compiles the graph takes the checked module ([`BackendAttrs::module`]), so the graph is not checked again.
 #[derive(Debug)]
 pub struct CheckedGraph {
     module: Module,
@@ -18,11 +18,11 @@ pub struct CheckedGraph {
 }
 
 impl CheckedGraph {
-    /// Prepares a module for dispatches and gives it a new identity.
+    /// Prepares a module for dispatches and assigns a new identity to it.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the nodes were written for two versions of one domain, because protobuf cannot express that.
+    /// [`Error::Ir`] if the nodes use two versions of one domain, because protobuf cannot express that.
     pub fn new(module: Module) -> Result<CheckedGraph, Error> {
         Ok(CheckedGraph {
             opsets: module.graph().opsets()?,
@@ -38,7 +38,7 @@ impl CheckedGraph {
         &self.module
     }
 
-    /// Returns the graph as protobuf; the first call writes it.
+    /// Returns the graph as protobuf; the first call converts it.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl CheckedGraph {
             return Ok(proto);
         }
         let proto = Arc::new(self.module.graph().to_proto()?);
-        // If another thread was faster, its message is kept.
+        // If another thread was faster, its result is kept.
         Ok(self.proto.get_or_init(|| proto))
     }
 

@@ -1,6 +1,7 @@
-//! The known types of a plan's results: element types, ranks, and the extents that are the same in all runs.
+//! The known types of a plan's results: element types, ranks, and the extents that are equal in all runs.
 //!
-//! Each result is compared with its type, so that a wrong result is blamed on the operation that made it, and not on one that reads it.
+//! Each result is compared with its type, so that an error names the operation that computed a wrong result, and not an
+//! operation that reads it.
 
 use super::lir::{Instruction, Plan};
 use crate::error::{TraceFault, WrongResult};
@@ -18,7 +19,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Returns the type of a value in a trace. With `fixed`, the extents of inputs are the same in all runs.
+    /// Returns the known type of a value in a trace. If `fixed`, the extents of inputs are equal in all runs.
     ///
     /// # Errors
     ///
@@ -29,16 +30,16 @@ impl Claim {
         Ok(Claim { dtype: info.dtype, varying, shape: info.shape.clone() })
     }
 
-    /// Returns true if a result has the type.
+    /// Returns whether a result has the known type.
     #[inline]
     pub(super) fn holds<T: Tensor>(&self, x: &T) -> bool {
         let (own, shape) = (self.shape.as_slice(), x.shape());
-        // A loop, because a call that compares memory takes longer than the few extents of a shape.
+        // A loop is faster here than a call that compares memory, because shapes are short.
         let same = own.len() == shape.len() && own.iter().zip(shape).all(|(a, b)| a == b);
         x.dtype() == self.dtype && (same || self.varying != Varying::NONE && self.varies(shape))
     }
 
-    /// Returns true if extents differ only where they may.
+    /// Returns whether the shape differs only in extents that may vary.
     #[inline(never)]
     fn varies(&self, shape: &[usize]) -> bool {
         let own = self.shape.as_slice();
@@ -46,7 +47,8 @@ impl Claim {
             && own.iter().zip(shape).enumerate().all(|(axis, (a, b))| a == b || self.varying.has(axis))
     }
 
-    /// Returns the error for a result of another type. If the plan comes from a file, the file may be wrong instead of the result.
+    /// Returns the error for a result of another type. If the plan was loaded from a file, the error blames the file, because
+    /// it may be wrong instead of the result.
     #[cold]
     pub(super) fn wrong<T: Tensor>(&self, op: &str, index: usize, x: &T, is_loaded: bool) -> Error {
         if is_loaded {
@@ -69,12 +71,12 @@ impl Claim {
 #[derive(Debug)]
 pub(super) struct Claims {
     all: Vec<SmallVec<[Claim; 1]>>,
-    /// Whether the plan comes from a file, so that a wrong claim is the file's.
+    /// Whether the plan was loaded from a file. Then a mismatch is blamed on the file.
     is_loaded: bool,
 }
 
 impl Claims {
-    /// Collects the claims; `fixed` says whether the extents of inputs are the same in all runs.
+    /// Collects the known types of all results. If `fixed`, the extents of inputs are equal in all runs.
     ///
     /// # Errors
     ///
@@ -88,7 +90,7 @@ impl Claims {
         Ok(Claims { all, is_loaded })
     }
 
-    /// Returns true if an instruction has one result, as most have, and the result holds its claim.
+    /// Returns whether an instruction has exactly one result, the common case, and the result has the known type.
     #[inline(always)]
     pub(super) fn holds_one<T: Tensor>(&self, at: usize, results: &[T]) -> bool {
         match (results, self.all.get(at).map(SmallVec::as_slice)) {
@@ -97,11 +99,11 @@ impl Claims {
         }
     }
 
-    /// Compares the results of an instruction with the claims.
+    /// Compares the results of an instruction with their known types.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongResult`] with the first that differs; of a plan from a file [`Error::SavedPlan`].
+    /// [`Error::WrongResult`] for the first result that differs; [`Error::SavedPlan`] if the plan was loaded from a file.
     #[inline(never)]
     pub(super) fn check<T: Tensor>(
         &self,

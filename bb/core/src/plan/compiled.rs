@@ -1,7 +1,7 @@
 //! Compiled graphs with the tensor and error types of their backend; they wrap programs.
 //!
-//! The code here is compiled again for each backend, so there is little of it. A run with all inputs given, of a graph that is one
-//! plan, goes straight to the loop over instructions; everything else runs on erased tensors.
+//! This code is compiled again for each backend, so there is little of it. If all inputs are passed and the graph has one
+//! segment, the run goes straight to the loop over instructions. All other runs use erased tensors.
 
 use super::engine::Engine;
 use super::interpreter::PlanOutputs;
@@ -27,8 +27,8 @@ use smallvec::SmallVec;
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs, [`Error::Refused`] with every node whose way of running the
-/// options refuse.
+/// [`Error::Unsupported`] that lists every node without an implementation; [`Error::Refused`] with every node that would run in
+/// a way that the options refuse.
 pub fn compile<B: Backend + ?Sized + 'static>(
     on: &B,
     module: Module,
@@ -46,7 +46,7 @@ pub fn compile<B: Backend + ?Sized + 'static>(
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs.
+/// [`Error::Unsupported`] that lists every node without an implementation.
 pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     on: &B,
     module: Module,
@@ -57,17 +57,17 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     Ok(Box::new(CompiledErased(program.without(lacking(on)))))
 }
 
-/// Returns the primitives that a backend for whole graphs does not run.
+/// Returns the primitives that a whole-graph backend does not run.
 fn lacking<B: Backend + ?Sized>(on: &B) -> Vec<Primitive> {
     Primitive::ALL.iter().copied().filter(|op| !on.runs_primitive(*op)).collect()
 }
 
-/// Compiles for a backend that runs whole graphs and lacks element types: each segment is one graph of primitives in the types
-/// that it has, as far as that is exact.
+/// Compiles for a backend that runs whole graphs and lacks element types. Each segment is one graph of primitives in the types
+/// that the backend has; operations that would not be exact in these types are called separately.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs.
+/// [`Error::Unsupported`] that lists every node without an implementation.
 pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
     on: &B,
     holding: Holding,
@@ -79,11 +79,11 @@ pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
     Ok(Box::new(CompiledErased(program.without(lacking(on)))))
 }
 
-/// Compiles for a single run, operation by operation; preparing steps would not pay off.
+/// Compiles for a single run, operation by operation. Steps are not prepared, because that would not pay off.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs.
+/// [`Error::Unsupported`] that lists every node without an implementation.
 pub(super) fn compile_once<B: Backend + ?Sized>(
     on: &B,
     module: &Module,
@@ -104,10 +104,10 @@ impl<B: Backend + ?Sized + 'static> ProgramExecutable<B> {
         Typed(WithFamilies::new(on, self.families))
     }
 
-    /// Runs on tensors, and returns tensors.
+    /// Runs the graph on tensors of the backend.
     fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<PlanOutputs<B::Tensor>, B::Error> {
         let program = &self.program;
-        // The common case, one segment and every input given, clones no tensor.
+        // In the common case, one segment with every input passed, no tensor is cloned.
         let given: Option<SmallVec<[&B::Tensor; 8]>> =
             (inputs.len() == program.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let Some(given) = given else {
@@ -253,7 +253,7 @@ impl<B: Backend + ?Sized> Executable<B> for CompiledErased {
     }
 }
 
-/// An input whose type is erased; `None` where the caller gives none.
+/// An input whose tensor type is erased; `None` if the caller omits it.
 type ErasedInput = Option<OnnxValue<ErasedTensor>>;
 
 /// Erases the types of tensors.
@@ -271,7 +271,7 @@ fn restored_one<B: Backend + ?Sized>(x: &ErasedTensor) -> Result<B::Tensor, B::E
     Ok(x.get::<B::Tensor>().ok_or_else(|| foreign("run", 0))?.clone())
 }
 
-/// Runs on items, and returns items.
+/// Runs the program on ONNX values: tensors, sequences, optionals and maps.
 fn run_items<B: Backend + ?Sized>(
     program: &Program,
     target: &dyn Target,
@@ -285,7 +285,7 @@ fn run_items<B: Backend + ?Sized>(
     results.iter().map(|item| item.try_map(&mut restored_one::<B>)).collect()
 }
 
-/// Runs on erased items, and returns erased items.
+/// Runs the program on ONNX values whose tensor types are erased.
 fn run_untyped_items(
     program: &Program,
     target: &dyn Target,
@@ -299,7 +299,7 @@ fn run_untyped_items(
     })
 }
 
-/// Runs on erased tensors, and returns erased tensors.
+/// Runs the program on erased tensors.
 fn run_untyped(
     program: &Program,
     target: &dyn Target,

@@ -1,4 +1,4 @@
-//! A whole module as one trace that keeps every operation of a family as it is. Exports start from it.
+//! Traces a whole module as one trace that keeps all operations of families unchanged. Exports start from this trace.
 
 use super::Module;
 use super::resolve::Resolved;
@@ -10,23 +10,23 @@ use bb_ir::{DataType, Shape};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A module traced to its end.
+/// A whole module as one trace.
 pub struct Complete {
     pub(crate) traced: SegmentTrace,
-    /// The inputs without those that have a default, with the extents that the trace is for.
+    /// The inputs without a default, with the extents that the trace is valid for.
     pub(crate) inputs: Vec<(String, Vec<Dim>)>,
     pub(crate) outputs: Vec<String>,
 }
 
 /// Traces a module as one segment.
 ///
-/// Shapes: `shapes` has the extents of inputs by name. An extent that neither it nor the model gives as a number stays open, and is
-/// 1 while tracing.
+/// Shapes: `shapes` maps names of inputs to their extents. Extents that are fixed neither there nor in the model stay symbolic,
+/// and are 1 while tracing.
 ///
 /// # Errors
 ///
 /// [`Error::UnknownInput`], [`Error::NoDimension`] and [`Error::DeclaredExtent`] for extents that do not fit the model;
-/// [`Error::NoRank`] for an input of unknown rank; [`Error::NotTensor`] for an input or output that is no tensor;
+/// [`Error::NoRank`] for an input of unknown rank; [`Error::NotTensor`] for an input or output that is not a tensor;
 /// [`Error::NotOneGraph`] if a node ends the segment; errors of lowering.
 pub fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<Complete, Error> {
     let graph = module.graph();
@@ -80,7 +80,7 @@ pub fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<C
     })
 }
 
-/// Returns the kind of a value that is known to be no tensor.
+/// Returns the kind of a value that is known not to be a tensor; otherwise `None`.
 fn not_tensor(graph: &Graph, value: ValueId) -> Option<&'static str> {
     match graph.values.get(value.index()).map(|v| &v.ty) {
         Some(ValueType::Sequence(_)) => Some("a sequence"),
@@ -90,7 +90,7 @@ fn not_tensor(graph: &Graph, value: ValueId) -> Option<&'static str> {
     }
 }
 
-/// Computes the extents of inputs: from `shapes`, from the model, or from a symbol that has a number in another input's shape.
+/// Computes the extents of inputs: from `shapes`, from the model, or from a symbol that another input's shape fixes.
 fn extents(
     graph: &Graph,
     live: &[ValueId],

@@ -1,4 +1,5 @@
-//! A readable report of the inputs that a plan holds for: the symbolic dimensions that are free, and the nodes that fix the others.
+//! A readable report of the inputs that a plan is valid for: the free symbolic dimensions, and the nodes that fix the other
+//! ones.
 
 use super::Module;
 use super::failure::in_node;
@@ -14,10 +15,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// The node that made a trace depend on something.
+/// The node that caused a dependency of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// How many events the trace had after the node.
+    /// The number of events in the trace after the node was traced.
     pub(crate) events: usize,
     pub(crate) node: String,
     pub(crate) op: String,
@@ -35,19 +36,20 @@ impl Cause {
     }
 }
 
-/// For which inputs the plan of a model's first segment holds.
+/// The conditions on inputs for the plan of a model's first segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanConditions {
-    /// The symbolic dimensions that one plan serves in every extent, as long as the conditions hold.
+    /// The symbolic dimensions that may have any extent with one plan, as long as the comparisons in `compared` have the same
+    /// outcome.
     pub free: Vec<String>,
-    /// The symbolic dimensions that need a plan for each extent, with the node and operator that need the number.
+    /// The symbolic dimensions that need a plan for each extent, with the node and operator that need the actual extent.
     pub fixed: Vec<Condition>,
-    /// The comparisons that a plan depends on; inputs with another outcome have a plan of their own.
+    /// The comparisons that a plan depends on. Inputs with another outcome need a plan of their own.
     pub compared: Vec<Condition>,
 }
 
-/// Something that a plan depends on, and the node that made it so.
+/// A dependency of a plan, and the node that caused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Condition {
@@ -55,7 +57,7 @@ pub struct Condition {
     pub what: String,
     /// The node.
     pub node: String,
-    /// Its operator.
+    /// The operator of the node.
     pub op: String,
 }
 
@@ -77,10 +79,10 @@ impl fmt::Display for PlanConditions {
 }
 
 impl Module {
-    /// Reports the extents of inputs that one plan holds for, and the nodes that make other extents need plans of their own.
+    /// Reports which extents of inputs one plan is valid for, and the nodes that require separate plans for other extents.
     ///
-    /// The report is for the first segment, on a backend with kernels and with these native operations. Shapes: `shapes` names the
-    /// extents of inputs that the model is planned for; other extents are made up.
+    /// The report is for the first segment, on a backend with kernels and with these native operations. Shapes: `shapes` maps
+    /// names of inputs to the extents that the model is planned for; other extents are chosen arbitrarily.
     ///
     /// # Errors
     ///
@@ -90,7 +92,8 @@ impl Module {
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<PlanConditions, Error> {
-        // Different extents show comparisons best. Not every model accepts them, and not every model accepts small ones.
+        // Extents that all differ show comparisons best, so they are tried first. But some models do not accept them or need
+        // larger ones.
         let first = self.conditions(shapes, natives, 8);
         let others = [1, 64, 224].into_iter().map(|from| self.conditions(shapes, natives, from));
         first.or_else(|error| others.into_iter().find_map(Result::ok).ok_or(error))
@@ -142,7 +145,7 @@ impl Module {
                 return Err(in_node(&wanted.resolved.graph, wanted.node, error));
             }
         };
-        // The number of events never decreases from cause to cause.
+        // The causes are sorted by their number of events.
         let cause = |at: usize| traced.causes.get(traced.causes.partition_point(|cause| cause.events <= at));
         let condition = |at: usize, what: String| Condition {
             what,

@@ -1,9 +1,9 @@
 //! Constants on the backend: weights, literals, and values computed only from them.
 //!
-//! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither uploads its weights
-//! again nor folds its constants again. The plans hold the tensors, and the pool has weak references to them. A constant that no
-//! plan reads is dropped, for example a weight that was folded into another constant, a weight that a kernel was prepared from, or
-//! a constant of a plan that was dropped.
+//! One pool serves all plans of a program. So a plan for other extents neither uploads weights again nor folds constants again.
+//! The plans own the tensors, and the pool has weak references to them. A constant is dropped when no plan reads it, for
+//! example a weight that was folded into another constant, a weight that a kernel was prepared from, or a constant of a plan
+//! that was dropped.
 
 use super::claims::Claim;
 use super::guard::Guards;
@@ -22,27 +22,27 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-/// A constant that a plan holds.
+/// A constant that plans own.
 pub(crate) struct Held {
     pub(crate) tensor: ErasedTensor,
-    /// The bytes that it takes in addition to the model, which has the weights.
+    /// The bytes that the constant takes in addition to the model. They are 0 for weights, which the model stores.
     pub(crate) bytes: usize,
 }
 
-/// The constants of a plan; `None` for a constant that only prepared kernels were built from.
+/// The constants of a plan; `None` for a constant that was needed only to prepare kernels.
 pub(crate) type Constants = Table<PlanConstant, Option<Arc<Held>>>;
 
 /// The constants that a step reads.
 pub(super) type Operands = SmallVec<[Option<Arc<Held>>; 4]>;
 
-/// Where a constant comes from: a number for each weight, literal and fold of a program.
+/// The id of the source of a constant: a weight, literal or fold of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SourceId(u64);
 
-/// A literal's element type, extents and bytes.
+/// The element type, shape and bytes of a literal.
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 
-/// A weight's element type, extents, and the address and number of its bytes.
+/// The element type and shape of a weight, and the address and number of its bytes.
 type WeightKey = (DataType, bb_ir::Shape, bb_ir::Identity);
 
 /// An operation and the sources of its operands.
@@ -53,22 +53,24 @@ type Fold = (Box<[Param<'static>]>, SmallVec<[SourceId; 1]>);
 
 /// The constants of a program on one backend, and the kernels prepared from them.
 pub(crate) struct Pool {
-    /// The tensors, as far as a plan holds them.
+    /// Weak references to the tensors that plans own.
     tensors: HashMap<SourceId, Weak<Held>>,
     pub(super) kernels: KernelPool,
-    /// Weights by the location of their bytes. The location is the same in every graph that the program's graph was split into.
+    /// The weights by the location of their bytes. The location is the same in every graph that the program's graph was split
+    /// into.
     weights: HashMap<WeightKey, SourceId>,
     literals: HashMap<LiteralKey, SourceId>,
     folds: HashMap<FoldKey, Vec<Fold>>,
     next: u64,
-    /// The number of entries at which the pool starts to forget unused sources.
+    /// The number of entries at which the pool removes unused sources.
     most: usize,
 }
 
-/// Limit on the folds of the same operation and operands, with other parameters, that a fold is compared with, the latest first.
+/// The maximum number of folds with the same operation and operands that a fold is compared with, the latest first. They differ
+/// in their parameters.
 const MOST_ALIKE: usize = 256;
 
-/// The number of sources before a pool first looks for unused ones.
+/// The number of entries at which a pool first looks for unused ones.
 const FEW: usize = 1 << 10;
 
 impl Default for Pool {
@@ -86,12 +88,12 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Returns the tensor of a source, if a plan holds it.
+    /// Returns the tensor of a source, if a plan owns it.
     fn tensor(&self, source: SourceId) -> Option<Arc<Held>> {
         self.tensors.get(&source)?.upgrade()
     }
 
-    /// Keeps a weak reference to a tensor, valid as long as a plan holds it.
+    /// Stores a weak reference to a tensor, which is valid as long as a plan owns the tensor.
     fn keep(&mut self, source: SourceId, tensor: ErasedTensor, bytes: usize) -> Arc<Held> {
         let held = Arc::new(Held { tensor, bytes });
         self.tensors.insert(source, Arc::downgrade(&held));
@@ -99,7 +101,7 @@ impl Pool {
     }
 
     fn weight(&mut self, data: &TensorData) -> SourceId {
-        // The identity is the location of the bytes in the model, even if they are copied for their alignment.
+        // The identity is the location of the bytes in the model. It stays the same if they are copied for alignment.
         let key = (data.dtype(), data.shape().into(), data.identity());
         let next = &mut self.next;
         *self.weights.entry(key).or_insert_with(|| fresh(next))
@@ -123,8 +125,8 @@ impl Pool {
         results
     }
 
-    /// Forgets the sources without a tensor or kernel that a plan holds, once there are many. The sources that a held constant was
-    /// computed from stay, so that another plan finds the constant.
+    /// Removes the sources without a live tensor or kernel, once there are many. Sources that a live constant was computed from
+    /// stay, so that another plan finds the constant.
     fn forget(&mut self) {
         if self.known() < self.most {
             return;
@@ -158,7 +160,7 @@ impl Pool {
     }
 }
 
-/// Returns whether all parameters are the same.
+/// Returns whether all parameters are equal.
 fn same_params(a: &[Param<'_>], b: &[Param<'_>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b))
 }
@@ -168,12 +170,12 @@ fn fresh(next: &mut u64) -> SourceId {
     SourceId(*next)
 }
 
-/// Uploads the constants of a plan, and runs the steps that run once if no plan holds their results. If it `prepares`, the backend
-/// prepares the kernels that no other plan holds; constants that only these kernels were built from are dropped.
+/// Uploads the constants of a plan, and computes the folded constants that no plan owns yet. If `prepares` is set, the backend
+/// prepares the kernels that no plan owns yet; constants that only these kernels needed are dropped.
 ///
 /// # Errors
 ///
-/// The backend's own.
+/// The backend's own errors.
 pub(crate) fn materialize(
     target: &dyn Target,
     pool: &mut Pool,
@@ -248,8 +250,8 @@ impl Sources {
         held(*self.of.get(value)?, value)
     }
 
-    /// Returns the steps that must run because no plan holds their results, in order, and adds the number of their reads of each
-    /// value to the number of reads by the plan.
+    /// Returns the steps that must run because no plan owns their results, in order. Adds their reads of each value to the
+    /// reads by the plan.
     fn missing(
         &self,
         pool: &Pool,
@@ -276,20 +278,20 @@ impl Sources {
     }
 }
 
-/// The number of reads left for each value of a trace, by the making of a plan and by the plan itself.
+/// The number of remaining reads of each value of a trace, while a plan is built and by the plan itself.
 pub(super) type Readers = Table<TraceValue, usize>;
 
-/// Constants that are being made.
+/// The state while constants are computed.
 pub(super) struct Making<'a> {
     pub(super) pool: &'a mut Pool,
     traced: &'a SegmentTrace,
     pub(super) sources: Sources,
-    /// The constants that still have readers.
+    /// The constants that will be read again.
     made: Table<TraceValue, Option<Arc<Held>>>,
 }
 
 impl Making<'_> {
-    /// Runs a step that runs once.
+    /// Runs a step whose result is a constant.
     fn run(&mut self, on: &ErasedBackend<'_>, id: StepId, readers: &mut Readers) -> Result<(), ErasedError> {
         let step = self.traced.recorded.steps.get(id)?;
         let mut operands: Operands = SmallVec::new();
@@ -320,13 +322,13 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Counts that a value has been read, and drops it after the last time.
+    /// Records a read of a value, and drops the value after its last read.
     pub(super) fn release(&mut self, value: TraceValue, readers: &mut Readers) -> Result<(), Error> {
         let left = readers.get_mut(value)?;
         *left = left.saturating_sub(1);
         if *left == 0 && self.made.get(value)?.is_some() {
             self.made.set(value, None)?;
-            // The constant that was computed from the weight is in memory instead of it.
+            // The weight's memory can be released, because only the constant computed from it is needed from now on.
             if let ValueSource::Weight(id) = self.traced.recorded.values.get(value)?.source {
                 self.traced.weights().get(id)?.forget();
             }
@@ -334,7 +336,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Returns a constant; uploads it if it is not on the backend.
+    /// Returns a constant; uploads it first if necessary.
     pub(super) fn constant(
         &mut self,
         on: &ErasedBackend<'_>,
@@ -356,7 +358,7 @@ impl Making<'_> {
                 return Err(Error::excluded("a constant to be made before it is read").into());
             }
         };
-        // A copy for the sake of alignment is released with the constant.
+        // `aligned` may copy the elements for alignment. The copy is released with the constant.
         let made = data.aligned().map_err(Error::from).map_err(ErasedError::from);
         let made = made.and_then(|data| contained(|| on.constant(&data)));
         let tensor = made.map_err(|error| self.traced.constant(value, weight, info.dtype, error))?;
@@ -365,7 +367,7 @@ impl Making<'_> {
         Ok(held)
     }
 
-    /// Keeps the result of a step.
+    /// Stores the result of a step as a constant.
     fn fold(&mut self, value: TraceValue, tensor: ErasedTensor) -> Result<(), Error> {
         let bytes = bytes_of(tensor.dtype(), tensor.shape());
         let held = self.pool.keep(self.sources.get(value)?, tensor, bytes);
@@ -373,11 +375,11 @@ impl Making<'_> {
     }
 }
 
-/// Calls a primitive, or an operation of a family that the backend has.
+/// Calls a primitive, or an operation of a family that is native to the backend.
 ///
 /// # Errors
 ///
-/// The operation's own.
+/// The operation's own errors.
 #[inline]
 pub(crate) fn call<B: Backend + ?Sized>(
     on: &B,

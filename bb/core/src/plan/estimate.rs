@@ -17,7 +17,7 @@ use std::collections::HashMap;
 pub struct NodeCost {
     /// The node.
     pub node: ProfiledNode,
-    /// Number of operations that run for it.
+    /// Number of operations that run for the node.
     pub operations: usize,
     /// The total cost of these operations; see [`cost`](crate::cost).
     pub cost: Cost,
@@ -28,7 +28,7 @@ pub struct NodeCost {
 pub struct Estimate {
     /// The nodes that run operations, in order. Constant folding runs once for all runs and is not included.
     pub nodes: Vec<NodeCost>,
-    /// The node where the estimate ends, because the rest of the run depends on values.
+    /// The node where the estimate ends, because the rest of the run depends on values that are known only in the run.
     pub until: Option<String>,
 }
 
@@ -42,19 +42,19 @@ impl Estimate {
 impl Module {
     /// Estimates the cost of a run on a backend with these native operations.
     ///
-    /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
+    /// Shapes: `shapes` maps names of inputs to extents. Extents that neither `shapes` nor the model fixes are 1.
     ///
     /// # Errors
     ///
-    /// Errors of lowering; [`Error::NotConstant`] if the computation depends on an input's elements from the first node on, or if
-    /// an input is no tensor.
+    /// Errors of lowering; [`Error::NotConstant`] if the first node already depends on an input's elements, or if an input is
+    /// not a tensor.
     pub fn estimate(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<Estimate, Error> {
         let (mut traced, end) = self.trace(shapes, natives)?;
-        // The estimate counts the operations that the model states.
+        // Folding scales is off, because the estimate counts the operations that the model states.
         let switches = PassSwitches { fold_scales: false, ..PassOptions::INTERPRETED.switches };
         let options = PassOptions { check: false, switches, ..PassOptions::INTERPRETED };
         rewrite(&mut traced.recorded, options)?;

@@ -1,4 +1,4 @@
-//! Runs a graph that was not compiled before: checks, plans and runs it, with tensors by name.
+//! Runs a graph that was not compiled before: checks, plans and runs it. Inputs and outputs are tensors by name.
 
 use super::CompileOptions;
 use super::compiled::compile_once;
@@ -7,7 +7,7 @@ use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
-/// Runs a graph on a backend operation by operation, with the plan that a runtime keeps for it, or with a new one.
+/// Runs a graph on a backend operation by operation, with the plan that a runtime keeps for the graph, or with a new plan.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! The location of a failure: the node or the nodes that were compiled or run.
+//! The location of a failure: the node or nodes that were being compiled or run.
 //!
-//! Every failure while a graph is compiled or runs passes through here once for each graph around it, so that its error chain
-//! begins with the outermost node: a loop, then the node of its body, then the backend's error.
+//! Every failure during compilation or a run passes through here once for each enclosing graph. So its error chain begins with
+//! the outermost node: a loop, then the node of its body, then the backend's error.
 
 use super::origin::Origins;
 use super::segment::SegmentTrace;
@@ -15,11 +15,11 @@ use bb_ir::graph::{Graph, Node, ValueId};
 /// The location of a failure in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// In no node; the failure concerns the graph.
+    /// Not in a node; the failure concerns the graph.
     Graph,
     /// In a node.
     Node(usize),
-    /// In one of the nodes from the first to the last, which run as one.
+    /// In one of several nodes that run as one. `first` and `last` are the indices of the first and the last of them.
     Nodes { first: usize, last: usize, count: usize },
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Failure<E> {
 }
 
 impl Where {
-    /// Finds the nodes that steps come from. An origin that does not exist names no node, because another error is being reported.
+    /// Finds the nodes that steps come from. Unknown origins are skipped, because another error is already being reported.
     pub(crate) fn of<'a>(origins: &Origins, steps: impl IntoIterator<Item = &'a StepOrigins>) -> Where {
         let mut nodes = steps.into_iter().flatten().filter_map(|origin| origins.node_of(*origin).ok());
         let Some(first) = nodes.next() else { return Where::Graph };
@@ -67,7 +67,7 @@ pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> 
     }
 }
 
-/// Adds the operator and its operands to an error that only names an operation of the operator's body, which the model's author
+/// Adds the operator and its operands to an error that names only an operation of the operator's body, which the model's author
 /// does not know.
 pub(super) fn of_operator<'x>(
     node: &Node,

@@ -1,7 +1,7 @@
-//! The conditions on inputs under which a plan holds: element types, ranks, fixed extents, and guards.
+//! The conditions on inputs under which a plan is valid: element types, ranks, fixed extents, and guards.
 //!
-//! Dim expressions are compiled to short programs over a stack, which read extents by position. Nothing is looked up by
-//! name, hashed or allocated when inputs arrive.
+//! Dimension expressions are compiled to short programs for a stack machine, which read extents by index. So checking inputs
+//! involves no look-up by name, no hashing and no allocation.
 
 use crate::contract::most_elements;
 use crate::erased::AnyTensor;
@@ -14,7 +14,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// The places of symbolic dimensions in the shapes of inputs, by name.
+/// The location of each symbolic dimension, by name: the index of an input, and an axis.
 pub(super) struct SymbolPlaces<'a>(HashMap<&'a str, Place>);
 
 impl<'a> SymbolPlaces<'a> {
@@ -24,7 +24,7 @@ impl<'a> SymbolPlaces<'a> {
     }
 }
 
-/// A dim expression as a program over the extents of inputs.
+/// A dimension expression, compiled to a program over the extents of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FlatExpr(Box<[FlatOp]>);
 
@@ -72,7 +72,7 @@ impl FlatExpr {
         }
     }
 
-    /// Evaluates it; `None` on overflow.
+    /// Evaluates the expression; `None` on overflow.
     #[inline]
     pub(super) fn value<T: AnyTensor + ?Sized>(&self, inputs: &[&T]) -> Option<i64> {
         if let [FlatOp::Extent(place)] = *self.0 {
@@ -111,18 +111,18 @@ fn extent<T: AnyTensor + ?Sized>(inputs: &[&T], place: Place) -> Option<i64> {
 pub(super) struct InputGuard {
     dtype: DataType,
     rank: usize,
-    /// The fixed extents, by axis.
+    /// The fixed extents, as pairs of axis and extent.
     fixed: Box<[(u32, usize)]>,
     value: Option<TensorData>,
 }
 
 impl InputGuard {
-    /// Returns whether tensors with other extents pass.
+    /// Returns whether tensors with different extents pass the guard.
     pub(super) fn is_open(&self) -> bool {
         self.value.is_none() && (self.fixed.len() < self.rank || self.rank == 0)
     }
 
-    /// Returns whether only one extent along an axis passes.
+    /// Returns whether only one extent along an axis passes the guard.
     pub(super) fn fixes(&self, axis: usize) -> bool {
         self.value.is_some() || self.fixed.iter().any(|(fixed, _)| *fixed as usize == axis)
     }
@@ -137,20 +137,20 @@ impl InputGuard {
     }
 }
 
-/// The conditions on inputs under which a plan holds.
+/// The conditions on inputs under which a plan is valid.
 #[derive(Debug)]
 pub(super) struct Guards {
     pub(super) inputs: Box<[InputGuard]>,
-    /// Pairs of extents with the same symbol, which the plan takes to be equal.
+    /// Pairs of extents with the same symbol, which the plan assumes to be equal.
     equal: Box<[(Place, Place)]>,
     conditions: Box<[(FlatExpr, Relation)]>,
 }
 
 impl Guards {
-    /// Collects the conditions of a trace; `inputs` are the element types, extents and values that it was made for.
+    /// Collects the conditions of a trace; `inputs` are the element types, shapes and known values that it was traced with.
     ///
-    /// A plan also holds only for inputs that make no value larger than `value_bytes` bytes. Other inputs are traced
-    /// anew, and the new trace reports the value that is too large.
+    /// A plan is valid only for inputs that lead to no value of more than `value_bytes` bytes. Other inputs are traced anew,
+    /// and the new trace reports the value that is too large.
     ///
     /// # Errors
     ///
@@ -205,12 +205,13 @@ impl Guards {
         Ok(Guards { inputs, equal, conditions })
     }
 
-    /// Returns whether the plan holds for only one combination of extents.
+    /// Returns whether the plan is valid for only one combination of extents.
     pub(super) fn are_fixed(&self) -> bool {
         self.inputs.iter().all(|input| input.value.is_some() || input.fixed.len() == input.rank)
     }
 
-    /// Returns whether the plan holds for these inputs; `value` returns the elements of the inputs that some plan had to read.
+    /// Returns whether the plan is valid for these inputs; `value` returns the elements of the inputs that were read for some
+    /// plan.
     #[inline]
     pub(super) fn hold<'v>(
         &self,
@@ -226,8 +227,8 @@ impl Guards {
     }
 }
 
-/// Returns the conditions under which no step that runs in each run has a result with too many bytes. Conditions that follow from
-/// others are left out.
+/// Returns the conditions under which no step of a run has a result that is too large. Conditions that follow from others are
+/// omitted.
 fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
     let made = trace.steps.entries().filter(|step| step.phase == Phase::EachRun);
     let values = made.flat_map(|step| &step.outputs).filter_map(|value| trace.values.get(*value).ok());
@@ -242,10 +243,10 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
             continue;
         }
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        // If no expression can be compared with the number of elements, the run checks the value itself.
+        // If this count cannot be compared as an expression, the run checks the size of the value itself.
         let Some(left) = DimExpr::from(most).minus(count) else { continue };
         let guard = Guard::at_least_zero(&left);
-        // Only the latest guards are compared. A condition that follows from another is redundant, not wrong.
+        // Only the latest guards are compared, to bound the time. A redundant guard does no harm.
         let latest = guards.len().saturating_sub(MOST_COMPARED);
         if !guards.iter().skip(latest).any(|other| guard.follows_from(other)) {
             let rest = guards.split_off(latest);
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
     use crate::Tensor;
 
-    /// A tensor with extents but no elements.
+    /// A tensor with a shape but no elements.
     #[derive(Clone)]
     struct ShapeTensor(Vec<usize>);
 

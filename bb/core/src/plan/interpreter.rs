@@ -18,10 +18,10 @@ use bb_ir::op::Param;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The results that later instructions still read.
+/// The results that later instructions will read.
 type Slots<T> = Table<SlotId, Option<T>>;
 
-/// A kernel of the type `Self`, on a backend.
+/// A kernel of the type `Self`, on a backend `B`.
 pub(crate) trait RunKernel<B: Backend + ?Sized> {
     /// Runs the kernel: [`Kernel::run`].
     fn run_kernel(
@@ -55,7 +55,7 @@ impl<B: Backend + ?Sized> RunKernel<B> for Unprepared {
     }
 }
 
-/// A plan with its constants and kernels on a backend, whose tensors are `T` and whose kernels are `K`.
+/// A plan with its constants and kernels on a backend with tensors `T` and kernels `K`.
 pub(crate) struct Prepared<T, K: ?Sized> {
     plan: Plan,
     constants: Table<PlanConstant, Option<T>>,
@@ -64,9 +64,9 @@ pub(crate) struct Prepared<T, K: ?Sized> {
     origins: Origins,
     /// The known types of the results.
     claims: Claims,
-    /// The profile's description of the instructions, from the first profiled run on.
+    /// The profiler's description of the instructions, computed in the first profiled run.
     sites: OnceLock<Arc<Sites>>,
-    /// Tables of empty slots that later runs reuse. Their number is the most runs that ran at once.
+    /// Tables of empty slots that later runs reuse, at most one for each run that was active at the same time.
     spare: Mutex<Vec<Slots<T>>>,
 }
 
@@ -78,11 +78,11 @@ struct On<'a, B: Backend + ?Sized> {
     material: &'a Material,
 }
 
-/// The results of a plan. Few of them need no allocation.
+/// The results of a plan. Up to four of them need no allocation.
 pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
 impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
-    /// Combines a plan with its constants and kernels; `tensor` returns an erased tensor as a `T`.
+    /// Combines a plan with its constants and kernels; `tensor` converts an erased tensor to a `T`.
     ///
     /// # Errors
     ///
@@ -110,9 +110,9 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(Prepared { plan, constants, kernels, origins, claims, sites, spare })
     }
 
-    /// Runs the plan, which was made for this graph.
+    /// Runs the plan, which was built for this graph.
     ///
-    /// Each slot is emptied once its last reader has run, before the result is stored.
+    /// Before the result of an instruction is stored, the slots that no later instruction reads are emptied.
     #[expect(clippy::too_many_arguments, reason = "all that a run needs")]
     pub(crate) fn run<B, W: Watch>(
         &self,
@@ -130,7 +130,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
     {
         let on = &On { backend: on, natives, material };
         let mut slots = self.slots();
-        // A plan whose results fit all together needs no counting.
+        // If the results of all instructions fit into the budget together, their bytes need not be counted.
         let counted = !self.plan.bytes.is_some_and(|bytes| state.ledger.has_room(bytes));
         let mut sizes: Option<Table<SlotId, usize>> = counted.then(|| Table::with(self.plan.slots, || 0));
         let first = watch.plan(|| self.sites(graph));
@@ -158,13 +158,14 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(outputs)
     }
 
-    /// Returns a table of empty slots.
+    /// Returns a table of empty slots, reused if possible.
     fn slots(&self) -> Slots<T> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Table::with(self.plan.slots, || None))
     }
 
-    /// Empties the slots, which may still hold outputs, and keeps the table. A failed run drops its table instead.
+    /// Empties the slots, which may still contain outputs, and keeps the table for reuse. The table of a failed run is dropped
+    /// instead.
     fn keep(&self, mut slots: Slots<T>) {
         slots.iter_mut().for_each(|(_, slot)| *slot = None);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
@@ -220,7 +221,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(results)
     }
 
-    /// Runs the kernel that was prepared for an instruction. Operands that nothing reads afterwards become owned by the kernel.
+    /// Runs the kernel that was prepared for an instruction. Operands without later readers are moved to the kernel.
     #[expect(clippy::too_many_arguments, reason = "a part of `execute`")]
     fn execute_prepared<B, W: Watch>(
         &self,
@@ -266,8 +267,8 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         Ok(results)
     }
 
-    /// Empties the slots that nothing reads any more, and stores the results. `sizes` holds the bytes in each slot, if they are
-    /// counted.
+    /// Empties the slots that no later instruction reads, and stores the results. `sizes` has the bytes in each slot, if they
+    /// are counted.
     #[inline]
     fn store(
         &self,
@@ -325,14 +326,14 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         })
     }
 
-    /// Finds the nodes that the instruction at a position comes from.
+    /// Finds the nodes that the instruction at an index comes from.
     #[cold]
     fn node_of(&self, at: usize) -> Where {
         let instruction = self.plan.instructions.get(at);
         Where::of(&self.origins, instruction.map(|instruction| &instruction.origins))
     }
 
-    /// Describes each instruction.
+    /// Describes each instruction for the profiler.
     fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
         if let Some(sites) = self.sites.get() {
             return Ok(sites.clone());

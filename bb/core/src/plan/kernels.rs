@@ -1,7 +1,8 @@
 //! Kernels that a backend prepared for steps of plans.
 //!
-//! The plans of a program share kernels, like constants: plans hold them, and the pool has weak references. A kernel serves every
-//! step that calls the same operation with the same constants and has the same properties that its preparation queried.
+//! The plans of a program share kernels, like constants: plans own them, and the pool has weak references. A kernel serves
+//! every step that calls the same operation with the same constants and has the same properties that were queried when the
+//! kernel was prepared.
 
 use super::constants::{Constants, SourceId};
 use super::target::{MadeKernel, Target};
@@ -21,15 +22,15 @@ indices! {
     pub(crate) PlanKernel = "kernel of the plan";
 }
 
-/// A kernel that plans hold.
+/// A kernel that plans own.
 pub(crate) struct HeldKernel {
-    /// The kernel in the form of its [`Target`].
+    /// The kernel, in the type that its [`Target`] expects.
     pub(crate) kernel: Box<dyn Any + Send + Sync>,
     /// The bytes that it takes, without the constants that it reads.
     pub(crate) bytes: usize,
-    /// For each operand, whether runs pass it to the kernel if it is a constant.
+    /// For each constant operand, whether runs must pass it to the kernel.
     reads: SmallVec<[bool; 4]>,
-    /// The element types and extents of the constants.
+    /// The element types and shapes of the constants.
     constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
 }
 
@@ -43,12 +44,12 @@ impl HeldKernel {
         HeldKernel { kernel: made.kernel, bytes: made.bytes, reads: made.reads, constants }
     }
 
-    /// Returns the element type and the extents of a constant operand.
+    /// Returns the element type and the shape of a constant operand.
     pub(crate) fn constant(&self, operand: usize) -> Option<(DataType, &[usize])> {
         self.constants.get(operand)?.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice()))
     }
 
-    /// Returns whether runs pass a constant operand to the kernel.
+    /// Returns whether runs must pass a constant operand to the kernel.
     #[inline]
     pub(crate) fn reads(&self, operand: usize) -> bool {
         self.reads.get(operand) == Some(&true)
@@ -76,7 +77,7 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if it is not there.
+    /// [`Error::Internal`] if the kernel does not exist.
     #[inline]
     pub(crate) fn get(&self, kernel: PlanKernel) -> Result<&HeldKernel, Error> {
         Ok(self.held.get(kernel)?)
@@ -86,7 +87,7 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if it is not there.
+    /// [`Error::Internal`] if the kernel does not exist.
     pub(crate) fn of(&self, instruction: usize) -> Result<Option<&HeldKernel>, Error> {
         self.number(instruction).map(|kernel| self.get(kernel)).transpose()
     }
@@ -103,7 +104,7 @@ impl Kernels {
         }
     }
 
-    /// Iterates over the kernels, each once.
+    /// Iterates over the distinct kernels.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<HeldKernel>> {
         self.held.entries()
     }
@@ -115,7 +116,7 @@ pub(crate) struct Material {
     pub(crate) kernels: Kernels,
 }
 
-/// An operation and the sources of its operands, `None` where one differs between runs.
+/// An operation and the sources of its operands, `None` for an operand that differs between runs.
 pub(super) type KernelKey = (Operation, SmallVec<[Option<SourceId>; 4]>);
 
 /// A weak reference to a kernel, with the parameters and operand properties of the steps that it serves.
@@ -125,12 +126,12 @@ struct Pooled {
     kernel: Weak<HeldKernel>,
 }
 
-/// The kernels of a program. The kernels of a key are sorted by age, the oldest first.
+/// The kernels of a program. The kernels of a key are sorted by age, oldest first.
 #[derive(Default)]
 pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
 
-/// Limit on the kernels of one key that are compared with a step, the latest first. A step that only an older kernel would serve
-/// gets a new kernel.
+/// The maximum number of kernels of one key that are compared with a step, the latest first. If only an older kernel would
+/// serve the step, a new kernel is prepared.
 const MOST_COMPARED: usize = 256;
 
 impl KernelPool {
@@ -138,7 +139,7 @@ impl KernelPool {
         self.0.len()
     }
 
-    /// Finds a kernel that serves a step. The step need not have its constants, because the key identifies them.
+    /// Finds a kernel that serves a step. The constants of the step need not be uploaded, because the key identifies them.
     pub(super) fn find(
         &self,
         key: &KernelKey,
@@ -149,11 +150,11 @@ impl KernelPool {
         pooled.find_map(|pooled| pooled.kernel.upgrade())
     }
 
-    /// Has the backend prepare a kernel, and keeps a weak reference to it.
+    /// Lets the backend prepare a kernel, and stores a weak reference to it.
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub(super) fn prepare(
         &mut self,
         target: &dyn Target,
@@ -164,7 +165,7 @@ impl KernelPool {
         let asked = std::mem::take(&mut made.asked);
         let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();
-        // Old kernels are removed before the list grows, so that each kernel is visited only a few times.
+        // Dead kernels are removed before the list grows, so that each kernel is visited only a few times.
         if of_key.len() == of_key.capacity() {
             of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
         }
@@ -172,7 +173,7 @@ impl KernelPool {
         Ok(Some(held))
     }
 
-    /// Forgets the kernels that no plan holds, and returns the sources of the others.
+    /// Removes the kernels that no plan owns, and returns the sources of the others.
     pub(super) fn forget(&mut self) -> impl Iterator<Item = SourceId> {
         self.0.retain(|_, of_key| {
             of_key.retain(|pooled| pooled.kernel.strong_count() > 0);

@@ -1,6 +1,7 @@
-//! The instructions of a plan: numbered slots, decoded parameters, last uses.
+//! The instructions of a plan: numbered slots, decoded parameters, and last uses of operands.
 //!
-//! [`Plan::new`] builds it from a trace; nothing rewrites it afterwards. Steps whose results are not read are left out.
+//! [`Plan::new`] builds the plan from a trace. Nothing rewrites the plan afterwards. Steps whose results are not read are
+//! omitted.
 
 use super::guard::SymbolPlaces;
 use super::params::RuntimeParams;
@@ -30,7 +31,7 @@ pub(crate) enum Operand {
     Input(InputIndex),
     /// A constant of the plan.
     Constant(PlanConstant),
-    /// Left out.
+    /// The operand is omitted.
     Absent,
 }
 
@@ -51,12 +52,12 @@ pub(crate) struct Instruction {
     pub(crate) callee: Callee,
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
-    /// The parameters that are expressions of the inputs' extents.
+    /// The parameters that depend on the extents of inputs.
     pub(crate) symbolic: Option<Box<RuntimeParams>>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` for a result that is not read.
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
-    /// The slots that are free once the operands have been read.
+    /// The slots that are free after the operands have been read.
     pub(crate) frees: SmallVec<[SlotId; 2]>,
     /// For each operand, whether this is the last instruction that reads it, and reads it only once.
     pub(crate) last_uses: SmallVec<[bool; 4]>,
@@ -64,12 +65,13 @@ pub(crate) struct Instruction {
     pub(crate) origins: StepOrigins,
     /// The step of the trace that the instruction was built from.
     pub(crate) step: StepId,
-    /// Whether each of these nodes has more instructions after this one.
+    /// Whether each node of this instruction has more instructions after this one.
     pub(crate) is_inside: bool,
 }
 
 impl Instruction {
-    /// Returns true if this is the last instruction that reads the operand at a position, and no other operand is in the same slot.
+    /// Returns whether this instruction is the last one that reads the operand at an index, and no other operand is in the same
+    /// slot.
     #[inline]
     pub(crate) fn is_last_use(&self, position: usize) -> bool {
         self.last_uses.get(position) == Some(&true)
@@ -84,13 +86,13 @@ pub(crate) struct Plan {
     pub(crate) outputs: Vec<Operand>,
     /// The constants, as values of the trace.
     pub(crate) constants: Table<PlanConstant, TraceValue>,
-    /// The bytes of all results together, if they are the same in all runs.
+    /// The total bytes of all results, if they are equal in all runs.
     pub(crate) bytes: Option<usize>,
 }
 
 impl Plan {
-    /// Assigns slots and last uses to the steps that run in each run. `fixed` says whether the extents of inputs are the same
-    /// in all runs.
+    /// Builds the instructions of the steps that run in each run, and assigns slots and last uses to them. If `fixed`, the
+    /// extents of inputs are equal in all runs.
     ///
     /// # Errors
     ///
@@ -181,7 +183,7 @@ impl Plan {
 /// The locations of values while a plan is built.
 struct ValueLocations {
     slot_of: Table<TraceValue, Option<SlotId>>,
-    /// The slots that can be used again.
+    /// The free slots.
     free: Vec<SlotId>,
     /// The number of slots.
     slots: usize,

@@ -1,8 +1,8 @@
 //! Turns a checked graph into something that runs: staged tracing, plans, the interpreter.
 //!
 //! [`compile`] is the default of backends with kernels; [`compile_whole_graph`] is the one that
-//! [`forward_to_execute!`](crate::forward_to_execute) uses. Both trace the graph's ONNX functions. The first runs the steps; the
-//! second passes them to the backend as a graph.
+//! [`forward_to_execute!`](crate::forward_to_execute) uses. Both trace the graph's ONNX functions. [`compile`] runs the traced
+//! steps one by one; [`compile_whole_graph`] passes them to the backend as a graph.
 
 mod cache;
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Models from files, messages and graphs, and with plans.
+//! A checked model before it is compiled for a backend.
 
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The plans of a compiled model.
 #[derive(Debug)]
 pub(crate) enum SavedModule {
-    /// A file whose plans are not read yet, because its stamp has not been compared with a backend.
+    /// A file whose plans are not read yet, because its stamp has not yet been compared with the stamp of a backend.
     Sealed(Box<Sealed>),
     /// Plans that were read.
     Open(SavedPlans),
@@ -144,7 +144,7 @@ impl Module {
         Module::with_saved(graph, Arc::new(SavedModule::Open(plans)))
     }
 
-    /// Returns the module with its plans read. A module that was loaded without plans is returned unchanged.
+    /// Reads the plans of a compiled model, and returns the module with them. Any other module is returned unchanged.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl Module {
         Ok(Module::with_plans(self.shared(), plans))
     }
 
-    /// Returns the plans; `None` if there are none, or if the stamp of their file has not been compared with a backend.
+    /// Returns the plans. Returns `None` if there are none, or if the stamp of their file has not yet been compared with the
+    /// stamp of a backend.
     pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
         match self.saved() {
             Some(SavedModule::Open(plans)) => Some(plans),
@@ -168,7 +169,7 @@ impl Module {
         }
     }
 
-    /// Writes the module for a backend with this stamp.
+    /// Writes the module as a compiled model for a backend with this stamp.
     pub(crate) fn write(&self, stamp: &Stamp, to: &mut Writer) {
         stamp.write(to);
         self.graph().write(to);

@@ -1,4 +1,4 @@
-//! The node of the model that each step of a trace comes from.
+//! The model node that each step of a trace comes from.
 
 use super::resolve::Resolved;
 use crate::Error;
@@ -18,15 +18,15 @@ pub struct Origins {
 pub(crate) enum Origin {
     /// A node of the traced graph.
     Node(usize),
-    /// A node of a subgraph that was traced inline, as part of the node that holds it.
+    /// A node of a subgraph that was traced inline, as part of the node that contains the subgraph.
     Inner {
-        /// The node that holds the subgraph.
+        /// The node that contains the subgraph.
         holder: OriginId,
         /// The attribute with the subgraph.
         attribute: &'static str,
         /// The subgraph.
         resolved: Arc<Resolved>,
-        /// The node of the subgraph.
+        /// The index of the node in the subgraph.
         node: usize,
     },
 }
@@ -37,12 +37,12 @@ impl Origins {
         self.table.push(origin)
     }
 
-    /// Returns the number of nodes, as an argument for [`forget`](Self::forget).
+    /// Returns the number of nodes. [`forget`](Self::forget) takes this number to undo later additions.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Forgets the nodes from an index on, whose steps were forgotten too.
+    /// Removes the nodes from an index on. Their steps must have been removed too.
     pub(crate) fn forget(&mut self, from: usize) {
         self.table.truncate(from);
     }
@@ -55,7 +55,7 @@ impl Origins {
         })
     }
 
-    /// Returns the node of the traced graph that an origin refers to, or that holds it.
+    /// Returns the node of the traced graph that an origin refers to, or that contains the origin's node in a subgraph.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Origins {
         Ok(name)
     }
 
-    /// Returns the names of the first and the last node that steps come from; the last only if it differs.
+    /// Returns the names of the first and the last node that steps come from. The last name is `None` if both are the same.
     ///
     /// # Errors
     ///

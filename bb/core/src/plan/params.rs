@@ -1,4 +1,4 @@
-//! Parameters that are expressions, evaluated in each run of a plan.
+//! Parameters that are symbolic expressions, evaluated in each run of a plan.
 
 use super::guard::{FlatExpr, SymbolPlaces};
 use crate::Error;
@@ -10,7 +10,7 @@ use bb_ir::{DataType, Shape, TensorData, memory};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// The parameters of an instruction that are expressions.
+/// The parameters of an instruction that are symbolic expressions.
 #[derive(Debug)]
 pub(crate) struct RuntimeParams(Box<[RuntimeParam]>);
 
@@ -32,7 +32,7 @@ impl RuntimeParams {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if one contains a name that is not a symbol.
+    /// [`Error::Internal`] if an expression contains a name that is not a symbol.
     pub(super) fn new(params: &SymbolicParams, symbols: &SymbolPlaces<'_>) -> Result<RuntimeParams, Error> {
         let flat = |expr: &DimExpr| FlatExpr::new(expr, symbols);
         let one = |value: &SymbolicValue| -> Result<RuntimeValue, Error> {
@@ -55,7 +55,7 @@ impl RuntimeParams {
         Ok(RuntimeParams(params.collect::<Result<_, Error>>()?))
     }
 
-    /// Returns the parameters for these inputs; `params` are the parameters of the trace.
+    /// Returns the parameters for these inputs; `params` are the parameters in the trace.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl RuntimeParams {
     }
 }
 
-/// Returns a parameter that borrows its contents.
+/// Returns a parameter that borrows its contents from another one.
 fn borrowed<'p>(param: &'p Param<'static>) -> Param<'p> {
     match param {
         Param::Ints(list) => Param::Ints(Cow::Borrowed(list)),
@@ -121,7 +121,7 @@ fn borrowed<'p>(param: &'p Param<'static>) -> Param<'p> {
     }
 }
 
-/// Makes a tensor of integers; `None` if one does not fit the element type.
+/// Creates a tensor of integers; `None` if a value does not fit the element type.
 fn integers(dtype: DataType, shape: &[usize], values: &[i64]) -> Option<TensorData> {
     match dtype {
         DataType::I64 => TensorData::new(shape, values).ok(),

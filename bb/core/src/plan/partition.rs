@@ -1,4 +1,4 @@
-//! A segment for a backend that runs graphs: graphs of primitives, with host computations between them.
+//! A segment for a backend that runs whole graphs: graphs of primitives, with host computations between them.
 
 use super::claims::Claim;
 use super::failure::{Failure, Where, in_node};
@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 /// A segment as a list of graphs and host computations.
 pub(super) struct PartitionedGraph {
     parts: Vec<SegmentPart>,
-    /// The constants that the host reads, or that are outputs, with the nodes that read them.
+    /// The constants that are outputs, or that the host reads, with the nodes that read them.
     constants: Vec<(TraceValue, TensorData, Where)>,
     /// The value of each input.
     inputs: Vec<TraceValue>,
@@ -35,7 +35,7 @@ pub(super) struct PartitionedGraph {
     values: usize,
     /// The nodes that the parts come from.
     origins: Origins,
-    /// The profile's description of the parts, from the first profiled run on.
+    /// The profiler's description of the parts, computed in the first profiled run.
     sites: OnceLock<Arc<Sites>>,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct PartitionedGraph {
 #[derive(Clone, Copy)]
 struct Cut<'a> {
     traced: &'a SegmentTrace,
-    /// For each input, whether the plan holds for other extents of it.
+    /// For each input, whether the plan is valid for other extents of the input.
     open: &'a [bool],
-    /// The steps and values that are narrowed.
+    /// The value ranges that decide which steps are narrowed; `None` if the backend has every type.
     known_ranges: Option<&'a KnownRanges>,
 }
 
@@ -61,7 +61,8 @@ enum SegmentPart {
         outputs: Vec<TraceValue>,
         origins: StepOrigins,
     },
-    /// An operation that is called separately, because only its operands determine whether its result fits the narrowed type.
+    /// An operation that is called separately, because only its actual operands determine whether its result fits the narrowed
+    /// type.
     Alone(Step, Vec<Claim>),
 }
 
@@ -74,7 +75,7 @@ struct GraphPart {
     claims: Vec<Claim>,
     /// The nodes that the steps come from.
     origins: Vec<StepOrigins>,
-    /// The cost of a run with inputs of the types and extents of the trace.
+    /// The cost of a run with inputs of the types and shapes in the trace.
     cost: Cost,
     types: Vec<(DataType, Shape)>,
     /// The original steps of the graph, if it was narrowed for a backend that lacks some types.
@@ -82,8 +83,8 @@ struct GraphPart {
 }
 
 impl PartitionedGraph {
-    /// Splits a trace at host computations; `open` holds for each input whether the plan holds for other extents of it. Graphs are
-    /// narrowed to the types of a backend that lacks some.
+    /// Splits a trace at host computations. `open` has, for each input, whether the plan is valid for other extents of the
+    /// input. If the backend lacks element types, the graphs are narrowed to its types.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl PartitionedGraph {
         Ok(whole)
     }
 
-    /// Adds a run of steps, which ends before the step `end`, as a graph, if their results are read.
+    /// Adds consecutive steps, which end before the step `end`, as one graph, if their results are read.
     fn push_graph(
         &mut self,
         to: Cut<'_>,
@@ -205,7 +206,7 @@ impl PartitionedGraph {
         outputs.collect::<Result<_, Error>>().map_err(internal)
     }
 
-    /// Describes each part.
+    /// Describes each part for the profiler.
     fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
         if let Some(sites) = self.sites.get() {
             return Ok(sites.clone());
@@ -327,7 +328,7 @@ impl SegmentPart {
 }
 
 impl GraphPart {
-    /// Exports a run of steps, which ends before the step `end`, as a graph; `None` if their results are not read.
+    /// Converts consecutive steps, which end before the step `end`, to a graph; `None` if their results are not read.
     fn new(
         Cut { traced, open, known_ranges }: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,
@@ -360,7 +361,7 @@ impl GraphPart {
                 _ => error,
             }
         })?;
-        // The graph declares extents of the trace only if they hold whenever the plan does.
+        // The graph declares an extent of the trace only if all inputs of the plan have this extent.
         let made = inputs.iter().map(|(_, value)| value).zip(&mut graph.input);
         for (&value, info) in made.chain(results.iter().zip(&mut graph.output)) {
             let varies = match recorded.values.get(value)?.source {
@@ -399,10 +400,11 @@ impl GraphPart {
     }
 }
 
-/// Values by name, in order.
+/// Values with their names, in order.
 type NamedValues = Vec<(String, TraceValue)>;
 
-/// Returns a run of steps, which ends before the step `end`, as a trace, and its inputs by name; `None` if its results are not read.
+/// Returns consecutive steps, which end before the step `end`, as a trace, and its inputs by name; `None` if their results are
+/// not read.
 fn part_of(
     recorded: &Trace,
     liveness: &Liveness<TraceValue, StepId>,
@@ -457,7 +459,7 @@ fn forget_extents(info: &mut ValueInfoProto) {
     }
 }
 
-/// Returns the cost of a step with the extents of the trace.
+/// Returns the cost of a step with the shapes in the trace.
 ///
 /// # Errors
 ///

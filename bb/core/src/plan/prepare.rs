@@ -1,6 +1,6 @@
-//! Has the backend prepare the steps of a plan while the plan is made.
+//! Lets the backend prepare the steps of a plan while the plan is built.
 //!
-//! Kernels that other plans hold are looked up first, so that constants which only these kernels were built from need not be
+//! Kernels that other plans own are looked up first, so that constants that were needed only to prepare these kernels are not
 //! uploaded.
 
 use super::constants::{Making, Operands, Pool, Readers, Sources};
@@ -17,19 +17,19 @@ use bb_ir::op::OpSpec;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The kernels of a plan that is being made, and the number of reads of each of its constants.
+/// The kernels of a plan that is being built, and the number of reads of each constant.
 pub(super) struct Preparing<'a> {
     plan: &'a Plan,
     traced: &'a SegmentTrace,
     guards: &'a Guards,
-    /// Whether the plan holds for only one combination of extents.
+    /// Whether the plan is valid for only one combination of extents.
     fixed: bool,
     pub(super) readers: Readers,
     pub(super) kernels: Kernels,
 }
 
 impl<'a> Preparing<'a> {
-    /// Finds the kernels that other plans hold, and counts the reads of the constants.
+    /// Finds the kernels that other plans own, and counts the reads of the constants.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl<'a> Preparing<'a> {
         Ok(preparing)
     }
 
-    /// Finds a kernel that another plan holds and that serves an instruction.
+    /// Finds a kernel of another plan that serves an instruction.
     fn known(
         &self,
         pool: &Pool,
@@ -78,11 +78,11 @@ impl<'a> Preparing<'a> {
         Ok(pool.kernels.find(&self.key(instruction, sources)?, &step))
     }
 
-    /// Has the backend prepare the remaining steps, and releases the constants that their kernels do not read.
+    /// Lets the backend prepare the remaining steps, and releases the constants that their kernels do not read.
     ///
     /// # Errors
     ///
-    /// The backend's own, with the name of the node.
+    /// The backend's own errors, with the name of the node.
     pub(super) fn prepare(
         &mut self,
         target: &dyn Target,
@@ -100,7 +100,7 @@ impl<'a> Preparing<'a> {
         Ok(())
     }
 
-    /// Has the backend prepare a step, unless it prepared an equal one for the same plan.
+    /// Lets the backend prepare a step, unless it has prepared an equal step for the same plan.
     fn prepared(
         &self,
         target: &dyn Target,
@@ -128,7 +128,7 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    /// Releases the constants that an instruction would read and its kernel does not.
+    /// Releases the constant operands of an instruction that its kernel does not read.
     fn release(
         &mut self,
         instruction: &Instruction,
@@ -157,7 +157,7 @@ impl<'a> Preparing<'a> {
         Ok((instruction.operation, operands))
     }
 
-    /// Describes an instruction; `constant` returns the constants that are available, by position.
+    /// Describes an instruction; `constant` returns the available constant at an operand index.
     fn step<'s>(
         &'s self,
         spec: &'static OpSpec,
@@ -180,7 +180,7 @@ impl<'a> Preparing<'a> {
         Ok(PrepareStep::new(spec, &instruction.params, operands))
     }
 
-    /// Returns the extents of an operand that are known to be the same in all runs of the plan.
+    /// Returns the extents of an operand that are known to be equal in all runs of the plan.
     fn extents(&self, value: TraceValue, operand: Operand) -> Result<KnownExtents, Error> {
         let info = self.traced.recorded.values.get(value)?;
         let input = match operand {
@@ -194,8 +194,8 @@ impl<'a> Preparing<'a> {
     }
 }
 
-/// Returns the operation of an instruction that a backend may prepare. The instruction must not run on the host, and its parameters
-/// must be the same in all runs.
+/// Returns the operation of an instruction that a backend may prepare. The instruction must not run on the host, and its
+/// parameters must not differ between runs.
 fn preparable(instruction: &Instruction) -> Option<&'static OpSpec> {
     match (instruction.operation, &instruction.symbolic) {
         (Operation::Row(spec), None) => Some(spec),

@@ -1,4 +1,4 @@
-//! Readable text for segments of a module: one line per node, step or instruction.
+//! Prints segments of a module as readable text: one line per node, step or instruction.
 
 use super::Module;
 use super::lir::{Operand, Plan};
@@ -17,7 +17,7 @@ use bb_ir::text::{sentence, shown};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Returns the passes for a backend with kernels and these native operations.
+/// Returns the pass options for a backend with kernels and these native operations.
 fn interpreted<'w>(
     natives: &[(Family, OpSet)],
     weights: Weights<'w>,
@@ -32,7 +32,7 @@ fn interpreted<'w>(
     }
 }
 
-/// Returns the settings of the traces here, for a backend with these native operations.
+/// Returns the settings of the traces that are printed, for a backend with these native operations.
 fn settings(natives: &[(Family, OpSet)]) -> Settings {
     Settings {
         natives: kept(natives.to_vec(), fuses(natives)),
@@ -54,7 +54,7 @@ impl Module {
 
     /// Prints the trace that the graph is lowered to for a backend with these native operations, before any pass rewrites it.
     ///
-    /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
+    /// Shapes: `shapes` maps names of inputs to extents. Extents that neither `shapes` nor the model fixes are 1.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Module {
     }
 
     /// Prints the trace for a backend with kernels after a pass, and the number of steps that each pass changed.
-    /// [`pass_names`](crate::pass_names) lists the passes; `trace` names the trace that no pass has rewritten.
+    /// [`pass_names`](crate::pass_names) lists the passes; `trace` selects the trace that no pass has rewritten.
     ///
     /// Shapes: as [`print_mir`](Self::print_mir).
     ///
@@ -90,7 +90,7 @@ impl Module {
         Ok(text)
     }
 
-    /// Prints the instructions over slots, and the number of steps that each pass changed.
+    /// Prints the instructions of the plan, and the number of steps that each pass changed.
     ///
     /// Shapes: as [`print_mir`](Self::print_mir).
     ///

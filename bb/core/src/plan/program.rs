@@ -1,8 +1,8 @@
-//! A compiled graph: its segments, each with the plans made so far.
+//! A compiled graph: its segments, each with the plans built so far.
 //!
-//! A plan holds for all inputs of the element types and ranks that it was traced with, as far as its guards (`guard.rs`) allow: for
-//! other extents if its functions computed with them as expressions, and for only one value of an input that a function read. The
-//! latest plans are kept.
+//! A plan is valid for all inputs with the element types and ranks that it was traced with, if its guards (`guard.rs`) pass.
+//! Extents may differ if the traced functions computed with them as symbolic expressions. If a function read the value of an
+//! input, the plan is valid only for this value. A segment keeps the plans that were used most recently.
 
 use super::cache::PlanMemory;
 use super::claims::Claims;
@@ -40,7 +40,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The most plans that a segment keeps.
+/// The maximum number of plans that a segment keeps.
 const KEPT: usize = 64;
 
 /// A compiled graph. It is not generic over its backend; `compiled.rs` adds the type.
@@ -49,18 +49,18 @@ pub(crate) struct Program {
     pub(super) settings: Settings,
     pub(super) passes: PassOptions<'static>,
     pub(super) inputs: Vec<Port>,
-    /// The declared inputs, which each run compares its inputs with.
+    /// The declared inputs. Each run compares its inputs with them.
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
     pub(super) first: Segment,
     pub(super) limits: RunLimits,
-    /// The attributes and metadata of the caller, which are passed along with every graph.
+    /// The attributes and metadata of the caller, which are passed to the backend with every graph.
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool>,
     pub(super) memory: PlanMemory,
     /// Whether the backend prepares steps.
     prepares: bool,
-    /// The element types that whole graphs are narrowed to.
+    /// The element types that whole graphs are narrowed to; `None` if the backend has every type.
     narrows: Option<Holding>,
     /// The primitives that a backend for whole graphs does not run.
     lacking: Vec<Primitive>,
@@ -70,9 +70,9 @@ pub(crate) struct Program {
 pub(super) struct Segment {
     resolved: Arc<Resolved>,
     pub(super) start: Start,
-    /// The live tensors that some plan had to read.
+    /// The live tensors whose elements were read to build some plan.
     read: RwLock<Vec<Arc<Wanted>>>,
-    /// The plans that the graph was loaded with and that have not been used yet.
+    /// The plans from the model's file that have not been used yet.
     loaded: Mutex<Vec<LoadedPlan>>,
     specializations: SingleFlight<Vec<Arc<Specialization>>>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Segment {
 /// A plan of a segment, with the conditions on its inputs.
 pub(super) struct Specialization {
     guards: Guards,
-    /// The inputs that it was made for.
+    /// The inputs that the plan was built for.
     made_for: Vec<MadeFor>,
     /// The required structure of the inputs.
     structure: Structure,
@@ -91,7 +91,7 @@ pub(super) struct Specialization {
     pub(super) code: Code,
     /// The structure of the results.
     pub(super) results: Structure,
-    /// The sequences among the results that the plan passes on, by their positions among its input sequences.
+    /// The sequences among the results that the plan passes on unchanged, by their indices among its input sequences.
     pub(super) passed: Vec<usize>,
     pub(super) end: End<Segment>,
     /// The time of the last use, in units of [`PlanMemory::now`].
@@ -109,13 +109,13 @@ pub(super) enum Code {
 }
 
 impl Specialization {
-    /// Adds the failed node of the graph to an error.
+    /// Adds the failed node of the graph to the error of a run.
     pub(super) fn name<E: BackendError>(&self, failure: Failure<E>) -> E {
         failure.at.name(&self.resolved.graph, failure.error)
     }
 
-    /// Returns the inputs that the plan was made for. Returns `None` for a plan that cannot be saved: one that does not run the
-    /// graph to its end, or whose inputs or results are not all tensors.
+    /// Returns the inputs that the plan was built for. Returns `None` for a plan that cannot be saved, because it does not run
+    /// the graph to its end, or because some input or result is not a tensor.
     pub(super) fn made_for(&self) -> Option<Vec<MadeFor>> {
         let plain = self.structure.is_none() && self.results.is_none();
         (plain && matches!(self.end, End::Done)).then(|| self.made_for.clone())
@@ -138,7 +138,7 @@ impl Specialization {
         self.overhead
     }
 
-    /// Iterates over the constants and kernels, with the number of plans that hold each, and its bytes.
+    /// Returns the reference count and the bytes of each constant and kernel. The count is the number of plans that keep it.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
         let material = match &self.code {
             Code::Plan(_, material) => Some(material),
@@ -156,11 +156,11 @@ impl Specialization {
 pub(super) struct LiveTensors<'a> {
     /// The types and shapes of the tensors.
     pub(super) types: &'a [&'a dyn AnyTensor],
-    /// Reads the elements of a tensor, by position.
+    /// Reads the elements of the tensor at an index.
     pub(super) to_host: &'a dyn Fn(usize) -> Result<TensorData, ErasedError>,
 }
 
-/// The type and the shape of an input that does not exist yet.
+/// The element type and the shape of an input that has no elements yet.
 #[derive(Clone)]
 struct Placeholder {
     dtype: DataType,
@@ -177,7 +177,7 @@ impl Tensor for Placeholder {
     }
 }
 
-/// The live tensors of a run that were read, by position, and the watcher of the run.
+/// The live tensors that were read, by index, and the watcher of the run.
 struct Seen<'a, 'w> {
     values: Vec<Option<TensorData>>,
     watch: &'a mut Watcher<'w>,
@@ -190,8 +190,8 @@ impl Seen<'_, '_> {
 }
 
 impl Drop for Segment {
-    /// Drops the following plans in a loop instead of recursively, because a graph may have more segments than the stack has room
-    /// for.
+    /// Drops the plans of later segments in a loop instead of recursively, because a graph may have more segments than the
+    /// stack has room for.
     fn drop(&mut self) {
         let mut pending = std::mem::take(&mut *self.specializations.write());
         while let Some(plan) = pending.pop() {
@@ -206,7 +206,7 @@ impl Drop for Segment {
 }
 
 impl Segment {
-    /// Reads the live tensors that some plan had to read.
+    /// Reads the live tensors whose elements were needed for some plan.
     fn read(&self, live: &LiveTensors<'_>, seen: &mut Seen<'_, '_>) -> Result<(), ErasedError> {
         let read = self.wanted();
         if !read.is_empty() {
@@ -226,7 +226,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns the error for a failed read of a tensor that a node must know.
+    /// Returns the error for a live tensor that could not be read, with the node that needs its elements.
     fn unread(&self, wanted: &Wanted, dtype: DataType, source: ErasedError) -> ErasedError {
         let value = self.start.live.get(wanted.position);
         let value = value.map(|v| self.resolved.graph.name_of(*v).to_owned()).unwrap_or_default();
@@ -239,12 +239,12 @@ impl Segment {
         Segment { resolved, start, read, loaded, specializations: SingleFlight::default() }
     }
 
-    /// Returns the live tensors that some plan had to read.
+    /// Returns the live tensors whose elements were needed for some plan.
     pub(super) fn wanted(&self) -> Vec<Arc<Wanted>> {
         self.read.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Removes and returns the plan for these inputs from the plans that the graph was loaded with.
+    /// Removes the plan for these inputs from the loaded plans, and returns it.
     fn take_loaded(&self, live: &[&dyn AnyTensor], seen: &Seen<'_, '_>) -> Option<LoadedPlan> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |plan: &LoadedPlan| plan.guards.hold(live, |i| seen.value(i));
@@ -262,7 +262,7 @@ impl Segment {
         self.specializations.read().is_empty()
     }
 
-    /// Drops a plan, if the segment has it.
+    /// Removes a plan, if the segment has it.
     pub(super) fn forget(&self, plan: &Arc<Specialization>) {
         let mut plans = self.specializations.write();
         plans.retain(|known| !Arc::ptr_eq(known, plan));
@@ -278,7 +278,8 @@ impl Segment {
         plans.push(plan);
     }
 
-    /// Makes a segment that follows another. `wanted` is the position of the tensor whose elements it needs, if any.
+    /// Creates the segment that follows another one. The last argument is the index of the live tensor whose elements the first
+    /// node needs, if any.
     fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment {
         let node = start.node;
         let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
@@ -290,7 +291,7 @@ impl Segment {
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs.
+/// [`Error::Unsupported`] that lists every node without an implementation.
 pub(super) fn compile_program(
     module: &Module,
     options: &CompileOptions,
@@ -308,7 +309,7 @@ pub(super) fn compile_program(
     let native = NativeOps::of(natives);
     refuse(&resolved, natives, options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
-    // The first run computes the constants, so their limit is at most the limit of the whole run.
+    // The first run computes the constants, so their limit must not exceed the limit of the whole run.
     let fold_bytes = options.fold_bytes.min(options.run_bytes);
     let mut program = Program {
         pool: Mutex::new(Pool::default()),
@@ -352,16 +353,16 @@ pub(super) fn compile_program(
 }
 
 impl Program {
-    /// Returns the program with plans that refuse these primitives.
+    /// Returns the program with a list of primitives that its plans refuse.
     pub(super) fn without(self, lacking: Vec<Primitive>) -> Self {
         Program { lacking, ..self }
     }
 
-    /// Refuses a trace with a primitive that the backend does not run.
+    /// Returns an error if a trace has a primitive that the backend does not run.
     ///
     /// # Errors
     ///
-    /// [`Error::NoPrimitive`] in its node.
+    /// [`Error::NoPrimitive`], in the node that needs the primitive.
     fn refuse_lacking(&self, traced: &SegmentTrace) -> Result<(), Error> {
         if self.lacking.is_empty() {
             return Ok(());
@@ -379,12 +380,12 @@ impl Program {
         Ok(())
     }
 
-    /// Returns the program for a single run; preparing steps would not pay off.
+    /// Returns the program for a single run. It does not prepare steps, because that would not pay off.
     pub(super) fn for_one_run(self) -> Self {
         Program { prepares: false, ..self }
     }
 
-    /// Makes the plan of the first segment for inputs of these types and shapes, unless it depends on their elements.
+    /// Builds the plan of the first segment for inputs of these types and shapes, unless the plan depends on their elements.
     ///
     /// # Errors
     ///
@@ -443,7 +444,7 @@ impl Program {
         Ok(results)
     }
 
-    /// Finds or makes the plan for these inputs.
+    /// Finds or builds the plan for these inputs.
     pub(super) fn specialization(
         &self,
         target: &dyn Target,
@@ -467,7 +468,7 @@ impl Program {
             .find_or_make(&mut seen, find, |seen| self.specialize(target, segment, live, structure, seen))
     }
 
-    /// Makes a plan for these inputs, and reads the values that it must know.
+    /// Builds a plan for these inputs, and reads the input elements that tracing needs.
     fn specialize(
         &self,
         target: &dyn Target,
@@ -520,7 +521,7 @@ impl Program {
         }
     }
 
-    /// Makes a plan from a trace, and adds it to a segment.
+    /// Builds a plan from a trace, and adds it to a segment.
     #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn made(
         &self,
@@ -551,8 +552,8 @@ impl Program {
             used: AtomicU64::new(self.memory.begin()),
             overhead,
         });
-        // The plans of one run may take more memory than the model, because each plan contains all values that are read after it.
-        // Plans beyond the limit are made for one run.
+        // The plans of one run may take more memory than the model, because each plan contains all values that are read after
+        // it. Plans beyond the limit are used for one run and not kept.
         if segment.start.planned == 0 || planned <= self.memory.limit() {
             segment.add(specialization.clone());
             self.count_plan(&specialization);
@@ -566,7 +567,7 @@ impl Program {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
                 let fixed = guards.are_fixed();
-                // The sizes in a file are not trusted, so the results of a loaded plan are counted.
+                // The sizes in a file are not trusted, so each run of a loaded plan counts the bytes of its results.
                 let plan = Plan::new(&traced.recorded, fixed && !traced.is_loaded)?;
                 let claims = Claims::new(&traced.recorded, &plan, fixed, traced.is_loaded)?;
                 let material = materialize(target, &mut pool, traced, &plan, guards, self.prepares)?;
@@ -582,7 +583,7 @@ impl Program {
         }
     }
 
-    /// Returns the extents of a live value that may differ in other runs.
+    /// Returns the extents of a live value that may differ between runs.
     pub(super) fn varies(&self, segment: &Segment, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start

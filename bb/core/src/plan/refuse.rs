@@ -1,4 +1,4 @@
-//! Refuses graphs with nodes that would run in a way that the options exclude.
+//! Refuses graphs with nodes that would run in a way that the options forbid.
 
 use super::CompileOptions;
 use super::how::how;
@@ -8,11 +8,11 @@ use crate::error::{How, NodeInfo, RefusedList, RefusedNode};
 use crate::ext::OpSet;
 use bb_ir::op::Family;
 
-/// Finds the nodes that would run in a way that the options exclude, including nodes in subgraphs.
+/// Checks for nodes that would run in a way that the options forbid, including nodes in subgraphs.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with all of these nodes.
+/// [`Error::Refused`] that lists these nodes.
 pub(super) fn refuse(
     resolved: &Resolved,
     natives: &[(Family, OpSet)],

@@ -1,4 +1,4 @@
-//! The functions of a graph's nodes, looked up once.
+//! Looks up the functions of a graph's nodes once.
 
 use super::splice::splice;
 use crate::error::NodePart;
@@ -16,17 +16,18 @@ use std::sync::Arc;
 pub enum Code {
     /// No function, because the results are not read.
     Unused,
-    /// No function, because nothing runs the node. It occurs only if a graph is inspected, not if it is planned.
+    /// No function, because there is no implementation for the node. This occurs only if a graph is inspected, not if it is
+    /// planned.
     Missing,
     /// Calls an ONNX function.
     Call(TensorFunction),
-    /// Calls an ONNX function on structures; runs the step instead if a sequence is passed on as it is.
+    /// Calls an ONNX function on values, for example sequences. If a sequence is passed on unchanged, runs the step instead.
     Items(ItemFunction, Option<SequenceStep>),
     /// Calls an ONNX function on host tensors.
     Host(HostFunction),
-    /// Continues with one of its branches.
+    /// Continues with one of the branches.
     If,
-    /// Runs its body any number of times.
+    /// Runs a body any number of times.
     Repeat(Repeat),
 }
 
@@ -41,14 +42,15 @@ pub enum Repeat {
     BatchedScan,
     /// `SequenceMap`.
     Map,
-    /// An operator that determines its rounds itself.
+    /// An operator whose implementation determines its iterations.
     Rounds(&'static RoundsOperator),
-    /// The branch with this name of an `If`, which runs once.
+    /// The branch with this name of an `If`. It runs once.
     Branch(&'static str),
 }
 
 impl Repeat {
-    /// Returns the attributes that are subgraphs, starting with the one that runs most. Only the first is required.
+    /// Returns the names of the attributes that are subgraphs, starting with the one that runs most often. Only the first is
+    /// required.
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
             Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
@@ -58,14 +60,14 @@ impl Repeat {
         }
     }
 
-    /// Returns false for the branch of an `If`, and true for all others.
+    /// Returns whether the body may run several times; false only for the branch of an `If`.
     pub(crate) fn iterates(self) -> bool {
         !matches!(self, Repeat::Branch(_))
     }
 }
 
 impl Code {
-    /// Returns the function of a node; `None` if nothing runs it.
+    /// Returns the function of a node; `None` if there is no implementation.
     pub(crate) fn of(node: &Node) -> Option<Code> {
         if operator::unlinked(node).is_some() {
             return None;
@@ -79,12 +81,12 @@ impl Code {
         })
     }
 
-    /// Returns the function of a node with subgraphs, in an operator set.
+    /// Returns the function of a node with subgraphs, in a version of the operator set.
     fn of_control_flow(kind: ControlFlow, opset: i64) -> Code {
         match kind {
             ControlFlow::If => Code::If,
             ControlFlow::Loop => Code::Repeat(Repeat::Loop),
-            // The first version has a batch.
+            // The `Scan` of opset 8 has a batch.
             ControlFlow::Scan if opset < 9 => Code::Repeat(Repeat::BatchedScan),
             ControlFlow::Scan => Code::Repeat(Repeat::Scan),
             ControlFlow::SequenceMap => Code::Repeat(Repeat::Map),
@@ -92,7 +94,7 @@ impl Code {
     }
 }
 
-/// Returns the function of a node if the plan runs its subgraphs.
+/// Returns the function of a node whose subgraphs the plan runs; `None` for other nodes.
 pub fn control_flow(node: &Node) -> Option<Code> {
     Code::of(node).filter(|code| matches!(code, Code::If | Code::Repeat(_)))
 }
@@ -108,7 +110,7 @@ pub struct Resolved {
     pub graph: Arc<Graph>,
     /// The function of each node.
     pub code: Vec<Code>,
-    /// For each value, its position in `graph.constants`.
+    /// For each value, its index in `graph.constants`.
     weights: Table<ValueId, Option<usize>>,
     /// The nodes whose results are used, and the last reader of each value.
     liveness: Liveness<ValueId, NodeIndex>,
@@ -116,12 +118,12 @@ pub struct Resolved {
     inner: Vec<Inner>,
     /// The number of nodes and values of the graph and its subgraphs.
     size: usize,
-    /// The number of nodes and values that were copied to replace `If` nodes by their branches.
+    /// The number of nodes and values that were copied so far to replace `If` nodes by their branches.
     copied: usize,
 }
 
-/// Limit on the nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each replacement copies
-/// the graph, so without a limit the time would grow with the square of the number of `If` nodes.
+/// The maximum number of nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each
+/// replacement copies the graph, so without a limit the time would grow with the square of the number of `If` nodes.
 const MOST_COPIED: usize = 1 << 16;
 
 /// A subgraph of a node.
@@ -140,7 +142,7 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] with every node that has no function.
+    /// [`Error::Unsupported`] that lists every node without an implementation.
     pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
         let mut missing = Vec::new();
         let outputs = graph.outputs.clone();
@@ -152,8 +154,9 @@ impl Resolved {
         Err(Error::Unsupported { missing: MissingList(missing) })
     }
 
-    /// Finds the function of each node of a part of a graph, whose results `outputs` are read. Nodes that nothing runs become
-    /// [`Code::Missing`]. They are added to `missing`, each with the node of the graph that it is or that contains it.
+    /// Finds the function of each node in a part of a graph whose results `outputs` are read. A node without an implementation
+    /// becomes [`Code::Missing`], and is added to `missing` together with the index of the node of `graph` that it is or that
+    /// contains it.
     ///
     /// # Errors
     ///
@@ -199,7 +202,7 @@ impl Resolved {
         Ok(Resolved { graph, code, weights, liveness, inner, size, copied: 0 })
     }
 
-    /// Copies the graph and replaces the `If` at a position by its branch. Returns `None` if other branches used up
+    /// Copies the graph and replaces the `If` at an index by its branch. Returns `None` if previous replacements have used up
     /// [`MOST_COPIED`].
     ///
     /// # Errors
@@ -213,12 +216,12 @@ impl Resolved {
         Ok(Some(Resolved { copied: self.copied.saturating_add(self.size), ..whole }))
     }
 
-    /// Returns true if the graph may be copied for another branch.
+    /// Returns whether the graph may be copied once more to splice a branch.
     pub(crate) fn may_be_copied(&self) -> bool {
         self.copied.saturating_add(self.size) <= MOST_COPIED
     }
 
-    /// Returns the position of a value in `graph.constants`, if the value is constant.
+    /// Returns the index of a value in `graph.constants`, if the value is constant.
     ///
     /// # Errors
     ///
@@ -227,7 +230,7 @@ impl Resolved {
         self.weights.get(value).copied()
     }
 
-    /// Returns a constant with its position in `graph.constants`; `None` for a value that is not constant.
+    /// Returns a constant with its index in `graph.constants`; `None` for a value that is not constant.
     ///
     /// # Errors
     ///
@@ -239,7 +242,7 @@ impl Resolved {
         Ok(Some((position, &found?.1)))
     }
 
-    /// Returns whether a value is read by a node from `from` on, or by the caller.
+    /// Returns whether a value is read by the node at `from`, by a later node, or by the caller.
     ///
     /// # Errors
     ///
@@ -252,12 +255,12 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if it does not exist.
+    /// [`Error::Internal`] if the node does not exist.
     pub(crate) fn node(&self, at: usize) -> Result<&Node, Error> {
         self.graph.nodes.get(at).ok_or_else(|| Error::excluded("a node of the graph"))
     }
 
-    /// Returns a subgraph of a node in its original form, with its captures.
+    /// Returns the original subgraph of a node, with its captures.
     ///
     /// # Errors
     ///
@@ -282,7 +285,7 @@ impl Resolved {
         self.inner.iter().map(|inner| &*inner.resolved)
     }
 
-    /// Returns a subgraph of a node.
+    /// Returns a resolved subgraph of a node.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
-//! Runs a compiled graph segment by segment, and the nodes between segments. `segment_end.rs` defines the states of a run.
+//! Runs a compiled graph segment by segment, including the nodes between segments. `segment_end.rs` defines the states of a
+//! run.
 //!
-//! Loops that could not be unrolled are frames on an explicit stack, so that nesting uses no native stack.
+//! Each loop that could not be unrolled is a frame on an explicit stack, so that nested loops do not use the native stack.
 
 use super::failure::{Where, initializer};
 use super::interpreter::PlanOutputs;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// The input or output values of a segment, split into tensors.
 pub(super) struct Live {
     pub(super) tensors: Vec<ErasedTensor>,
-    /// The sequences that plans pass on.
+    /// The sequences that plans pass on unchanged.
     held: Vec<Held<ErasedTensor>>,
     pub(super) structure: Structure,
 }
@@ -57,7 +58,7 @@ impl Live {
         Live { tensors, held, structure: structured.then(|| forms.into()) }
     }
 
-    /// Returns the results of a plan that was run with these values.
+    /// Returns the results of a plan. `held` has the sequences among the plan's inputs.
     pub(super) fn after(
         held: Vec<Held<ErasedTensor>>,
         plan: &Specialization,
@@ -74,7 +75,7 @@ impl Live {
         Ok(Live { tensors: results.into_vec(), held, structure: plan.results.clone() })
     }
 
-    /// Restores the values from their tensors.
+    /// Rebuilds the values from their tensors.
     fn items(self) -> Result<Vec<Item<ErasedTensor>>, Error> {
         let (mut tensors, mut held) = (self.tensors.into_iter(), self.held.into_iter());
         let Some(forms) = self.structure else {
@@ -87,7 +88,7 @@ impl Live {
         forms.iter().map(item).collect()
     }
 
-    /// Restores the values from their tensors, as `OnnxValue`s.
+    /// Rebuilds the values from their tensors, as `OnnxValue`s.
     pub(super) fn values(self) -> Result<Vec<OnnxValue<ErasedTensor>>, Error> {
         Ok(self.items()?.into_iter().map(Item::value).collect())
     }
@@ -97,11 +98,11 @@ impl Live {
 struct Frame {
     node: Arc<RepeatNode<Segment>>,
     rounds: Box<dyn Rounds>,
-    /// The number of rounds begun.
+    /// The number of iterations begun so far.
     begun: usize,
     /// The values that each body captures.
     captured: Vec<Vec<Item<ErasedTensor>>>,
-    /// The values that the segment after the loop takes in addition to the loop's results.
+    /// The values that the segment after the loop needs in addition to the loop's results.
     kept: Vec<Item<ErasedTensor>>,
     /// The bytes of `captured` and `kept`.
     own: usize,
@@ -110,37 +111,37 @@ struct Frame {
 }
 
 impl Frame {
-    /// Counts the bytes that the loop keeps while its body runs.
+    /// Updates the ledger with the bytes that the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
         let bytes = self.own.saturating_add(self.rounds.bytes());
         let before = std::mem::replace(&mut self.bytes, bytes);
         ledger.keep(before, bytes)
     }
 
-    /// Adds the loop to an error.
+    /// Adds the loop's node to an error.
     fn name<E: BackendError>(&self, error: E) -> E {
         self.node.name(error)
     }
 }
 
 impl<S> RepeatNode<S> {
-    /// Adds the loop to an error.
+    /// Adds the loop's node to an error.
     fn name<E: BackendError>(&self, error: E) -> E {
         Where::Node(self.at.node).name(&self.resolved.graph, error)
     }
 }
 
-/// The next state after a plan ran: the outputs of the graph, or the next plan that ran.
+/// The next state after a plan has run: the outputs of the graph, or the next plan, which has also run.
 type Next = ControlFlow<Live, Ran>;
 
-/// A plan that ran, with its results.
+/// A plan that has run, with its results.
 pub(super) struct Ran {
     pub(super) specialization: Arc<Specialization>,
     pub(super) live: Live,
 }
 
 impl Program {
-    /// Runs a segment on values.
+    /// Finds or builds the plan of a segment, and runs it on these values.
     fn enter(
         &self,
         target: &dyn Target,
@@ -166,7 +167,7 @@ impl Program {
         Ok(Ran { specialization, live })
     }
 
-    /// Runs everything after a plan, to the end of the graph.
+    /// Runs everything after the first plan, to the end of the graph.
     pub(super) fn follow(
         &self,
         target: &dyn Target,
@@ -179,11 +180,11 @@ impl Program {
         loop {
             match self.step(target, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
-                // A run that must end fails even if no work is left.
+                // A cancelled or late run fails even if no work is left.
                 Ok(ControlFlow::Break(outputs)) => {
                     return state.go_on().map(|()| outputs).map_err(Into::into);
                 }
-                // A failure in a body is a failure of every loop around it.
+                // A failure in a body is reported for every enclosing loop.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
                         if !frame.node.repeat.iterates() {
@@ -197,7 +198,7 @@ impl Program {
         }
     }
 
-    /// Runs from the end of one segment to the end of the next; breaks with the outputs at the end of the graph.
+    /// Runs from the end of one segment to the end of the next. Returns `Break` with the outputs at the end of the graph.
     fn step(
         &self,
         target: &dyn Target,
@@ -308,7 +309,7 @@ impl Program {
         Ok(live.tensors)
     }
 
-    /// Runs on items; omitted items take their defaults.
+    /// Runs the program on ONNX values; omitted inputs get their defaults.
     pub(super) fn run_live(
         &self,
         target: &dyn Target,
@@ -349,13 +350,13 @@ impl<S> Between<S> {
         Error::Results { op, expected: position + 1, got: position }
     }
 
-    /// Returns the values that the segment after the node takes over.
+    /// Returns the values that the segment after the node needs from the segment before it.
     fn kept<T: Clone>(&self, live: &Table<LiveIndex, Item<T>>) -> Result<Vec<Item<T>>, Error> {
         picked(live, &self.kept)
     }
 }
 
-/// Borrows the tensors of items.
+/// Borrows the tensors of ONNX values.
 fn borrowed(inputs: &[Option<OnnxValue<ErasedTensor>>]) -> Vec<Option<OnnxValue<&ErasedTensor>>> {
     inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect()
 }
@@ -365,7 +366,7 @@ fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> 
     indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 
-/// Runs a function on host tensors, and returns the inputs of the next segment.
+/// Runs a function on host tensors between segments, and returns the inputs of the next segment.
 fn run_host<S>(
     on: &ErasedBackend<'_>,
     specialization: &Specialization,
@@ -396,7 +397,7 @@ fn run_host<S>(
                 };
                 Some(on.to_host(x).map_err(failed)?)
             }
-            // An empty optional is omitted; tracing refused everything else.
+            // An empty optional counts as an omitted operand. Tracing has already refused all other values.
             (_, None | Some(Item::Parts(OnnxValue::Absent))) => None,
             (_, Some(_)) => return Err(Error::excluded("tensors as operands of a host function").into()),
         });
@@ -428,7 +429,7 @@ fn counts<T: Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> HashMap<T, u
     counts
 }
 
-/// Decrements the count of an item, and returns true if occurrences are left.
+/// Decrements the count of an item, and returns whether occurrences are left.
 fn is_read_again<T: Eq + std::hash::Hash>(left: &mut HashMap<T, usize>, one: T) -> bool {
     let left = left.entry(one).or_default();
     *left = left.saturating_sub(1);
@@ -441,7 +442,7 @@ fn begin(
     node: &Arc<RepeatNode<Segment>>,
     live: Vec<Item<ErasedTensor>>,
 ) -> Result<Frame, ErasedError> {
-    // Sequences in loops are passed on as they are, so that one plan serves all lengths.
+    // Sequences in loops are passed on unchanged, so that one plan serves all lengths.
     let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
     let captured: Vec<Vec<_>> =
         node.bodies.iter().map(|body| picked(&live, &body.captures)).collect::<Result<_, _>>()?;
@@ -453,11 +454,11 @@ fn begin(
     Ok(Frame { rounds, begun: 0, captured, kept, own, node: node.clone(), bytes: 0 })
 }
 
-/// The values that the segment after a node takes over, and the operands of the node.
+/// The values that the segment after a node needs, and the operands of the node.
 type Taken = (Vec<Item<ErasedTensor>>, Vec<Option<Item<ErasedTensor>>>);
 
-/// Takes the operands of a node from the results of the segment before it. An operand that is not used again is moved, so that a
-/// sequence can be changed in place.
+/// Extracts the operands of a node from the results of the segment before it. An operand that is not used again is moved, so
+/// that a sequence can be changed in place.
 fn taken<S>(
     on: &ErasedBackend<'_>,
     at: &Between<S>,
@@ -498,7 +499,7 @@ fn run_sequence<S>(
 ) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
     let (mut items, operands) = taken(on, &node.at, live.into_iter().collect())?;
     let result = node.code.run(on, resolved.node(node.at.node)?, operands)?;
-    // Each of these operators has one result, which may be unread.
+    // Each of these operators has one result. It is dropped if nothing reads it.
     if !node.at.results.is_empty() {
         items.push(result);
     }

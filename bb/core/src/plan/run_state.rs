@@ -7,11 +7,11 @@ use bb_ir::{DataType, TensorData};
 /// The limits of the runs of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunLimits {
-    /// The most bytes of one value.
+    /// The maximum number of bytes of one value.
     value_bytes: usize,
-    /// The most bytes of all values that exist at the same time.
+    /// The maximum number of bytes of all values that exist at the same time.
     run_bytes: usize,
-    /// The most iterations of all repetitions together.
+    /// The maximum number of iterations of all loops together.
     iterations: usize,
 }
 
@@ -54,7 +54,7 @@ impl RunState {
         self.options.check()
     }
 
-    /// Counts an iteration of a loop.
+    /// Counts one iteration of a loop.
     ///
     /// # Errors
     ///
@@ -73,13 +73,14 @@ impl RunState {
 /// The bytes of the values of a run that exist at the same time, and their limits.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// The most bytes of one value.
+    /// The maximum number of bytes of one value.
     value_bytes: usize,
-    /// The most bytes of all values.
+    /// The maximum number of bytes of all values.
     run_bytes: usize,
-    /// The bytes kept while other segments run, over all frames.
+    /// The bytes that the frames of all loops keep while other segments run.
     kept: usize,
-    /// The bytes of the texts that host computations made. It is not known which of them still exist, so they count until the end.
+    /// The bytes of strings that host computations created. When strings are freed is not known, so these bytes count until the
+    /// run ends.
     texts: usize,
     /// The bytes of the values of the running segment.
     live: usize,
@@ -90,7 +91,7 @@ impl Ledger {
         Ledger { value_bytes, run_bytes, kept: 0, texts: 0, live: 0 }
     }
 
-    /// Returns the most bytes of one value.
+    /// Returns the maximum number of bytes of one value.
     pub(super) fn value_bytes(&self) -> usize {
         self.value_bytes
     }
@@ -108,7 +109,7 @@ impl Ledger {
         self.add(inputs.into_iter().map(tensor_bytes).fold(0, usize::saturating_add))
     }
 
-    /// Returns whether this many more bytes are within the limit.
+    /// Returns whether the total stays within the limit if this number of bytes is added.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.total().checked_add(bytes).is_some_and(|total| total <= self.run_bytes)
     }
@@ -117,7 +118,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::Limit`] and [`bb_ir::Error::TooLarge`] if it has too many.
+    /// [`bb_ir::Error::Limit`] and [`bb_ir::Error::TooLarge`] if the result has too many bytes.
     #[inline]
     pub(super) fn result<T: Tensor>(&mut self, result: &T) -> Result<usize, Error> {
         let bytes = bytes_of(result.dtype(), result.shape());
@@ -132,7 +133,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::Limit`] if there are too many.
+    /// [`bb_ir::Error::Limit`] if the total exceeds the limit.
     #[inline]
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), Error> {
         self.live = self.live.saturating_add(bytes);
@@ -145,7 +146,8 @@ impl Ledger {
         self.live = self.live.saturating_sub(bytes);
     }
 
-    /// Checks results that were computed on the host, and counts their texts. The length of texts is known only on the host.
+    /// Checks results that were computed on the host, and counts their strings. The lengths of strings are known only on the
+    /// host.
     ///
     /// # Errors
     ///
@@ -165,11 +167,11 @@ impl Ledger {
         self.check()
     }
 
-    /// Counts the bytes kept while other segments run: `before` bytes become `after`.
+    /// Updates the bytes that loops keep while other segments run: `before` is replaced by `after`.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::Limit`] if there are too many.
+    /// [`bb_ir::Error::Limit`] if the total exceeds the limit.
     pub(super) fn keep(&mut self, before: usize, after: usize) -> Result<(), Error> {
         self.kept = self.kept.saturating_sub(before).saturating_add(after);
         self.check()

@@ -1,8 +1,9 @@
-//! The plans of a program as traces, saved with its graph and reused when the saved graph is compiled.
+//! The plans of a program in the form that is saved with its graph, and reused when the saved graph is compiled.
 //!
-//! The result of tracing and of the passes is saved, because these take most of the time: a trace, and the inputs that it was made
-//! for. The instructions, guards, constants and kernels of a plan are built from the trace when the plan first runs. A plan is
-//! saved if it runs the whole graph in one segment without host computations; other plans are made again when they are needed.
+//! The saved form is the result of tracing and of the passes, because these take most of the time: a trace, and the inputs that
+//! it is valid for. The instructions, guards, constants and kernels of a plan are built from the trace when the plan first
+//! runs. A plan is saved if it runs the whole graph in one segment without host computations; other plans are built again when
+//! they are needed.
 //!
 //! A saved plan may come from an untrusted source. [`check`] proves that its indices exist and that it agrees with the weights, and
 //! [`Claims`](super::claims::Claims) compares the results of instructions with the types in the trace, so that kernels run on the
@@ -31,7 +32,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct SavedPlans {
     settings: SavedSettings,
-    /// The inputs whose elements a plan depends on, each with the node that needs them if it is a node of the module's graph.
+    /// The inputs whose elements a plan depends on, each with the node that needs the elements if the node is in the module's
+    /// graph.
     read: Vec<(usize, usize)>,
     plans: Vec<SavedPlan>,
 }
@@ -43,9 +45,9 @@ pub(super) struct SavedSettings {
     pub(super) switches: PassSwitches,
     pub(super) value_bytes: usize,
     pub(super) fold_bytes: usize,
-    /// The native operations of each family, by their positions.
+    /// The native operations of each family, by their indices in the family's table.
     natives: Vec<(String, Vec<u16>)>,
-    /// The element types of the backend, by their ONNX numbers.
+    /// The element types of the backend, by their ONNX values.
     types: Vec<u16>,
 }
 
@@ -56,13 +58,13 @@ struct SavedPlan {
     /// The traced graph, if it differs from the module's graph because branches of `If` nodes were spliced into it.
     graph: Option<Graph>,
     trace: Trace,
-    /// The weights of unrolled bodies.
+    /// The weights of unrolled loop bodies.
     weights: Vec<TensorData>,
-    /// The nodes that steps come from.
+    /// The nodes that the steps come from.
     nodes: Vec<usize>,
 }
 
-/// An input that a plan was made for.
+/// An input that a plan was built for.
 #[derive(Debug, Clone)]
 pub(super) struct MadeFor {
     dtype: DataType,
@@ -111,8 +113,8 @@ impl SavedPlans {
         Ok(Compact::read(from)?)
     }
 
-    /// Checks the plans, and prepares them for the graph that they were saved with. If they were made with other settings, the
-    /// result is empty.
+    /// Checks the plans, and prepares them for the graph that they were saved with. Returns no plans if they were built with
+    /// other settings.
     ///
     /// # Errors
     ///
@@ -171,9 +173,9 @@ impl SavedPlan {
     }
 }
 
-/// Checks a trace from an untrusted source, as far as possible without running it. Values must be made once and before they are
-/// read; they must agree with the inputs, the weights and the rules of primitives; parameters must be of the kinds that the
-/// operations take; nothing may exceed the limits.
+/// Checks a trace from an untrusted source, as far as possible without running it. Each value must be computed exactly once,
+/// before it is read. Values must agree with the inputs, the weights and the rules of primitives; parameters must be of the
+/// kinds that the operations take; nothing may exceed the limits.
 fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) -> Result<(), Error> {
     let trace = &traced.recorded;
     trace.check_order()?;
@@ -210,7 +212,7 @@ fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) ->
             let reason = format!("`{}` takes parameters of other kinds", spec.method);
             return Err(TraceFault::Refused { step: format!("step {id}"), reason }.into());
         }
-        // The rules of primitives are cheap; the rules of other operations trace their bodies.
+        // Only primitives are checked, because their rules are cheap. The rules of other operations trace their bodies.
         if step.operation.primitive().is_some() {
             trace.check_results(id, step)?;
         }
@@ -247,7 +249,7 @@ impl Program {
         }
     }
 
-    /// Returns the graph with the plans made so far.
+    /// Returns the graph with the plans that have been built so far.
     ///
     /// # Errors
     ///
@@ -256,7 +258,7 @@ impl Program {
         Ok(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?))
     }
 
-    /// Traces the plans made so far again to save them. The backend is not called.
+    /// Traces the plans that have been built so far again, to save them. The backend is not called.
     ///
     /// # Errors
     ///
@@ -286,7 +288,7 @@ impl Program {
 }
 
 impl SavedPlan {
-    /// Returns the form of a trace that is saved; `None` for a trace that cannot be saved.
+    /// Converts a trace to the saved form; `None` for a trace that cannot be saved.
     fn of(traced: SegmentTrace, inputs: Vec<MadeFor>, module: &Arc<Resolved>) -> Option<SavedPlan> {
         let is_row = |operation| matches!(operation, Operation::Row(_));
         let rows = traced.recorded.steps.entries().all(|step| is_row(step.operation));

@@ -1,11 +1,11 @@
-//! Traces a checked graph segment by segment, as far as values allow.
+//! Traces a checked graph in segments.
 //!
-//! A segment is a run of nodes that can be traced without knowing a value which only a run computes. Most graphs are one segment. A
-//! segment ends before a node that
-//! - needs a value of this kind (for example, a `Reshape` whose extents are computed from data): the next segment begins with that value
-//!   read back from the backend;
-//! - works on host tensors, accesses the items of a sequence that is passed on as it is, or repeats a body that cannot be unrolled:
-//!   the node runs between two segments.
+//! A segment is a sequence of consecutive nodes that can be traced without values that only a run computes. Most graphs are one
+//! segment. A segment ends before a node that
+//! - needs a value of this kind (for example, a `Reshape` whose shape is computed from data): the next segment begins with that
+//!   value read back from the backend;
+//! - works on host tensors, accesses the items of a sequence that is passed on unchanged, or repeats a body that cannot be
+//!   unrolled: the node runs between two segments.
 
 use super::conditions::Cause;
 use super::failure::in_node;
@@ -26,7 +26,7 @@ use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The structure of values; `None` if all are tensors.
+/// The structure of values; `None` if all values are tensors.
 pub type Structure = Option<Arc<[Form]>>;
 
 /// The start of a segment: its first node, and the values that come from earlier segments.
@@ -34,13 +34,13 @@ pub type Structure = Option<Arc<[Form]>>;
 pub struct Start {
     /// The first node.
     pub node: usize,
-    /// The values that the backend holds, in the order of the plan's inputs.
+    /// The values on the backend, in the order of the plan's inputs.
     pub live: Vec<ValueId>,
-    /// The values that earlier segments found to be constant.
+    /// The values that were constant in earlier segments.
     pub known: Vec<(ValueId, TensorData)>,
-    /// The number of nodes in the unrolled loops before it, over all iterations.
+    /// The number of nodes in all loops unrolled before this segment, over all iterations.
     pub unrolled: usize,
-    /// An estimate of the bytes of the plans before it.
+    /// An estimate of the bytes of the plans before this segment.
     pub planned: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct Start {
 pub struct SegmentInput {
     pub dtype: DataType,
     pub shape: Shape,
-    /// The extents that may differ in other runs.
+    /// The extents that may differ between runs.
     pub varies: Varies,
     /// The elements, if the segment is specialized on them.
     pub known: Option<TensorData>,
@@ -61,28 +61,28 @@ pub struct SegmentTrace {
     pub recorded: Trace,
     /// The structure of the outputs of the trace.
     pub structure: Structure,
-    /// The input sequences among the outputs that are passed on, by their positions among the input sequences.
+    /// The input sequences that are passed on as outputs, by their indices among the input sequences.
     pub(crate) passed: Vec<usize>,
-    /// The input tensors whose extents the trace depends on, as bits by position. Bit 63 covers all positions from 63 on.
+    /// The input tensors whose extents the trace depends on, as a bit mask. All tensors from index 63 on share the last bit.
     pub(crate) consulted: u64,
     /// The traced graph, with each resolved `If` replaced by its branch.
     pub(crate) resolved: Arc<Resolved>,
-    /// The weights of unrolled bodies.
+    /// The weights of unrolled loop bodies.
     pub(crate) inner_weights: Vec<TensorData>,
     /// The nodes that the steps come from.
     pub origins: Origins,
-    /// The nodes that made the trace depend on extents.
+    /// The nodes that caused a dependency of the trace on extents.
     pub(crate) causes: Vec<Cause>,
-    /// Whether it comes from a file, so that its types must be compared with the actual values.
+    /// Whether the trace was loaded from a file. Then its types must be compared with the actual values.
     pub(crate) is_loaded: bool,
 }
 
 impl SegmentTrace {
-    /// Estimates the bytes of its plan: steps with their parameters, inputs and outputs, and the traced graph unless it is the
-    /// graph of the segment.
+    /// Estimates the bytes of the trace's plan: steps with their parameters, inputs and outputs, and the traced graph if it is
+    /// not the graph of the segment.
     pub(crate) fn overhead(&self, of: &Arc<Resolved>, inputs: usize) -> usize {
-        /// The bytes of an instruction with the name of its node in a profile, of a node with its values and attributes, or of an
-        /// input with its guard.
+        /// The bytes of one instruction with the name of its node in a profile, of one node with its values and attributes, or
+        /// of one input with its guard.
         const ONE: usize = 512;
         let steps = self.recorded.steps.entries();
         let given = |param: &Param<'_>| if let Param::Data(data) = param { data.byte_len() } else { 0 };
@@ -91,7 +91,7 @@ impl SegmentTrace {
         ONE * (1 + self.recorded.steps.len() + nodes + inputs + self.recorded.outputs.len()) + params
     }
 
-    /// Returns the weights that the trace may read, by number.
+    /// Returns the weights that the trace may read, by their ids.
     pub fn weights(&self) -> Weights<'_> {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
     }
@@ -146,7 +146,7 @@ pub(crate) enum Outcome {
     Needs(Wanted),
 }
 
-/// A live tensor whose elements a node needs, by position.
+/// A live tensor whose elements a node needs, by its index.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) position: usize,
@@ -155,12 +155,12 @@ pub(crate) struct Wanted {
     pub(crate) node: usize,
 }
 
-/// The outcome of a trace that inspects nodes before inputs arrive.
+/// The outcome of a trace that inspects nodes before any inputs are known.
 #[derive(Debug)]
 pub enum Explored {
-    /// The trace reached the end of the graph; its outputs are these values.
+    /// The trace reached the end of the graph. The list has the values of its outputs.
     Returned(Vec<ValueId>),
-    /// The trace stopped before a node, where the next trace may start.
+    /// The trace stopped before a node. The next trace may start there.
     Stopped(Start, Stop),
 }
 
@@ -169,7 +169,7 @@ pub enum Explored {
 pub enum Stop {
     /// The node needs a value that only a run computes, or runs between segments.
     Boundary,
-    /// The `If` takes this branch, and a node of the branch runs between segments.
+    /// The condition of the `If` selects this branch, and a node of the branch runs between segments.
     Branch(&'static str),
     /// The node cannot be traced.
     Failed(Error),
@@ -181,15 +181,15 @@ pub struct Settings {
     pub natives: Vec<(Family, OpSet)>,
     pub value_bytes: usize,
     pub fold_bytes: usize,
-    /// Whether parameters of the trace may be expressions of the inputs' extents.
+    /// Whether parameters of the trace may be symbolic expressions of the inputs' extents.
     pub symbolic: bool,
-    /// Whether the trace depends on all conditions of an extent as soon as the extent is known, instead of when the extent is used.
+    /// Whether the trace depends on all conditions of an extent as soon as the extent is computed, instead of when it is used.
     pub strict: bool,
     /// The element types of the backend.
     pub types: DataTypes,
 }
 
-/// Traces from `start` as far as values allow.
+/// Traces from `start` up to a node that ends the segment.
 ///
 /// # Errors
 ///
@@ -214,7 +214,7 @@ pub(crate) fn trace(
         Ok(match traced {
             Ok(NodeTrace::Results) => Step::Next,
             Ok(NodeTrace::Branch(name)) => {
-                // The branch's first node is now at the position of the `If`.
+                // The branch's first node now has the index of the `If`, so tracing continues with the same index.
                 match resolved.with_branch(at, name)? {
                     Some(whole) => {
                         tracing.replace(whole);
@@ -255,8 +255,8 @@ pub(crate) fn trace(
     Ok(Outcome::Traced(Box::new(traced), end))
 }
 
-/// Traces from `start` to inspect nodes before inputs arrive. No branch is spliced, and a node that cannot be traced for any reason
-/// ends the segment.
+/// Traces from `start` to inspect nodes before any inputs are known. No branch is spliced, and a node that cannot be traced for
+/// any reason ends the segment.
 ///
 /// # Errors
 ///
@@ -304,7 +304,7 @@ pub fn explore(
     Ok((finished(resolved, tracer, bodies.into_inner(), causes, outputs), explored))
 }
 
-/// Adds the values from before a segment; returns its input tensors.
+/// Adds the values that come from earlier segments, and returns the input tensors.
 fn arrive(
     tracing: &mut Tracing<'_>,
     start: &Start,
@@ -356,7 +356,7 @@ fn finished(
     }
 }
 
-/// Fills a structure with tensors.
+/// Replaces the placeholders in a structure by tensors, in order.
 ///
 /// # Errors
 ///
@@ -372,7 +372,7 @@ pub(super) fn too_few_tensors() -> Error {
     Error::excluded("a tensor for each value between segments")
 }
 
-/// Returns the error for a value without a source.
+/// Returns the error for a value that is neither an input, a constant nor a result.
 pub(super) fn missing(graph: &Graph, value: ValueId) -> Error {
     Error::MissingInput {
         name: graph.name_of(value).to_owned(),

@@ -1,4 +1,4 @@
-//! The states of a run: the end of a segment, and the continuation after it.
+//! The states of a run: how a segment ends, and how the run continues.
 //!
 //! ```text
 //!            +--------------------- Read: the next segment knows a value ---------------------+
@@ -11,8 +11,8 @@
 //!            +------------------------------------------------------------+
 //! ```
 //!
-//! [`End`] lists the states once. Tracing produces an `End<Start>`, with the starts of segments; a program holds an `End<Segment>`,
-//! with segments that keep their plans; running (`run_segments.rs`) goes from state to state.
+//! [`End`] is the only list of these states. Tracing produces an `End<Start>`, with the starts of segments; a program stores an
+//! `End<Segment>`, with segments that keep their plans; a run (`run_segments.rs`) goes from state to state.
 
 use super::resolve::{Inner, Repeat, Resolved};
 use super::segment::{Start, missing};
@@ -31,15 +31,15 @@ indices! {
     pub(crate) LiveIndex = "value between segments";
 }
 
-/// The end of a segment; `S` describes the segments that follow.
+/// The end of a segment. `S` represents the segments that follow.
 #[derive(Debug)]
 pub(crate) enum End<S> {
     /// The graph ends. The outputs are the outputs of the graph, or the results of an iteration if the graph is a body.
     Done,
-    /// The next segment, which takes all outputs.
+    /// The next segment follows immediately, and takes all outputs.
     Read {
         next: S,
-        /// The position of the output tensor whose elements the next segment needs.
+        /// The index of the output tensor whose elements the next segment needs.
         wanted: usize,
     },
     /// A function on host tensors, then the next segment.
@@ -55,11 +55,11 @@ pub(crate) enum End<S> {
 pub(crate) struct Between<S> {
     pub(crate) node: usize,
     pub(crate) operands: Vec<Place>,
-    /// The values that the segment after it takes over from the segment before it.
+    /// The values that the segment after the node takes from the segment before it.
     pub(crate) kept: Vec<LiveIndex>,
-    /// The positions of the node's results that the segment after it takes, following the `kept` values.
+    /// The indices of the node's results that the segment after it takes, after the `kept` values.
     pub(crate) results: Vec<usize>,
-    /// The segment after it.
+    /// The segment after the node.
     pub(crate) after: S,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct RepeatBody<S> {
     /// The name of the attribute with the body.
     pub(crate) name: &'static str,
     pub(crate) resolved: Arc<Resolved>,
-    /// The first segment of the body; its inputs are the body's inputs, then the captured values.
+    /// The first segment of the body. Its inputs are the body's inputs, then the captured values.
     pub(crate) first: S,
     /// The values that the body captures.
     pub(crate) captures: Vec<LiveIndex>,
@@ -107,7 +107,7 @@ pub(crate) enum Place {
     Live(LiveIndex),
     /// A constant.
     Known(TensorData),
-    /// Omitted.
+    /// The operand is omitted.
     Absent,
 }
 
@@ -125,8 +125,8 @@ impl<S> End<S> {
 }
 
 impl End<Start> {
-    /// Replaces starts by segments. `segment` also receives the graph and, by position, the output tensor whose elements the
-    /// segment needs.
+    /// Converts the starts to segments. `segment` also receives the graph, and the index of the output tensor whose elements
+    /// the new segment needs.
     pub(super) fn segments<S>(
         self,
         resolved: &Arc<Resolved>,
@@ -167,11 +167,11 @@ impl End<Start> {
 
 /// The reason why a segment ends before a node.
 pub(super) enum Boundary {
-    /// The elements of a value that the segment computes are needed.
+    /// The node needs the elements of a value that the segment computes.
     Read(TraceValue),
     /// The node is a function on host tensors.
     Host(HostFunction),
-    /// The node accesses the items of a sequence that is passed on as it is.
+    /// The node accesses the items of a sequence that is passed on unchanged.
     Sequence(SequenceStep),
     /// The node repeats a body that cannot be unrolled.
     Repeat(Repeat),
@@ -182,7 +182,7 @@ pub(super) enum Boundary {
 pub(super) struct Outputs {
     pub(super) tensors: Vec<TraceValue>,
     pub(super) items: Vec<Form>,
-    /// The input sequences among the outputs, by their positions among the input sequences.
+    /// The input sequences that are passed on as outputs, by their indices among the input sequences.
     pub(super) passed: Vec<usize>,
     /// Whether an output is not a tensor.
     pub(super) structured: bool,
@@ -201,7 +201,7 @@ impl Outputs {
     }
 }
 
-/// Adds the values that are read from a node on to the outputs, and returns the start of a segment that begins with the node.
+/// Adds the values that later nodes read to the outputs, and returns the start of a segment that begins with `node`.
 pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs) -> Result<Start, Error> {
     let resolved = &tracing.resolved;
     let mut start = Start { node, unrolled: tracing.unrolled(), ..Start::default() };
@@ -221,7 +221,7 @@ pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs
     Ok(start)
 }
 
-/// Ends a segment before the node at `at`.
+/// Ends a segment before the node at index `at`.
 pub(super) fn end(
     tracing: &Tracing<'_>,
     at: usize,
@@ -262,7 +262,7 @@ pub(super) fn end(
 /// The values that a node between segments takes from the segment before it.
 struct SegmentValues<'s> {
     start: &'s Start,
-    /// The values on the backend, by position.
+    /// The values on the backend, by their indices among the outputs of the segment.
     live: HashMap<ValueId, LiveIndex>,
     /// The values that are constant.
     known: HashMap<ValueId, &'s TensorData>,
@@ -301,7 +301,7 @@ fn body(
     Ok(RepeatBody { name, resolved: inner.resolved.clone(), first, captures })
 }
 
-/// Finds the operands of a node between segments, and the values that the segment after it takes.
+/// Finds the operands of a node between segments, and the values that the segment after the node takes.
 fn between(resolved: &Resolved, at: usize, before: &SegmentValues<'_>) -> Result<Between<Start>, Error> {
     let node = resolved.node(at)?;
     let mut operands = Vec::with_capacity(node.inputs.len());

@@ -1,14 +1,14 @@
-//! Splices branches into graphs while tracing: once the condition of an `If` is known, its branch replaces the node.
+//! Splices branches into graphs while tracing: when the condition of an `If` is known, its branch replaces the node.
 //!
-//! The result is an ordinary graph, so a branch may itself be split into segments. Values keep their ids; the values of the branch
-//! come after them.
+//! The result is an ordinary graph, so a spliced branch may be split into segments too. Values keep their ids; the values of
+//! the branch get ids after the existing ones.
 
 use crate::Error;
 use crate::trace::{Table, TableIndex};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
 
-/// Returns `graph` with the node at `at` replaced by the nodes of `branch`, one of its subgraphs.
+/// Returns `graph` with the node at index `at` replaced by the nodes of `branch`, which is one of the node's subgraphs.
 ///
 /// # Errors
 ///
@@ -30,7 +30,8 @@ pub(super) struct Unfolded {
 }
 
 impl Unfolded {
-    /// Begins with the values and constants of a graph, and without its nodes. `more` is the expected number of additional nodes.
+    /// Starts with the values and constants of a graph, but without its nodes. `more` is the expected number of additional
+    /// nodes.
     pub(super) fn of(graph: &Graph, more: usize) -> Unfolded {
         Unfolded {
             values: graph.values.clone(),
@@ -39,8 +40,8 @@ impl Unfolded {
         }
     }
 
-    /// Adds the nodes of a subgraph instead of its node. The operands of the node become the inputs of the subgraph, by position;
-    /// an input without an operand has its default.
+    /// Adds the nodes of a subgraph instead of the node that contains it. The operands of the node become the inputs of the
+    /// subgraph, in order; an input without an operand has its default.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Unfolded {
         };
         let numbers = Numbers(bound.entries().zip(&branch.values).map(&mut number).collect());
         for (value, data) in &branch.constants {
-            // The default of an input that has an operand is not used.
+            // The default of an input is dropped if the input has an operand.
             if bound.get(*value)?.is_none() {
                 self.constants.push((numbers.of(*value)?, data.clone()));
             }

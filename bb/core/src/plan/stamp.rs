@@ -1,12 +1,12 @@
-//! The backend and the processor that a compiled model was made for.
+//! The backend and the processor that a compiled model was built for.
 
 use crate::Error;
 use crate::service::Fingerprint;
 
-/// The backend and the processor that a compiled model was made for.
+/// The backend and the processor that a compiled model was built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// The backend's declared name, without a device.
+    /// The backend's declared name, without the device.
     backend: String,
     version: String,
     fingerprint: Fingerprint,
@@ -32,7 +32,7 @@ impl Stamp {
     ///
     /// # Errors
     ///
-    /// [`Error::SavedFor`] with the first difference; [`Error::Fingerprint`] with all differences of the operations.
+    /// [`Error::SavedFor`] with the first difference; [`Error::Fingerprint`] with all operations that differ.
     pub(super) fn check(&self, own: &Stamp) -> Result<(), Error> {
         let list = |features: &[String]| features.join(" ");
         let parts = [
@@ -48,7 +48,7 @@ impl Stamp {
     }
 }
 
-/// Returns the features of this processor that select kernels.
+/// Returns the features of this processor that kernels are selected by.
 fn features() -> Vec<String> {
     let mut found = Vec::new();
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

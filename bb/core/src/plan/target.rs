@@ -1,8 +1,8 @@
 //! The interface between a program and the backend that it is compiled for.
 //!
-//! A [`Program`](super::program::Program) is not generic over its backend, so that planning, and all of a run except the loop over
-//! instructions, are compiled once. It reaches the backend through a [`Target`], which the generic code makes for each call:
-//! [`Typed`] for a backend with kernels, [`Untyped`] if the cost of erased tensors does not matter.
+//! A [`Program`](super::program::Program) is not generic over its backend. So planning, and all of a run except the loop over
+//! instructions, is compiled only once. A program reaches the backend through a [`Target`], which the generic code creates for
+//! each call: [`Typed`] for a backend with kernels, [`Untyped`] if the cost of erased tensors does not matter.
 
 use super::Profile;
 use super::claims::Claims;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A failure on a backend whose type is erased.
 pub(super) type ErasedFailure = Box<Failure<ErasedError>>;
 
-/// A plan with its constants and kernels, in the form of its [`Target`].
+/// A plan with its constants and kernels, in the type that its [`Target`] expects.
 pub(super) type AnyPrepared = Box<dyn Any + Send + Sync>;
 
 /// A backend that runs plans.
@@ -32,18 +32,18 @@ pub(super) trait Target {
     /// Returns the backend, for single operations and whole graphs.
     fn backend(&self) -> ErasedBackend<'_>;
 
-    /// Has the backend prepare a kernel for a step.
+    /// Lets the backend prepare a kernel for a step.
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError>;
 
     /// Combines a plan with its constants and kernels.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the material belongs to another backend.
+    /// [`Error::Internal`] if the constants and kernels belong to another backend.
     fn prepared(
         &self,
         plan: Plan,
@@ -56,7 +56,7 @@ pub(super) trait Target {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     fn run(
         &self,
         prepared: &AnyPrepared,
@@ -68,14 +68,14 @@ pub(super) trait Target {
     ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure>;
 }
 
-/// A kernel that a backend prepared, in the form of its [`Target`].
+/// A kernel that a backend prepared, in the type that its [`Target`] expects.
 pub(super) struct MadeKernel {
     pub(super) kernel: Box<dyn Any + Send + Sync>,
-    /// The bytes that it takes, without the constants that it reads.
+    /// The bytes of the kernel, without the constants that it reads.
     pub(super) bytes: usize,
-    /// For each operand, whether runs pass it to the kernel if it is a constant.
+    /// For each constant operand, whether runs must pass it to the kernel.
     pub(super) reads: SmallVec<[bool; 4]>,
-    /// The properties of each operand that the preparation queried.
+    /// The properties of each operand that the backend queried while it prepared the kernel.
     pub(super) asked: SmallVec<[Option<AskedOperand>; 4]>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn own_plan<P: 'static>(prepared: &AnyPrepared) -> Result<&P, Error> 
     prepared.downcast_ref().ok_or_else(|| Error::excluded("a plan of the backend that runs it"))
 }
 
-/// A backend with its type: plans run on the backend's own tensors.
+/// A backend whose type is known: plans run on the backend's own tensors.
 pub(super) struct Typed<'a, B: Backend + ?Sized + 'static>(pub(super) WithFamilies<'a, B>);
 
 impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
@@ -149,7 +149,7 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
     }
 }
 
-/// A backend with an erased type: plans run on erased tensors, and no kernels are prepared.
+/// A backend whose type is erased: plans run on erased tensors, and no kernels are prepared.
 pub(super) struct Untyped<'a>(pub(super) &'a dyn Kernels);
 
 impl Target for Untyped<'_> {

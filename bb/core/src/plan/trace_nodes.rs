@@ -1,4 +1,4 @@
-//! Traces nodes one by one, and bodies inline.
+//! Traces nodes one by one, and loop bodies and branches inline.
 //!
 //! A body with a known, small number of iterations is unrolled; an `If` inside it with a known condition is replaced by its branch.
 //! A node that cannot be traced inline runs between segments.
@@ -21,29 +21,30 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Limit on the nodes of an unrolled repetition.
+/// The maximum number of nodes of one unrolled loop.
 const UNROLLED: usize = 4096;
 
-/// Limit on the steps of an unrolled repetition.
+/// The maximum number of steps of one unrolled loop.
 const STEPS: usize = 1 << 15;
 
-/// Limit on the nodes of all unrolled repetitions of a plan together. One node of a model may become [`UNROLLED`] nodes. Further
-/// repetitions run between segments.
+/// The maximum number of nodes of all unrolled loops of a plan together, because each loop may become [`UNROLLED`] nodes.
+/// Further loops run between segments.
 const UNROLLED_IN_ALL: usize = 1 << 17;
 
 /// A graph being traced.
 pub(super) struct Tracing<'t> {
     pub(super) tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    /// The values so far. Only the values that the segment reads or makes are included, because a graph may have many segments.
+    /// The values so far. Only the values that the segment reads or computes are included, because a graph may have many
+    /// segments.
     env: BTreeMap<ValueId, Slot>,
     /// The weights and nodes of all subgraphs that are traced inline.
     inner: &'t RefCell<BodiesInPlace>,
     /// The node whose subgraph is traced inline, if this is a subgraph.
     holder: Option<OriginId>,
-    /// Whether the branch of an `If` is spliced into the graph instead of traced inline.
+    /// Whether the branch of an `If` is spliced into the graph. Otherwise the branch is traced inline.
     pub(super) splices: bool,
-    /// The nodes that made the trace depend on extents.
+    /// The nodes that caused a dependency of the trace on extents.
     pub(super) causes: Vec<Cause>,
 }
 
@@ -52,16 +53,16 @@ pub(super) struct Tracing<'t> {
 pub(super) enum Slot {
     /// A value that the trace splits into tensors.
     Parts(OnnxValue<TracedTensor>),
-    /// An input sequence that is passed on as it is, by its position among the input sequences.
+    /// An input sequence that is passed on unchanged, by its index among the input sequences.
     Held(usize),
 }
 
-/// Data of a graph and of the subgraphs that are traced inline, which the segment takes over.
+/// Data of a graph and of its inline subgraphs, which become part of the traced segment.
 #[derive(Default)]
 pub(super) struct BodiesInPlace {
     /// The weights of the subgraphs.
     pub(super) weights: Vec<TensorData>,
-    /// The nodes that steps come from, including the nodes of the graph.
+    /// The nodes that the steps come from, including the nodes of the graph itself.
     pub(super) origins: Origins,
     /// The number of nodes in the unrolled loops of this segment and of earlier ones, over all iterations.
     unrolled: usize,
@@ -84,7 +85,7 @@ pub(super) enum NodeTrace {
     Host(HostFunction),
     /// The node runs between segments, iteration by iteration.
     Repeat(Repeat),
-    /// The node runs between segments, because it accesses the items of a sequence that is passed on as it is.
+    /// The node runs between segments, because it accesses the items of a sequence that is passed on unchanged.
     Sequence(SequenceStep),
 }
 
@@ -92,7 +93,7 @@ pub(super) enum NodeTrace {
 pub(super) enum Step<E> {
     /// Trace the next node.
     Next,
-    /// Trace the node that is now at this position.
+    /// Trace the node that is now at the same index.
     Again,
     /// End the segment before the node.
     End(E),
@@ -108,7 +109,7 @@ impl<'t> Tracing<'t> {
         Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes }
     }
 
-    /// Continues with another graph, whose values have the same ids.
+    /// Continues with another graph. Its values have the same ids as in the current graph.
     pub(super) fn replace(&mut self, resolved: Resolved) {
         self.resolved = Arc::new(resolved);
     }
@@ -117,7 +118,7 @@ impl<'t> Tracing<'t> {
         self.env.insert(value, Slot::Parts(item));
     }
 
-    /// Records that a value is a sequence that is passed on as it is.
+    /// Records that a value is a sequence that is passed on unchanged.
     pub(super) fn hold(&mut self, value: ValueId, position: usize) {
         self.env.insert(value, Slot::Held(position));
     }
@@ -132,7 +133,7 @@ impl<'t> Tracing<'t> {
         self.env.iter().map(|(value, item)| (*value, item))
     }
 
-    /// Returns whether a value is, or contains, this value of the trace.
+    /// Returns whether a value of the graph is, or contains, a value of the trace.
     pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
         if let Some(Slot::Parts(item)) = self.env.get(&value) {
@@ -141,7 +142,7 @@ impl<'t> Tracing<'t> {
         found
     }
 
-    /// Returns a value; adds it to the trace if it is a weight that has not been used yet.
+    /// Returns a value. A weight is added to the trace when it is first used.
     pub(super) fn slot(&mut self, value: ValueId) -> Result<Slot, Error> {
         if let Some(slot) = self.env.get(&value) {
             return Ok(slot.clone());
@@ -161,8 +162,8 @@ impl<'t> Tracing<'t> {
         Ok(Slot::Parts(item))
     }
 
-    /// Traces nodes starting at `from`, and calls `decide` after each for the next step. Returns the node before which the segment
-    /// ends, and the reason; `None` at the end of the graph.
+    /// Traces nodes from index `from` on, and calls `decide` after each node for the next step. Returns the node that the
+    /// segment ends before, and the reason; `None` at the end of the graph.
     pub(super) fn follow<E>(
         &mut self,
         from: usize,
@@ -198,8 +199,8 @@ impl<'t> Tracing<'t> {
         Ok(None)
     }
 
-    /// Drops the values that no node after this one reads. Otherwise a chain of sequences, each longer by an item, would be kept as
-    /// a whole.
+    /// Drops the values that no later node reads. Otherwise a chain of sequences, each longer by one item, would be kept as a
+    /// whole.
     fn release(&mut self, at: usize) -> Result<(), Error> {
         let Tracing { resolved, env, .. } = self;
         for value in resolved.node(at)?.reads() {
@@ -313,7 +314,7 @@ impl<'t> Tracing<'t> {
         Ok(self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?)
     }
 
-    /// Computes an operator of the host while tracing; `None` if an operand is not known, or the results are too large to fold.
+    /// Computes a host operator while tracing; `None` if an operand is not known, or if the results are too large to fold.
     fn fold(
         &self,
         node: &Node,
@@ -370,10 +371,9 @@ impl<'t> Tracing<'t> {
         Ok(())
     }
 
-    /// Checks that a result has the type and the extents that follow from the declared types of the operands.
+    /// Checks that a result has the type and the extents that inference derived from the declared types of the operands.
     ///
-    /// Otherwise operands of types or extents that the operator does not accept might be used in computations, and so might the
-    /// result.
+    /// Without this check, operands and results of types or extents that the operator does not accept might be used.
     fn agrees(&self, node: &Node, value: ValueId, result: &OnnxValue<TracedTensor>) -> Result<(), Error> {
         let info = self.resolved.graph.values.get(value.index());
         let (Some(ValueType::Tensor { dtype, shape }), OnnxValue::Tensor(x)) =
@@ -390,11 +390,11 @@ impl<'t> Tracing<'t> {
             });
         }
         let Some(dims) = shape else { return Ok(()) };
-        // Inference takes extents with the same name to be equal, which these inputs contradict.
+        // Inference assumes that extents with the same name are equal, which is not true for these inputs.
         if self.tracer.contradicts_names() {
             return Ok(());
         }
-        // Only these extents are read, because a plan holds only for the extents that were read.
+        // Only known extents are read, because the plan is valid only for the extents that were read.
         let same = |(axis, dim): (usize, &Dim)| match dim {
             Dim::Known(known) => self.tracer.has_extent(x, axis, *known),
             Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => true,
@@ -414,7 +414,7 @@ impl<'t> Tracing<'t> {
         })
     }
 
-    /// Returns the branch that an `If` takes.
+    /// Returns the branch that the condition of an `If` selects.
     fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, TraceStop> {
         let [Some(OnnxValue::Tensor(condition))] = operands else {
             return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" }.into());
@@ -431,7 +431,7 @@ impl<'t> Tracing<'t> {
         }
     }
 
-    /// Traces a body iteration by iteration; `None` if it must run between segments.
+    /// Traces a loop iteration by iteration; `None` if it must run between segments.
     fn unroll(
         &mut self,
         at: usize,
@@ -439,7 +439,7 @@ impl<'t> Tracing<'t> {
         node: &Node,
         operands: Vec<Option<OnnxValue<TracedTensor>>>,
     ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
-        // The operator chooses the next round by the results of the round before, while a plan runs.
+        // The operator selects each iteration by the results of the previous one, which are known only while a plan runs.
         if let Repeat::Rounds(_) = repeat {
             return Ok(None);
         }
@@ -482,7 +482,7 @@ impl<'t> Tracing<'t> {
         }
     }
 
-    /// Traces a subgraph inline; `None` if a node in it must run between segments.
+    /// Traces a subgraph inline; `None` if some node of the subgraph must run between segments.
     fn inline(
         &mut self,
         attribute: &'static str,
@@ -534,7 +534,7 @@ impl<'t> Tracing<'t> {
     }
 }
 
-/// Returns operands that must be tensors; an empty optional is omitted.
+/// Returns operands that must be tensors. An empty optional counts as omitted.
 fn tensors(
     node: &Node,
     operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,

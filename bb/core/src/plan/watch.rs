@@ -1,4 +1,4 @@
-//! Reports the progress of plans to [`Silent`], which the compiler removes, or to a [`Profile`].
+//! Reports the progress of a run to a [`Profile`], or to [`Silent`], which compiles to nothing.
 
 use super::resolve::Resolved;
 use crate::cost::{self, Cost, TensorType};
@@ -10,17 +10,17 @@ use bb_ir::{DataType, Shape};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Receives the events of a run. Each method is called after its event, which began at a mark.
+/// Receives the events of a run. Each method is called after its event, and takes the mark of the event's start.
 pub(crate) trait Watch {
     /// A point in time.
     type Mark: Copy;
-    /// The recorded form of operands.
+    /// The recorded description of operands.
     type Operands;
 
     /// Returns the current time.
     fn mark(&self) -> Self::Mark;
 
-    /// Reports the start of a plan. Returns the number of its first instruction.
+    /// Reports the start of a plan. Returns the index of its first instruction among the rows.
     ///
     /// # Errors
     ///
@@ -42,16 +42,16 @@ pub(crate) trait Watch {
     /// Reports work outside of instructions, for a node of a graph.
     fn activity(&mut self, since: Self::Mark, activity: Activity, node: Option<(&Arc<Resolved>, usize)>);
 
-    /// Reports the end of a plan that began at a node.
+    /// Reports the end of a plan whose first node is `node`.
     fn segment(&mut self, since: Self::Mark, resolved: &Arc<Resolved>, node: usize);
 
-    /// Reports the start of an iteration of a loop. `node` is the loop; `depth` is the number of loops around it.
+    /// Reports the start of an iteration of the loop `node`. `depth` is the number of enclosing loops.
     fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize);
 
-    /// Reports the end of the last iteration of a loop. `depth` is the number of loops around it.
+    /// Reports the end of the last iteration of a loop. `depth` is the number of enclosing loops.
     fn end_rounds(&mut self, depth: usize);
 
-    /// Returns the profile, if there is one, for code that is compiled for both cases.
+    /// Returns the profile, if there is one, so that the same code works with and without a profile.
     fn profile(&mut self) -> Option<&mut Profile>;
 }
 
@@ -123,7 +123,7 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// The element types and extents of operands, `None` for an omitted one.
+/// The element types and shapes of operands, `None` for an omitted operand.
 pub(crate) type SeenOperands = Vec<Option<(DataType, Shape)>>;
 
 /// Ignores all events.
@@ -172,11 +172,11 @@ impl Watch for Silent {
     }
 }
 
-/// The instructions of a plan, as described in a profile.
+/// The descriptions of a plan's instructions for a profile.
 #[derive(Debug)]
 pub(crate) struct Sites(pub(crate) Vec<Site>);
 
-/// An instruction of a plan.
+/// The description of an instruction of a plan.
 #[derive(Debug)]
 pub(crate) struct Site {
     /// The first node that it comes from, and the last if there are several.
@@ -189,7 +189,7 @@ pub(crate) struct Site {
 pub(crate) enum Called {
     Operation(Operation, Box<[Param<'static>]>),
     Graph {
-        /// The types and extents that the cost was computed for.
+        /// The element types and shapes that the cost was computed for.
         inputs: Vec<(DataType, Shape)>,
         cost: Cost,
     },
@@ -320,7 +320,7 @@ impl Watch for Profile {
         self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
         let name = ProfiledNode::of(&resolved.graph, node);
         let path = name.map_or_else(String::new, |name| self.within(name).path);
-        // The time is taken last, so that the iteration does not begin before the previous one has ended.
+        // The start time is taken last, so that the iteration does not begin before the previous one has ended.
         self.recorder.iterations.push(Iteration { graph, node, path, iteration, begun: Instant::now() });
         self.own += since.elapsed();
     }
@@ -339,7 +339,7 @@ impl Watch for Profile {
     }
 }
 
-/// Returns the element type and the extents of a tensor, as [`Watch::operands`] takes them.
+/// Returns the element type and the shape of a tensor, in the form that [`Watch::operands`] takes.
 pub(super) fn type_of<T: Tensor>(x: &T) -> TensorType<'_> {
     (x.dtype(), x.shape())
 }

@@ -1,7 +1,7 @@
 //! Removes steps whose result equals their operand: the readers of the result read the operand.
 //!
-//! Besides `identity`, these are casts to the operand's own element type, and transposes that leave every dimension where it
-//! is.
+//! Besides `identity`, these steps are casts to the operand's own element type, and transposes that leave every dimension where
+//! it is.
 
 use super::permutation::Transpose;
 use super::{Pass, PassOptions};
@@ -15,7 +15,8 @@ pub(super) const PASS: Pass =
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let mut found = Vec::new();
-    // Maps each dropped result to the value that replaces it, so that a long chain is walked once, and not once per reader.
+    // Maps each dropped result to the value that replaces it, so that a long chain is followed only once instead of once per
+    // reader.
     let mut same: HashMap<TraceValue, TraceValue> = HashMap::new();
     for (id, step) in trace.steps.iter() {
         if let ([Some(operand)], [result]) = (step.inputs.as_slice(), step.outputs.as_slice())

@@ -1,6 +1,6 @@
 //! Replaces the operators that quantisers write for a dynamically quantised product by one
-//! [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul). These are `DynamicQuantizeLinear`, `MatMulInteger`, `Cast`, and `Mul`
-//! with the product of both scales. The results have the same bits.
+//! [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul). These operators are `DynamicQuantizeLinear`, `MatMulInteger`, `Cast`,
+//! and a `Mul` by the product of both scales. The results are bit-identical.
 //!
 //! Products that share a quantised tensor are left unchanged, because the operation would quantise it once per product.
 
@@ -26,7 +26,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     replace_by_calls(trace, found)
 }
 
-/// The product, with or without a zero point of the weights.
+/// Returns the pattern of the product, with or without a zero point of the weights.
 fn pattern(zero: bool) -> Result<Pattern, Error> {
     let types = [DataType::F32, DataType::I8, DataType::F32, DataType::I8];
     Pattern::of(types, |on, [x, w, w_scale, w_zero]| {

@@ -1,7 +1,8 @@
-//! The extents of a trace's values as expressions in the extents of the inputs, as far as the steps determine them.
+//! The extents of a trace's values as expressions of the extents of the inputs, as far as the steps determine them.
 //!
-//! A value of a trace has the extents of the present inputs. Two extents that are equal now may differ in other runs of the
-//! same plan, because a step that broadcasts accepts both. A pass that needs equal extents checks them here.
+//! The values of a trace have the extents for the inputs that were traced. Two extents that are equal in the trace may differ
+//! in other runs of the same plan, because a step that broadcasts accepts both. A pass that needs equal extents checks them
+//! here.
 
 use super::permutation::Transpose;
 use crate::ext::{LlmOp, NnOp};
@@ -11,13 +12,13 @@ use bb_ir::graph::DimExpr;
 use bb_ir::op::{Class, Family, Param};
 use smallvec::SmallVec;
 
-/// The extents of a value; `None` for each unknown one.
+/// The extents of a value; `None` for an unknown extent.
 pub(super) type Known = SmallVec<[Option<DimExpr>; 4]>;
 
 /// The known extents of all values.
 #[derive(Debug)]
 pub(super) struct Extents {
-    /// `None` if all runs have the present extents.
+    /// `None` if the extents in all runs equal the extents in the trace.
     known: Option<Table<TraceValue, Known>>,
 }
 
@@ -104,7 +105,7 @@ fn made(trace: &Trace, known: &Table<TraceValue, Known>, step: &Step) -> Result<
             }
             Some(shape)
         }
-        // The operands have the same extents, except along the axis.
+        // The extents of the operands differ only along the axis.
         (Some(Primitive::Concat), [Param::Int(axis)]) => Some(without(x, &[*axis])),
         (Some(Primitive::Slice), [_, _, Param::Ints(axes), ..]) if !axes.is_empty() => Some(without(x, axes)),
         (Some(Primitive::MatMul), _) => {
@@ -138,7 +139,7 @@ fn without(mut x: Known, axes: &[i64]) -> Known {
     x
 }
 
-/// Broadcasts two lists of extents. A number other than 1 is the resulting extent, whatever the other extent is.
+/// Broadcasts two lists of extents. If one of two extents is a number other than 1, the result has this number.
 fn broadcast(a: Known, b: Known) -> Known {
     let (mut longer, shorter) = if a.len() < b.len() { (b, a) } else { (a, b) };
     let number = |extent: &Option<DimExpr>| extent.as_ref().and_then(DimExpr::constant);
@@ -195,7 +196,7 @@ mod tests {
             on_tracer(Tracer::default().symbolic(true), &Varies::Everything, &[left, right], |on, xs| {
                 Ok(vec![on.add(&xs[0], &xs[1])?])
             });
-        // Each input has symbols of its own, and one of them may be 1 in another run.
+        // Each input has its own symbols, and one of them may be 1 in another run.
         let known = Extents::of(&trace).unwrap().get(&trace, *trace.outputs.first().unwrap()).unwrap();
         assert!(known.first().unwrap().is_some() && known.last().unwrap().is_none(), "{known:?}");
     }

@@ -1,4 +1,4 @@
-//! Lets the steps that read only constants run once for all runs of a program, instead of in each run.
+//! Marks the steps that read only constants to run once for all runs of a program, instead of in each run.
 //!
 //! They run on the backend when the plan is built, so their results have the precision of the backend.
 
@@ -9,11 +9,11 @@ use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue};
 
 pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::Interpreter], run };
 
-/// Results of up to this many bytes are folded even if the operands are much smaller.
+/// Results of up to this many bytes are folded even if they are much larger than their operands.
 const GROWN: usize = 1 << 20;
 
-/// The maximum ratio between the bytes of a larger result and the bytes of its operands. Quantised weights of eight bits become
-/// floats of four times their bytes, packed weights of four bits become floats of eight times their bytes.
+/// The maximum ratio between the bytes of a larger result and the bytes of its operands. Quantised weights of eight bits grow
+/// by a factor of four as floats, packed weights of four bits by a factor of eight.
 const WIDER: usize = 8;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -27,9 +27,9 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 /// The steps that run once.
 pub(super) struct Folded {
     steps: Vec<StepId>,
-    /// For each value, whether it is known before a run, given that these steps run once.
+    /// For each value, whether it is known before a run, assuming that `steps` run once.
     pub(super) constant: Table<TraceValue, bool>,
-    /// The number of bytes of constants that may still be made.
+    /// The number of bytes that are left for further constants.
     pub(super) left: usize,
 }
 
@@ -54,9 +54,9 @@ pub(super) fn folded(trace: &Trace, options: PassOptions<'_>) -> Result<Folded, 
     Ok(folded)
 }
 
-/// Returns whether folding a step pays. A fold must not trade a little computing for much memory. It must not fix a value that
-/// differs between runs, as a symbolic parameter or a random number does. Strings from the host are not folded, because their
-/// length is known, and bounded, only in a run.
+/// Returns whether folding a step pays off. Folding must not trade a little computation for much memory. It must not fix a
+/// value that differs between runs, as a symbolic parameter or a random number does. Strings from the host are not folded,
+/// because their lengths are known, and limited, only in a run.
 fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error> {
     if step.symbolic.is_some() || matches!(step.operation, Operation::Host(body) if body.random) {
         return Ok(false);

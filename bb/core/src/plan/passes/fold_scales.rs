@@ -1,15 +1,17 @@
-//! Folds constants that multiply the results of a convolution or a product into the constant weights.
+//! Folds constants into constant weights: factors of the result of a convolution or matrix product, and addends of a
+//! convolution.
 //!
 //! ```text
 //! conv(x, w, b) * s + t       becomes    conv(x, w * s, b * s + t), where s and t have a number for each channel, or one
 //! matmul(x, w) * s            becomes    matmul(x, w * s), where s has a number for each column, or one
 //! ```
 //!
-//! A batch normalisation after a convolution is a product and a sum of this form. The steps on constants run once, because
-//! `fold-constants` folds them later. This pass treats the same values as constant, and stays within the same budget of bytes.
+//! A batch normalisation after a convolution is a product and a sum of this form. The new steps on constants run once, because
+//! `fold-constants` folds them later. So this pass treats the same values as constants, and stays within the same budget of
+//! bytes.
 //!
-//! The weights are rounded once more, and a result once or twice less, so the last digits may differ. Scaled weights that leave
-//! the range of their type overflow or vanish.
+//! The weights are rounded once more, and the results once or twice less, so the last digits may differ. Scaled weights that
+//! leave the range of their type overflow or vanish.
 //! [`PassSwitches::fold_scales`](crate::PassSwitches::fold_scales) switches the pass off.
 
 use super::fold_constants::{Folded, folded};
@@ -59,9 +61,9 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 /// The kind of a step with constant weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sum {
-    /// Channels are dimension 1 of the result, and dimension 0 of the weights.
+    /// Channels are dimension 1 of the result and dimension 0 of the weights.
     Conv,
-    /// Columns are the last dimension of both.
+    /// Columns are the last dimension of the result and of the weights.
     MatMul,
 }
 
@@ -72,7 +74,7 @@ struct Weighted {
     bias: Option<TraceValue>,
     /// The number of channels or columns.
     count: usize,
-    /// The result of the step, or of its last reader that is folded.
+    /// The result of the step, or of its last folded reader.
     result: TraceValue,
 }
 
@@ -96,13 +98,13 @@ impl Weighted {
         };
         let precise = matches!(info.dtype, DataType::F32 | DataType::F64);
         let alike = trace.values.get(result)?.dtype == info.dtype;
-        // A step that reads only constants runs once anyway.
+        // A step that reads only constants is not folded, because it runs once anyway.
         let folds = known && precise && alike && !is_constant(x)?;
         Ok(folds.then_some(Weighted { sum, weights, bias, count, result }))
     }
 }
 
-/// A step that combines the result with a constant.
+/// A step that scales or shifts a result by a constant.
 struct Reader {
     id: StepId,
     op: Primitive,
@@ -120,8 +122,8 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// Returns the only reader of the result, and the number of bytes of constants that folding it creates; `None` if it cannot
-    /// be folded.
+    /// Returns the only reader of the result, and the number of bytes of new constants that folding the reader creates. Returns
+    /// `None` if it cannot be folded.
     fn next(
         &self,
         trace: &Trace,
@@ -163,7 +165,7 @@ impl Scaled {
             Primitive::Mul | Primitive::Div => trace.values.get(weights)?.bytes().saturating_add(of_bias),
             _ => count.saturating_mul(constant.dtype.bits() / 8),
         };
-        // The constant itself may have to be reshaped, for the weights and for the bias.
+        // The constant itself may have to be reshaped twice, for the weights and for the bias.
         let made = made.saturating_add(constant.bytes().saturating_mul(2));
         Ok(Some((Reader { id, op, by, count: numbers, result }, made)))
     }
@@ -171,7 +173,8 @@ impl Scaled {
     fn fold(self, edit: &mut TraceEdit<'_>) -> Result<(), Error> {
         let Scaled { id, weighted, readers } = self;
         let Weighted { sum, mut weights, mut bias, count, result } = weighted;
-        // The constants may be computed after the step, but always before the last step that reads them.
+        // The constants may be computed after the weighted step, but always before the last reader. So the new steps are
+        // inserted there.
         let Some(last) = readers.last().map(|reader| reader.id) else { return Ok(()) };
         for reader in &readers {
             let mut constants = Constants { edit, last, reader };
@@ -215,16 +218,16 @@ impl Scaled {
     }
 }
 
-/// Inserts the steps on constants that replace a reader.
+/// Inserts the steps that combine constants to replace a reader.
 struct Constants<'e, 't> {
     edit: &'e mut TraceEdit<'t>,
-    /// The step before which they run.
+    /// The step before which the new steps are inserted.
     last: StepId,
     reader: &'e Reader,
 }
 
 impl Constants<'_, '_> {
-    /// Returns the reader's constant, reshaped to these extents.
+    /// Returns the reader's constant, reshaped to this shape.
     fn shaped(&mut self, shape: &[usize]) -> Result<TraceValue, Error> {
         let by = self.reader.by;
         let info = self.edit.trace().values.get(by)?;
@@ -238,7 +241,7 @@ impl Constants<'_, '_> {
         insert(self.edit, self.last, new, like)
     }
 
-    /// Combines a constant with the reader's constant, with the operation of the reader.
+    /// Applies the operation of the reader to two constants.
     fn combined(&mut self, value: TraceValue, by: TraceValue) -> Result<TraceValue, Error> {
         let like = NewValue::like(self.edit.trace().values.get(value)?);
         let Operation::Row(spec) = self.edit.trace().steps.get(self.reader.id)?.operation else {
@@ -344,7 +347,7 @@ mod tests {
         for shape in shapes {
             let (count, text) = folded(ON, X, |on, xs| {
                 let y = conv(on, &xs[0], None)?;
-                // A window of three by three leaves three rows and columns.
+                // A window of three by three leaves three of five rows and columns.
                 let shape: Vec<usize> = shape.iter().map(|&n| if n == 5 { 3 } else { n }).collect();
                 Ok(vec![on.mul(&y, &constant(on, &shape))?])
             });

@@ -1,7 +1,7 @@
-//! Fuses element-wise functions that only feed each other into one step, for backends that compute programs natively
-//! ([`Scalar::fused`](crate::ext::Scalar::fused)).
+//! Fuses element-wise functions that only feed each other into one step, for backends that run programs of these functions
+//! natively ([`Scalar::fused`](crate::ext::Scalar::fused)).
 //!
-//! One by one, each function would read its operands from memory and write its result there. A step belongs to a group if all
+//! Without fusion, each function reads its operands from memory and writes its result there. A step belongs to a group if all
 //! readers of its result are in the group, so that no other step needs the result. The result must have the extents of the
 //! group's result, because a value that is broadcast later would be computed more often.
 
@@ -17,9 +17,9 @@ use bb_ir::op::Param;
 
 pub(super) const PASS: Pass = Pass { name: "fuse-elementwise", engines: &[Engine::Interpreter], run };
 
-/// The most tensors that a program reads.
+/// The maximum number of tensors that a program reads.
 const MOST_TENSORS: usize = 8;
-/// The most lines of a program.
+/// The maximum number of lines in a program.
 const MOST_LINES: usize = 24;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -27,8 +27,8 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         return Ok(0);
     }
     let uses = trace.uses()?;
-    // The group of a step is identified by its last step. The loop runs backwards, so the readers of a step already have their
-    // groups.
+    // The last step of a group identifies the group. The loop runs backwards, so that the readers of a step have already been
+    // assigned to groups.
     let mut group: Table<StepId, Option<StepId>> = Table::with(trace.steps.len(), || None);
     let ids: Vec<StepId> = trace.steps.iter().map(|(id, _)| id).collect();
     for &id in ids.iter().rev() {
@@ -55,7 +55,8 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     replace_by_calls(trace, found)
 }
 
-/// Returns the function of a step, if a program may contain it: it runs in each run, on floats that an `f32` represents.
+/// Returns the function of a step if a program may contain it. The step must run in each run, on floats that `f32` represents
+/// exactly.
 fn function(trace: &Trace, step: &Step) -> Result<Option<Function>, Error> {
     let Operation::Row(spec) = step.operation else { return Ok(None) };
     if step.phase != Phase::EachRun {
@@ -77,7 +78,7 @@ fn output(step: &Step) -> Result<TraceValue, Error> {
     first.ok_or_else(|| Error::excluded("a function to have a result"))
 }
 
-/// Returns the common group of all readers of a step's result, if there is one and the result has its extents.
+/// Returns the common group of all readers of a step's result, if there is one and the result has the group's extents.
 fn joined(
     trace: &Trace,
     uses: &Uses,
@@ -109,8 +110,8 @@ struct Fusion {
 }
 
 impl Fusion {
-    /// Fuses the last steps of a group, up to the limits of a program; `None` for a single step. The other steps of the group
-    /// are unchanged.
+    /// Fuses the last steps of a group, up to the limits of a program. Returns `None` if only a single step would remain. The
+    /// other steps of the group are left unchanged.
     fn of(trace: &Trace, group: &[StepId]) -> Result<Option<Fusion>, Error> {
         let mut first = group.len().saturating_sub(MOST_LINES);
         while group.len() - first > 1 {
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_chain_becomes_one_program() {
-        // x * min(max(x + 3, 0), 6) / 6, with the numbers as operands.
+        // x * min(max(x + 3, 0), 6) / 6, with the numbers 3, 0 and 6 as operands.
         let (count, text) = fused(&[&[2, 3], &[], &[], &[]], |on, xs| {
             let shifted = on.add(&xs[0], &xs[1])?;
             let y = on.mul(&xs[0], &on.abs(&shifted)?)?;
@@ -234,7 +235,7 @@ mod tests {
             }
             Ok(vec![y])
         });
-        // The last seven sums read eight tensors: the result of the first four, and seven inputs.
+        // The last seven sums read eight tensors: the result of the first four sums, and seven inputs.
         assert_eq!(count, 7);
         assert_eq!(text.matches("fused").count(), 1, "{text}");
         let (count, text) = fused(&[&[4]], |on, xs| {
@@ -269,7 +270,7 @@ mod tests {
             text,
             "%7: bf16[4] = fused(input0) {program=[16, 0, 6, 1, 15, 2, 9, 3, 17, 4, 7, 5]}\nreturn %7\n"
         );
-        // An `f32` does not represent all doubles.
+        // Doubles are not fused, because `f32` does not represent all of them.
         let (count, _) = fused(&[&[4]], |on, xs| {
             Ok(vec![on.neg(&on.cast(&xs[0], DataType::F64, true, crate::RoundMode::Up)?)?])
         });

@@ -1,8 +1,9 @@
-//! Fuses a convolution and the element-wise functions of its result into one step, for backends that compute both together
-//! natively ([`Nn::fused_conv`](crate::ext::Nn::fused_conv)).
+//! Fuses a convolution and the element-wise functions of its result into one step, for backends that compute both together in
+//! one native operation ([`Nn::fused_conv`](crate::ext::Nn::fused_conv)).
 //!
-//! Nearly every convolution has an epilogue: a batch normalisation, an activation, the sum with a residual connection. As a
-//! separate step, the epilogue reads the result from memory again. Fused, it reads the result while it is in a cache.
+//! Nearly every convolution has an epilogue, for example a batch normalisation, an activation, or the sum with a residual
+//! connection. As a separate step, the epilogue reads the result from memory again. A fused epilogue reads the result while it
+//! is in a cache.
 
 use super::recognized::{Call, Found, replace_by_calls};
 use super::view::View;
@@ -16,8 +17,8 @@ use bb_ir::op::{OpSpec, Param};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-epilogues", engines: &[Engine::Interpreter], run };
 
-/// The operations that have a variant with a program for their result, each with this variant. In the variant, the operands of
-/// the operation come before the tensors of the program, and the program before the parameters of the operation.
+/// Pairs of an operation and its variant with a program for the result. The operands of the variant are the operands of the
+/// operation, then the tensors of the program. Its parameters are the program, then the parameters of the operation.
 const PRODUCERS: [(&OpSpec, &OpSpec); 1] = [(NnOp::Conv.spec(), NnOp::FusedConv.spec())];
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -37,7 +38,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     replace_by_calls(trace, found)
 }
 
-/// A step whose result only a program reads.
+/// A step whose result is read only by a program.
 struct Producer<'t> {
     id: StepId,
     step: &'t Step,
@@ -69,7 +70,7 @@ impl Functions {
         Some(Functions { tensors, lines: vec![Line { function, operands }] })
     }
 
-    /// Returns the last step that makes a tensor of the program with one of the [`PRODUCERS`], if only the program reads its
+    /// Returns the last step of the [`PRODUCERS`] that computes a tensor of the program, if only the program reads the step's
     /// result and does not broadcast it.
     fn producer<'t>(
         &self,
@@ -93,18 +94,18 @@ impl Functions {
         Ok(found)
     }
 
-    /// Returns the call that computes a producer and the program of its result.
+    /// Returns the call that computes a producer and then the program of its result.
     fn call(self, producer: &Producer<'_>) -> Call {
         let &Producer { step, result, fused, .. } = producer;
         let (tensors, lines) = self.behind(result);
-        // Fills in absent operands at the end, because the first tensor of the program comes after all operands.
+        // Absent operands at the end are passed explicitly, because the first tensor of the program comes after all operands.
         let own = step.inputs.iter().copied().chain(std::iter::repeat(None)).take(fused.inputs.len() - 1);
         let inputs = own.chain(tensors.into_iter().map(Some)).collect();
         let params = std::iter::once(Param::Ints(program(&lines).into())).chain(step.params.iter().cloned());
         Call { spec: fused, params: params.collect(), inputs }
     }
 
-    /// Returns the tensors without `first`, and the lines, where `first` is the first tensor of the program.
+    /// Returns the program's tensors without `first`, and its lines, renumbered so that `first` is tensor 0.
     fn behind(self, first: TraceValue) -> (Vec<TraceValue>, Vec<Line>) {
         let Functions { tensors, mut lines } = self;
         let mut others: Vec<TraceValue> = Vec::with_capacity(tensors.len());
@@ -113,7 +114,7 @@ impl Functions {
                 others.push(tensor);
             }
         }
-        // The same tensor may occur twice.
+        // A tensor may occur several times.
         let place = |operand: usize| match tensors.get(operand) {
             Some(&tensor) if tensor == first => 0,
             Some(tensor) => 1 + others.iter().position(|other| other == tensor).unwrap_or_default(),
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn functions_join_the_convolution_that_they_read() {
-        // The program reads the convolution second, and twice.
+        // The program reads the convolution's result as its second tensor, and twice.
         let program = [0, 0, 1, 2, 2, 1];
         let (count, text) = fused(&[X, W, Y], true, |on, xs| {
             let y = on.conv(&xs[0], &xs[1], None, OPTIONS)?;
@@ -176,7 +177,7 @@ mod tests {
             "%5: f32[1, 3, 4, 4] = fused_conv(input0, input1, -, input2) {program=[0, 1, 0, 2, 2, 0], strides=[], \
              pads=[], dilations=[], group=1}\nreturn %5\n"
         );
-        // A single function, of one operand and of two.
+        // A program of a single function, of one operand and of two.
         let (count, text) = fused(&[X, W, &[3]], true, |on, xs| {
             let y = on.conv(&xs[0], &xs[1], Some(&xs[2]), OPTIONS)?;
             Ok(vec![on.tanh(&y)?])
@@ -209,7 +210,7 @@ mod tests {
             assert_eq!(count, 0, "{text}");
         };
         let conv = |on: &Tracer, xs: &[TracedTensor]| on.conv(&xs[0], &xs[1], None, OPTIONS);
-        // Another step reads the result, or the trace returns it.
+        // Not fused: another step reads the result, or the trace returns it.
         same(true, &|on, xs| {
             let y = conv(on, xs)?;
             Ok(vec![on.neg(&y)?, on.reduce_sum(&y, &[], false)?])
@@ -218,11 +219,11 @@ mod tests {
             let y = conv(on, xs)?;
             Ok(vec![on.neg(&y)?, y])
         });
-        // It is broadcast.
+        // Not fused: the result is broadcast.
         same(true, &|on, xs| Ok(vec![on.add(&conv(on, xs)?, &xs[2])?]));
-        // A program cannot contain the function.
+        // Not fused: a program cannot contain the function.
         same(true, &|on, xs| Ok(vec![on.sin(&conv(on, xs)?)?]));
-        // The backend does not compute both together.
+        // Not fused: the backend does not compute both together.
         same(false, &|on, xs| Ok(vec![on.neg(&conv(on, xs)?)?]));
     }
 }

@@ -1,13 +1,14 @@
 //! Replaces steps that match a vendor's pattern by the vendor's operation.
 //!
-//! A pattern is a function. It is traced like a model, for the same backend, and the passes before this one rewrite both. So a
-//! match depends neither on the names in a model, nor on the operators that the backend has natively.
+//! A pattern is a function. It is traced like a model, for the same backend, and rewritten by the passes before this one, like
+//! the model. So a match depends neither on the names in a model, nor on the operators that are native to the backend.
 //!
-//! It is traced twice. The first trace has operands of the element type and the rank of a step's result, with all extents 2.
-//! Its float parameters are marker numbers that no model has. This trace is matched loosely, to find the operands and the
-//! numbers that the model has in their places. The second trace has these operands and numbers. The steps of the model are
-//! replaced only if the second trace records the same steps, with the same parameters, constants, types and extents. Steps are
-//! not replaced if their parameters differ between runs, or if the pattern queried an extent that does.
+//! A pattern is traced twice. The first trace has operands of the element type and the rank of a step's result, with all
+//! extents 2. Its float parameters are marker numbers that do not occur in models. This trace is matched loosely, to find the
+//! actual operands and the actual numbers at the markers. The second trace uses these operands and numbers. The steps of the
+//! model are replaced only if the second trace records the same steps, with the same parameters, constants, types and extents.
+//! Steps are not replaced if their parameters differ between runs, or if the pattern queried an extent that differs between
+//! runs.
 
 use super::matching::{Compare, Matching};
 use super::pattern::Pattern;
@@ -26,10 +27,10 @@ use std::collections::{HashMap, HashSet};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-vendor", engines: &[Engine::Interpreter], run };
 
-/// The last pass before this one. Traces of patterns are rewritten up to it.
+/// The last pass before this one. Traces of patterns are rewritten up to and including this pass.
 const BEFORE: &str = "merge-duplicates";
 
-/// The extent of all operands when a pattern is traced for its form.
+/// The extent of all dimensions in the first trace of a pattern.
 const EXTENT: usize = 2;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -80,15 +81,15 @@ struct Candidate {
     pattern: VendorPattern,
 }
 
-/// The first trace of a pattern.
+/// The first trace of a pattern, for loose matching.
 struct Form {
     pattern: Pattern,
-    /// For each float parameter, its marker number; `None` for other parameters.
+    /// For each parameter, its marker number if it is a float; otherwise `None`.
     markers: Vec<Option<f64>>,
 }
 
 impl Candidate {
-    /// Traces the pattern for its form; `None` if the pattern does not accept operands of the type.
+    /// Traces the pattern for loose matching; `None` if the pattern does not accept operands of this type.
     fn form(
         &self,
         dtype: DataType,
@@ -110,7 +111,7 @@ impl Candidate {
         for (at, param) in spec.params.iter().enumerate() {
             let default = param.default.map(|default| default());
             let is_float = param.kind == bb_ir::op::ParamKind::Float;
-            // No model has these numbers by chance, and they are distinct in each float type.
+            // These numbers do not occur in models by chance, and are distinct in each float type.
             let marker = is_float.then(|| f64::from(1.2109375f32 + 0.0546875 * at as f32));
             params.push(marker.map(Param::Float).or(default)?);
             markers.push(marker);
@@ -120,7 +121,7 @@ impl Candidate {
         pattern.has_steps().then_some(Form { pattern, markers })
     }
 
-    /// Traces the pattern, and rewrites the trace with the passes that have rewritten the model.
+    /// Traces the pattern, and rewrites the trace with the passes that have already rewritten the model.
     fn traced(
         &self,
         operands: &[Option<OperandType<'_>>],
@@ -156,7 +157,7 @@ impl Candidate {
         Pattern::recorded(recorded, result).ok()
     }
 
-    /// Matches the steps that make a result against the pattern.
+    /// Matches the steps that compute a result against the pattern.
     fn matched(
         &self,
         view: View<'_>,
@@ -211,7 +212,7 @@ impl Candidate {
 }
 
 impl Candidate {
-    /// Returns whether the author's conditions accept the operands and parameters.
+    /// Returns whether the vendor's own conditions accept the operands and parameters.
     fn accepted(
         &self,
         trace: &Trace,

@@ -1,13 +1,13 @@
 //! Computes products and convolutions of quantised tensors in integers, as [`Quant`](crate::ext::Quant) does.
 //!
 //! Exporters write a quantised operator as `DequantizeLinear` before its operands, the operator on floats, and `QuantizeLinear`
-//! behind it. The sums of products of integers are exact, whereas sums of floats round each term. Only three roundings remain:
-//! the conversion of a sum to a float, its product with the scale, and one quotient. So the result is at least as close to the
-//! exact one as before, and may be a neighbour of the previous byte.
-//! [`PassSwitches::integers`](crate::PassSwitches::integers) switches the pass off.
+//! after it. Sums of integer products are exact, whereas sums of floats round each term. Only three roundings remain: the
+//! conversion of a sum to a float, its product with the scale, and one quotient. So the result is at least as close to the
+//! exact result as before. A result byte may differ by one. [`PassSwitches::integers`](crate::PassSwitches::integers) switches
+//! the pass off.
 //!
-//! No sum may overflow, which the pass checks with the number of terms and the biases. Each bias must have the scale of the
-//! products that it is added to, as quantisers write it.
+//! No sum may overflow, which the pass checks with the number of terms and the biases. The scale of each bias must equal the
+//! scale of the products that it is added to, as quantisers write it.
 
 use super::quantised::{
     Dequantized, Quantized, Unbounded, are_bytes, bytes, calls, insert, is_plain, like, look_up, step,
@@ -25,7 +25,7 @@ use bb_ir::{Shape, TensorData};
 
 pub(super) const PASS: Pass = Pass { name: "integer-products", engines: &[Engine::Interpreter], run };
 
-/// The greatest product of two differences between a byte and a zero point.
+/// The maximum product of two differences between a byte and a zero point.
 const GREATEST: u64 = 255 * 255;
 
 /// The minimum number of filters per group of a convolution, if there are several groups.
@@ -60,7 +60,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// The kind of a product: a product of matrices, or a convolution with these parameters.
+/// The kind of a product: a matrix product, or a convolution with these parameters.
 enum ProductKind {
     Matrices,
     Convolution(Box<[Param<'static>]>),
@@ -71,20 +71,20 @@ struct Product {
     kind: ProductKind,
     x: Dequantized,
     w: Dequantized,
-    /// The zero points of the second operand, as the operation takes them; `None` for 0.
+    /// The zero points of the second operand, in the shape that the operation takes; `None` for 0.
     w_zero: Option<TensorData>,
-    /// The integers that are added to the sums.
+    /// The integer biases that are added to the sums.
     bias: Option<TraceValue>,
-    /// The factor of the sums of integers, in a shape that broadcasts to the result.
+    /// The factor for the integer sums, in a shape that broadcasts to the result.
     scale: TensorData,
-    /// The value that holds the product.
+    /// The value of the product in the trace.
     product: TraceValue,
     /// The steps that are replaced, except the step that quantises.
     steps: Vec<StepId>,
     bounded: Option<TensorData>,
 }
 
-/// The scales of the second operand: one for all, or one for each filter or column.
+/// The scales of the second operand: one for all elements, or one for each filter or column.
 struct Scales<'t> {
     scales: &'t [f32],
     zeros: Option<&'t TensorData>,
@@ -211,7 +211,7 @@ impl Product {
         }))
     }
 
-    /// Inserts the steps that compute with integers, and returns their result.
+    /// Inserts the steps that compute in integers, and returns their result.
     fn inserted(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
         let steps: Vec<StepId> = self.steps.iter().copied().chain([id]).collect();
         let origins = origins(edit.trace(), &steps)?;
@@ -248,7 +248,7 @@ impl Product {
         }
     }
 
-    /// Inserts an integer product of matrices, and the addition of its bias.
+    /// Inserts an integer matrix product, and the addition of its bias.
     fn sums(
         &self,
         edit: &mut TraceEdit<'_>,
@@ -266,13 +266,13 @@ impl Product {
     }
 }
 
-/// Returns whether integers are faster than floats. They are not with few filters per group, as in a depthwise convolution,
-/// because products of bytes then have too few rows to share their loads.
+/// Returns whether integers are faster than floats. They are not if groups have few filters, as in a depthwise convolution,
+/// because the byte products then have too few rows to share their loads.
 fn pays(filters: usize, groups: usize) -> bool {
     groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
 }
 
-/// Matches the operands of a product: bytes with one scale, and constant bytes.
+/// Matches the operands of a product: varying bytes with one scale, and constant bytes.
 fn operands(view: View<'_>, [x, w]: [TraceValue; 2]) -> Result<Option<(Dequantized, Dequantized)>, Error> {
     let [x, w] = [Dequantized::making(view, x)?, Dequantized::making(view, w)?];
     let (Some(x), Some(w)) = (x, w) else { return Ok(None) };
@@ -281,7 +281,7 @@ fn operands(view: View<'_>, [x, w]: [TraceValue; 2]) -> Result<Option<(Dequantiz
     Ok(fit.then_some((x, w)))
 }
 
-/// Returns whether a value is a constant, or a constant with permuted dimensions, so that it has the same extents in all runs.
+/// Returns whether a value is a constant, or a transposed constant, so that its extents are the same in all runs.
 fn is_known(view: View<'_>, value: TraceValue) -> Result<bool, Error> {
     let mut value = value;
     while let Some((_, step)) = view.maker(value)? {
@@ -293,15 +293,15 @@ fn is_known(view: View<'_>, value: TraceValue) -> Result<bool, Error> {
     Ok(view.trace.values.get(value)?.source.is_constant())
 }
 
-/// Returns the table that bounds each byte. The inner `None` means that bounding changes no byte, the outer `None` that the
-/// backend lacks the look-up for a table.
+/// Returns the table that clamps each byte. The inner `None` means that clamping changes no byte; the outer `None` means that
+/// the backend has no native table look-up.
 fn bounded(view: View<'_>, found: &Unbounded, to: &Quantized) -> Result<Option<Option<TensorData>>, Error> {
     let table = found.table(&to.grid)?;
     Ok((table.is_none() || view.options.natives.has(QuantOp::Lookup.spec())).then_some(table))
 }
 
 impl<'t> Scales<'t> {
-    /// Reads the scales and zero points of the second operand: one, or `count` along the dimension that `along` accepts.
+    /// Reads the scales and zero points of the second operand: one for all, or `count` of them in a shape that `along` accepts.
     fn of(
         view: View<'t>,
         w: &Dequantized,
@@ -319,7 +319,7 @@ impl<'t> Scales<'t> {
             Some(Some(zeros)) if zeros.dtype() == dtype && fits(zeros.shape(), zeros.len()) => Some(zeros),
             Some(_) => return Ok(None),
         };
-        // The zero points of weights are usually 0, which needs no correction.
+        // Zero points of weights are usually 0. Then they need no correction and are dropped.
         let zeros = match zeros {
             Some(zeros) if bytes(zeros)?.iter().all(|&zero| zero == 0) => None,
             zeros => zeros,
@@ -336,8 +336,8 @@ impl<'t> Scales<'t> {
     }
 }
 
-/// Returns the integers of a bias, if it has the scales of the products and no sum of `terms` products and the bias overflows.
-/// The inner `None` means that there is no bias, the outer `None` that a condition is not met.
+/// Returns the integers of a bias, if its scales are the scales of the products and no sum of `terms` products and the bias
+/// overflows. The inner `None` means that there is no bias; the outer `None` means that a condition is not met.
 fn fitting(
     view: View<'_>,
     bias: Option<Dequantized>,

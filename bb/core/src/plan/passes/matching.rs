@@ -1,8 +1,8 @@
-//! Comparison of a pattern with the steps of a trace.
+//! Compares a pattern with the steps of a trace.
 //!
 //! A match maps values of the pattern to values of the trace. Steps match if they call the same operation and their operands
-//! match. The operands of a commutative operation match in either order. The ways to match are tried one after the other,
-//! until one of them is accepted.
+//! match. The operands of a commutative operation match in either order. If there are several ways to match, they are tried one
+//! after another, until the caller accepts a match.
 
 use super::pattern::{Choice, Pattern};
 use super::quantised::calls;
@@ -14,19 +14,19 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::OpSpec;
 use smallvec::{SmallVec, smallvec};
 
-/// The maximum number of steps that multiply or divide a scaled value.
+/// The maximum number of steps that multiply or divide one scaled value.
 const MOST_FACTORS: usize = 4;
 
-/// The maximum number of tried choices per value of the trace.
+/// The maximum number of choices that are tried per value of the trace.
 const MOST_TRIES: usize = 4096;
 
 /// How strictly steps are compared.
 #[derive(Clone, Copy)]
 pub(super) enum Compare<'p> {
-    /// By operations and numbers. The marker number of a slot matches any float. Element types, extents and parameters are not
-    /// compared.
+    /// By operations and numbers. The marker number of a slot matches any float. Element types, extents and parameters are
+    /// ignored.
     Form(&'p [Option<f64>]),
-    /// By everything.
+    /// By operations, numbers, element types, extents and parameters.
     Exact,
 }
 
@@ -37,10 +37,10 @@ type Goals = SmallVec<[Goal; 8]>;
 /// A way to match two values.
 #[derive(Default)]
 struct Way {
-    /// The values that must match too. The last one is matched first.
+    /// The values that must match too. The last goal is matched first.
     goals: SmallVec<[Goal; 4]>,
     steps: SmallVec<[StepId; 1]>,
-    /// A number of the trace, and its slot.
+    /// The slot of a number, and the number in the trace.
     number: Option<(usize, f64)>,
 }
 
@@ -55,10 +55,10 @@ pub(super) struct Matching<'t> {
     pub(super) steps: Vec<StepId>,
     pattern: &'t Pattern,
     compare: Compare<'t>,
-    /// The values that match so far.
+    /// The pairs of values that match so far.
     bound: Vec<Goal>,
     numbers: Vec<(usize, f64)>,
-    /// How many more choices may be tried.
+    /// The number of choices that may still be tried.
     tries: usize,
 }
 
@@ -79,7 +79,7 @@ impl<'t> Matching<'t> {
         Ok(found.then_some(self))
     }
 
-    /// Looks for a match that `accept` accepts, and returns whether there is one.
+    /// Searches for a match that `accept` accepts, and returns whether there is one.
     pub(super) fn find(
         &mut self,
         accept: &mut dyn FnMut(&Matching<'t>) -> Result<bool, Error>,
@@ -87,7 +87,7 @@ impl<'t> Matching<'t> {
         self.solve(smallvec![(self.pattern.result, self.result)], accept)
     }
 
-    /// Returns the value that an operand of the pattern matches; `None` if the match does not read the operand.
+    /// Returns the value that an operand of the pattern matches; `None` if the match does not include the operand.
     pub(super) fn operand(&self, index: usize) -> Option<TraceValue> {
         let source = ValueSource::Input(InputIndex::at(index));
         let is_it = |own| self.pattern.recorded.values.get(own).is_ok_and(|info| info.source == source);
@@ -99,7 +99,7 @@ impl<'t> Matching<'t> {
         std::array::from_fn(|index| self.operand(index))
     }
 
-    /// Returns whether a matched step makes a value that an operand of the pattern matches.
+    /// Returns whether a matched step computes a value that an operand of the pattern matches.
     pub(super) fn reads_itself(&self) -> Result<bool, Error> {
         for &(own, other) in &self.bound {
             let is_operand = matches!(self.pattern.recorded.values.get(own)?.source, ValueSource::Input(_));
@@ -149,7 +149,7 @@ impl<'t> Matching<'t> {
         accept(self)
     }
 
-    /// Tries ways until one of them leads to a match.
+    /// Tries the ways in order, until one of them leads to a match.
     fn choose(
         &mut self,
         ways: Ways,
@@ -178,7 +178,7 @@ impl<'t> Matching<'t> {
         self.numbers.extend(way.number);
     }
 
-    /// Returns the ways to match two values; none if they cannot match.
+    /// Returns the ways to match two values; an empty list if they cannot match.
     fn ways(&self, own: TraceValue, other: TraceValue) -> Result<Ways, Error> {
         match self.pattern.choices.get(&own) {
             Some(Choice::Either(values)) => {
@@ -204,13 +204,13 @@ impl<'t> Matching<'t> {
                 None => Ways::new(),
             },
             ValueSource::Weight(_) => Ways::new(),
-            // The result of a step has the extents that the pattern gives it.
+            // The result of a step must have the same shape as in the pattern.
             ValueSource::Step if exact && own_info.shape != other_info.shape => Ways::new(),
             ValueSource::Step => self.made(own, other)?,
         })
     }
 
-    /// Returns the ways to match a scaled value, each with a number of factors. The greatest number comes first.
+    /// Returns the ways to match a scaled value, each with a different number of factors, in decreasing order.
     fn unscaled(&self, slot: usize, x: TraceValue, other: TraceValue) -> Result<Ways, Error> {
         let mut ways: Ways = smallvec![Way { goals: smallvec![(x, other)], ..Way::default() }];
         let (mut value, mut steps, mut product) = (other, SmallVec::new(), 1.0);
@@ -227,8 +227,8 @@ impl<'t> Matching<'t> {
         Ok(ways)
     }
 
-    /// Compares constants by type, shape and elements. The ranks of two single elements may differ. If forms are compared, their
-    /// types may differ too, and a marker matches any float.
+    /// Compares constants by type, shape and elements. The ranks of two single elements may differ. In a loose comparison,
+    /// their types may differ too, and a marker matches any float.
     fn constant(&self, own: &TensorData, other: &TensorData) -> Result<Option<Way>, Error> {
         let single = own.len() == 1 && other.len() == 1;
         let same = own.dtype() == other.dtype()
@@ -250,7 +250,7 @@ impl<'t> Matching<'t> {
         Ok((same || number == found).then(Way::default))
     }
 
-    /// Compares the steps that make two values.
+    /// Compares the steps that compute two values.
     fn made(&self, own: TraceValue, other: TraceValue) -> Result<Ways, Error> {
         let (Some(own_id), Some((id, step))) = (self.pattern.uses.maker(own)?, self.view.maker(other)?)
         else {
@@ -290,13 +290,13 @@ impl<'t> Matching<'t> {
     }
 }
 
-/// Returns the only element of a tensor of floats.
+/// Returns the element of a float tensor of one element.
 fn float(x: &TensorData) -> Option<f64> {
     let wide = x.dtype().is_float().then(|| cast(x, DataType::F64, Rounding::default()).ok())??;
     wide.as_slice::<f64>().ok()?.first().copied()
 }
 
-/// Returns whether an operation of two operands gives the same bits for either order.
+/// Returns whether an operation of two operands gives bit-identical results in either order.
 fn is_commutative(spec: &OpSpec) -> bool {
     let primitives = [Primitive::Add, Primitive::Mul, Primitive::Equal].map(Primitive::spec);
     let scalars = [ScalarOp::And, ScalarOp::Or, ScalarOp::Xor].map(ScalarOp::spec);
@@ -359,7 +359,7 @@ mod tests {
             on.exp(&on.div(&half, &on.scalar_like(&half, 4.0)?)?)
         });
         assert_eq!(found, Some(([Some(0), None], 0.125, 3)));
-        // A quotient of a number is no factor.
+        // The number is the dividend here, so it is not a factor.
         let found = matched(&pattern, |on, xs| on.exp(&on.div(&on.scalar_like(&xs[0], 4.0)?, &xs[0])?));
         assert!(matches!(found, Some(([Some(at), None], 1.0, 1)) if at > 1), "{found:?}");
     }

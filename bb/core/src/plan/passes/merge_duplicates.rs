@@ -1,7 +1,7 @@
-//! Merges steps that compute the same from the same operands: the readers of a later result read the first one.
+//! Merges steps that compute the same result from the same operands: the readers of a later result read the first result.
 //!
-//! Exporters write masks, positions and casts anew wherever they are used. Random steps stay, and so do steps without operands,
-//! because a step without operands is cheap, or computed when the plan is built.
+//! Exporters write masks, positions and casts anew wherever they are used. Random steps are not merged. Steps without operands
+//! are not merged either, because they are cheap, or run only once, when the plan is built.
 
 use super::{Pass, PassOptions};
 use crate::Error;
@@ -15,13 +15,13 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass =
     Pass { name: "merge-duplicates", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-/// The maximum number of bytes of constants that are compared. Larger constants hardly ever occur twice.
+/// The maximum size of constants that are compared, in bytes. Larger constants hardly ever occur twice.
 const COMPARED: usize = 256;
 
 /// The maximum number of steps with the same operation and operands that a step is compared with, the latest first.
 const MOST_ALIKE: usize = 256;
 
-/// The key of steps that may compute the same: the operation and the operands.
+/// The key of steps that may compute the same result: the operation and the operands.
 #[derive(PartialEq, Eq, Hash)]
 struct StepKey {
     operation: Called,
@@ -32,7 +32,7 @@ struct StepKey {
 #[derive(PartialEq, Eq, Hash)]
 enum Called {
     Row(Family, u16),
-    /// The address of a computation on the host.
+    /// The address of a host computation.
     Host(usize),
 }
 
@@ -81,7 +81,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(found.len())
 }
 
-/// Finds small constants that are equal bit by bit, and maps each duplicate to the first one.
+/// Finds small constants that are bit-identical, and maps each duplicate to the first one.
 fn constants(trace: &Trace) -> Result<HashMap<TraceValue, TraceValue>, Error> {
     let mut first: HashMap<(DataType, &[usize], &[u8]), TraceValue> = HashMap::new();
     let mut same = HashMap::new();
@@ -99,7 +99,7 @@ fn constants(trace: &Trace) -> Result<HashMap<TraceValue, TraceValue>, Error> {
     Ok(same)
 }
 
-/// Returns whether two steps of one operation with the same operands give the same results.
+/// Returns whether two steps of one operation with the same operands compute the same results.
 fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
     let params = a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(|(a, b)| equal(a, b));
     if !params || a.symbolic != b.symbolic || a.phase != b.phase || a.outputs.len() != b.outputs.len() {
@@ -114,7 +114,8 @@ fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Returns whether parameters are the same. Tensors are not compared: they may be large, and are constants elsewhere.
+/// Returns whether parameters are equal. Tensors never are, because comparing large ones is slow, and most constants are
+/// operands.
 fn equal(a: &Param<'_>, b: &Param<'_>) -> bool {
     !matches!(a, Param::Data(_)) && a.is_same(b)
 }

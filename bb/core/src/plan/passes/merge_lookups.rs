@@ -1,8 +1,8 @@
-//! Replaces steps that combine functions of the same bytes by one look-up.
+//! Replaces steps that combine functions of the same bytes by one table look-up.
 //!
-//! A sum or a product of two functions of a byte is a function of that byte, and so is a look-up in the result of a look-up.
-//! The same step computes the new table from the tables of its operands, once, when the plan is built. So the `x * sigmoid(x)`
-//! of a quantised network is one look-up. All results have the same bits.
+//! A sum or product of two functions of a byte is itself a function of that byte, and so is a look-up in the result of a
+//! look-up. The same operation computes the new table from the tables of its operands, once, when the plan is built. So the `x
+//! * sigmoid(x)` of a quantised network becomes one look-up. All results are bit-identical.
 
 use super::quantised::{all_bytes, are_bytes, calls, insert, list, look_up};
 use super::{Pass, PassOptions};
@@ -39,17 +39,18 @@ struct Function {
 
 struct Merging<'t> {
     edit: TraceEdit<'t>,
-    /// The results of look-ups, each as a function of bytes.
+    /// The results of look-ups, each with the function of bytes that computes it.
     tables: HashMap<TraceValue, Function>,
 }
 
 impl Merging<'_> {
-    /// Returns a value as a function of bytes. A value that no look-up made is the identity of its own bytes.
+    /// Returns a value as a function of bytes. A value that is not the result of a look-up is the identity function of its own
+    /// bytes.
     fn function(&self, value: TraceValue) -> Function {
         self.tables.get(&value).copied().unwrap_or(Function { x: value, table: None })
     }
 
-    /// Replaces a step whose operands are functions of the same bytes by a look-up. Returns whether it did.
+    /// Replaces a step whose operands are functions of the same bytes by a look-up. Returns whether the step was replaced.
     fn merge(&mut self, id: StepId) -> Result<bool, Error> {
         let step = self.edit.trace().steps.get(id)?;
         let &[result] = step.outputs.as_slice() else { return Ok(false) };
@@ -75,8 +76,8 @@ impl Merging<'_> {
         }
     }
 
-    /// Returns whether the result depends only on bytes: scales and zero points have one element, are known when the plan is
-    /// built, and do not raise the rank of the result.
+    /// Returns whether the result depends only on bytes. Then scales and zero points have one element, are known when the plan
+    /// is built, and do not raise the rank of the result.
     fn is_of_bytes_alone(&self, id: StepId, x: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let rank = trace.values.get(x)?.shape.len();

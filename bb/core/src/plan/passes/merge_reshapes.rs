@@ -1,7 +1,7 @@
-//! Lets a reshape read the value from before the preceding steps that only change the extents.
+//! Lets a reshape read the operand of the preceding steps that only change the shape.
 //!
-//! Only the last reshape determines the extents, whatever they were in between. It keeps its parameters, so the plan stays
-//! valid for the same inputs.
+//! Only the last reshape determines the shape of the result. It keeps its parameters, so the plan stays valid for the same
+//! inputs.
 
 use super::{Pass, PassOptions};
 use crate::plan::engine::Engine;
@@ -41,8 +41,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Walks back from an operand through the steps that only change its extents. Returns the value before them, and the origins of
-/// the steps that only the step `reader` needs, because the merged step takes over their nodes.
+/// Walks back from an operand through the steps that only change its shape. Returns the value before them, and the origins of
+/// the steps that only `reader` needs, because the merged step takes over their nodes.
 fn root(
     trace: &Trace,
     uses: &Uses,
@@ -92,7 +92,7 @@ mod tests {
              %4: f32[3, 2] = reshape(input0) {shape=[3, 2]}\nreturn %4\n"
         );
         trace.check().unwrap();
-        // The merged step has the nodes of all three, because no other step reads the results of the first two.
+        // The merged step comes from the nodes of all three steps, because no other step reads the results of the first two.
         let last = trace.steps.entries().last().unwrap();
         assert_eq!(last.origins.as_slice(), [0, 1, 2].map(OriginId::at));
     }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
         let merged = trace.steps.entries().last().unwrap();
         assert_eq!(merged.symbolic, symbolic);
-        // A run compares this with the greatest number of elements.
+        // A run compares this expression with the maximum number of elements.
         assert!(trace.values.get(merged.outputs[0]).unwrap().elements.is_some());
         trace.check().unwrap();
     }

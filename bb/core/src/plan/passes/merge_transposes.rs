@@ -1,5 +1,5 @@
-//! Merges a transpose of a transpose into one transpose with the composition of both permutations. If the composition moves no
-//! dimension, the readers of the result read the value from before.
+//! Merges consecutive transposes into one transpose with the composition of their permutations. If the composition is the
+//! identity, the readers of the result read the original value.
 
 use super::permutation::{Permutation, Transpose};
 use super::{Pass, PassOptions};
@@ -14,11 +14,11 @@ pub(super) const PASS: Pass =
 /// A transpose that follows other transposes.
 struct Merged {
     id: StepId,
-    /// The value before all of them.
+    /// The value before all these transposes.
     root: TraceValue,
     result: TraceValue,
     perm: Permutation,
-    /// The nodes of the transposes that no other step reads, and its own.
+    /// The nodes of this transpose, and of the preceding ones that no other step reads.
     origins: StepOrigins,
 }
 
@@ -44,11 +44,11 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
 }
 
 /// Finds the transposes that follow other transposes. A transpose that only another transpose reads is left as it is, because
-/// it is dead once the other one is merged. So a chain of any length is walked once.
+/// it is dead after the other one has been merged. So the time is linear in the length of a chain.
 fn merged(trace: &Trace) -> Result<Vec<Merged>, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
-    // For each result of a transpose, the value before all transposes, and the composition of their permutations.
+    // For each result of a transpose, the value before all transposes and the composition of their permutations.
     let mut known: HashMap<TraceValue, (TraceValue, Permutation)> = HashMap::new();
     // For each value, the nodes that its only reader takes over.
     let mut ahead: HashMap<TraceValue, StepOrigins> = HashMap::new();
@@ -70,7 +70,7 @@ fn merged(trace: &Trace) -> Result<Vec<Merged>, Error> {
     Ok(found)
 }
 
-/// Returns whether only a transpose reads a value.
+/// Returns whether the only reader of a value is a transpose.
 fn is_swallowed(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
     match uses.only_reader(value)? {
         Some(reader) => Ok(Transpose::of(trace, trace.steps.get(reader)?)?.is_some()),
@@ -86,7 +86,7 @@ mod tests {
     use crate::plan::passes::samples::traced;
     use crate::trace::{OriginId, TableIndex};
 
-    /// Gives each step its own number as the origin, and runs the pass.
+    /// Sets the origin of each step to the step's own index, and runs the pass.
     fn merge(trace: &mut Trace) -> usize {
         for (at, step) in trace.steps.iter_mut() {
             step.origins.push(OriginId::at(at.position()));

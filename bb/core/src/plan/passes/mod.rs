@@ -1,7 +1,7 @@
 //! The passes that rewrite a trace before it becomes a plan, in the order of one list.
 //!
-//! A pass is a file or a folder here that defines a [`Pass`], and its name is in the list below. It uses `Trace::uses` and
-//! `Trace::edit`, and returns how many steps it changed. In builds with debug assertions, and with
+//! A pass is a file or a folder here that defines a [`Pass`], and its name is in the list below. A pass uses `Trace::uses` and
+//! `Trace::edit`, and returns the number of steps that it changed. In builds with debug assertions, and with
 //! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each pass.
 
 use crate::contract::PassSwitches;
@@ -24,7 +24,7 @@ macro_rules! passes {
 }
 
 // Dead steps are removed before scales are folded and transposes are moved, because these passes count readers. Earlier passes
-// replace steps whose operands others may still read.
+// leave dead steps behind when they replace steps.
 passes![
     drop_identities,
     merge_duplicates,
@@ -77,10 +77,10 @@ pub struct PassCount {
     pub count: usize,
 }
 
-/// The name of a trace that no pass has rewritten, where the name of a pass is expected.
+/// The name that selects the trace before any pass, where the name of a pass is expected.
 pub(super) const UNREWRITTEN: &str = "trace";
 
-/// Returns the names that [`Module::print_mir_after`](crate::Module::print_mir_after) takes: `trace`, then the passes in
+/// Returns the names that [`Module::print_mir_after`](crate::Module::print_mir_after) accepts: `trace`, then the passes in
 /// execution order.
 pub fn pass_names() -> Vec<&'static str> {
     std::iter::once(UNREWRITTEN).chain(PASSES.iter().map(|pass| pass.name)).collect()
@@ -94,18 +94,18 @@ pub(super) struct PassOptions<'w> {
     pub(super) check: bool,
     /// The maximum number of bytes of constants that are computed when a plan is built.
     pub(super) fold_bytes: usize,
-    /// The enabled rewritings; `fuse` only if the backend computes programs of element-wise functions natively.
+    /// The enabled rewritings; `fuse` is on only if the backend runs programs of element-wise functions natively.
     pub(super) switches: PassSwitches,
-    /// The operations that the backend computes natively.
+    /// The native operations of the backend.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
     pub(super) weights: Weights<'w>,
-    /// The settings that the trace was recorded with, because patterns are traced the same way; without them there are no
-    /// patterns.
+    /// The settings that the trace was recorded with, because vendor patterns are traced with the same settings. With `None` no
+    /// patterns are matched.
     pub(super) settings: Option<&'w Settings>,
 }
 
-/// The operations that a backend computes natively, in the families whose operations passes insert.
+/// The native operations of a backend, in the families whose operations passes insert.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NativeOps([(Family, OpSet); 3]);
 
@@ -128,14 +128,13 @@ impl NativeOps {
     }
 }
 
-/// Returns whether a backend with these natives computes programs of element-wise functions.
+/// Returns whether a backend with these native operations runs programs of element-wise functions.
 pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
     natives.iter().any(|(family, set)| *family == Family::Scalar && set.contains(ScalarOp::Fused as u16))
 }
 
-/// Returns the native operations of a backend that a trace keeps as they are. Where `fuse-elementwise` runs, a batch
-/// normalisation is not kept: its body is a product and a sum with one number per channel, which become lines of the adjacent
-/// program.
+/// Returns the native operations of a backend that a trace keeps as they are. If `fuse-elementwise` runs, a batch normalisation
+/// is lowered: its body is a product and a sum with one number per channel, which become lines of the adjacent program.
 pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family, OpSet)> {
     if fuse {
         for (_, set) in natives.iter_mut().filter(|(family, _)| *family == Family::Nn) {
@@ -146,7 +145,7 @@ pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family
 }
 
 impl PassOptions<'static> {
-    /// The options for a trace that is inspected and not run: the passes for a backend with kernels, each checked.
+    /// The options for a trace that is only inspected: the passes for a backend with kernels, with a check after each pass.
     pub(super) const INTERPRETED: PassOptions<'static> = PassOptions {
         engine: Engine::Interpreter,
         check: true,
@@ -159,26 +158,26 @@ impl PassOptions<'static> {
 }
 
 impl PassOptions<'_> {
-    /// The options for a trace that reads no weights.
+    /// Returns the options for a trace that reads no weights.
     fn of_constants(&self) -> PassOptions<'static> {
         PassOptions { weights: Weights::NONE, settings: None, ..*self }
     }
 }
 
-/// Runs the passes on a trace, and returns how many steps each pass changed.
+/// Runs the passes on a trace, and returns the number of steps that each pass changed.
 ///
 /// # Errors
 ///
-/// [`Error::Internal`] if a pass is mistaken.
+/// [`Error::Internal`] if a pass leaves an invalid trace.
 pub(super) fn rewrite(trace: &mut Trace, options: PassOptions<'_>) -> Result<Vec<PassCount>, Error> {
     rewrite_until(trace, options, |_| false)
 }
 
-/// Runs the passes up to and including the pass with a name.
+/// Runs the passes up to and including the one with this name.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownPass`] if no pass has the name; [`Error::Internal`] if a pass is mistaken.
+/// [`Error::UnknownPass`] if no pass has the name; [`Error::Internal`] if a pass leaves an invalid trace.
 pub(super) fn rewrite_to(
     trace: &mut Trace,
     options: PassOptions<'_>,

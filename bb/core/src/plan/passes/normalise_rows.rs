@@ -1,5 +1,4 @@
-//! Replaces a layer normalisation that an exporter spelled out, or a normalisation by the root of the mean square, by one
-//! operation.
+//! Replaces the steps of a layer normalisation, or of a normalisation by the root mean square, by one operation.
 //!
 //! ```text
 //! mean = reduce_mean(x)      d = x - mean      square = d * d, or d to the power of 2      (without mean: d = x)
@@ -7,12 +6,12 @@
 //! y = d / root * scale + bias, where the quotient may be a product with the reciprocal
 //! ```
 //!
-//! Models of halves may compute the quotient in `f32`, and convert it back before it is scaled.
+//! Models with `f16` or `bf16` may compute the quotient in `f32`, and convert it back before it is scaled.
 //!
 //! The operation computes the same formula, with the mean of the distances as a correction, and does not round intermediate
 //! results. Its error is at most the error of the steps, and the last digits may differ.
-//! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass on for `f32`. Halves need no switch, because
-//! their squares overflow between steps and not within the operation.
+//! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass on for `f32`. For half floats the pass is
+//! always on, because their squares overflow between steps, but not inside the operation.
 
 use super::matching::{Compare, Matching};
 use super::pattern::{Pattern, Recorder};
@@ -48,7 +47,8 @@ fn distance(on: &Recorder, x: &TracedTensor) -> Result<TracedTensor, TraceStop> 
     on.sub(x, &mean(on, x)?)
 }
 
-/// A normalisation, with or without the mean. If it is `converted`, it computes with halves in `f32`.
+/// Returns the pattern of a normalisation, with or without subtraction of the mean. If `converted`, the model has half floats
+/// and computes the quotient in `f32`.
 fn normalization(centred: bool, converted: bool) -> Result<Pattern, Error> {
     let outer = if converted { DataType::F16 } else { DataType::F32 };
     Pattern::of([outer, outer, outer, DataType::F32], |on, [x, scale, bias, epsilon]| {
@@ -79,11 +79,11 @@ fn accepted(matching: &Matching<'_>, distance: &Pattern) -> Result<Option<Call>,
     };
     let centred = matching.calling(Primitive::Sub.spec()).next().is_some();
     let spec = if centred { NnOp::LayerNormalization.spec() } else { LlmOp::RmsNormalization.spec() };
-    // Between steps of halves, a square may leave the range of halves. So the operation is right where the steps are not.
+    // Between steps of half floats, a square may overflow. So the operation is correct where the steps are not.
     let is_half = matches!(of.dtype, DataType::F16 | DataType::BF16);
     let converted = matching.calling(Primitive::Cast.spec()).next().is_some();
     let replaceable = is_half || (!converted && of.dtype == DataType::F32 && view.options.switches.recognize);
-    // An epsilon with more dimensions would raise the rank of the result.
+    // An epsilon of higher rank would raise the rank of the result.
     if !replaceable || !view.options.natives.has(spec) || view.trace.values.get(result)?.shape != of.shape {
         return Ok(None);
     }
@@ -93,7 +93,8 @@ fn accepted(matching: &Matching<'_>, distance: &Pattern) -> Result<Option<Call>,
             return Ok(None);
         }
     }
-    // If the steps that subtract the mean cannot be replaced too, the normalisation stays as it is.
+    // If `x` is itself a difference from its mean, this is a layer normalisation whose subtraction was not matched, so it stays
+    // as it is.
     let compared = Matching::new(view, distance, Compare::Form(&[]), x);
     let is_distance = compared.first()?.is_some_and(|found| self::length(&found, rank) == Some(length));
     if is_distance && !centred && !converted {
@@ -104,7 +105,8 @@ fn accepted(matching: &Matching<'_>, distance: &Pattern) -> Result<Option<Call>,
     Ok(Some(Call { spec, params, inputs }))
 }
 
-/// Returns the number of dimensions of the matched means, which are the last ones of `rank` dimensions and are kept.
+/// Returns the number of dimensions that the matched means reduce. They must be the last ones of `rank` dimensions, and be
+/// kept.
 fn length(matching: &Matching<'_>, rank: usize) -> Option<usize> {
     let mut length = None;
     for step in matching.calling(Primitive::ReduceMean.spec()) {

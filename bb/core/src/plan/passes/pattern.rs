@@ -1,4 +1,4 @@
-//! Patterns: functions whose steps are recorded, so that they can be found among the steps of a trace (`matching.rs`).
+//! Patterns: functions whose steps are recorded, so that the same steps can be found in a trace (`matching.rs`).
 
 use crate::ext::{Ops, every_operation};
 use crate::trace::{
@@ -8,7 +8,7 @@ use crate::{DataType, Error, Tensor};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// The extents of all operands while a pattern is recorded. Matches do not compare them.
+/// The shape of all operands while a pattern is recorded. Matches do not compare it.
 const SHAPE: [usize; 4] = [2; 4];
 
 /// A recorded function.
@@ -19,15 +19,15 @@ pub(super) struct Pattern {
     pub(super) choices: HashMap<TraceValue, Choice>,
 }
 
-/// The ways to match a value that no step of the pattern makes.
+/// The ways to match a value that no step of the pattern computes.
 pub(super) enum Choice {
-    /// As one of these values.
+    /// Matches if one of these values matches.
     Either(Vec<TraceValue>),
-    /// As this value, which numbers may multiply or divide. The product of the factors belongs to a slot.
+    /// Matches this value, possibly multiplied or divided by numbers. Their product is stored for the slot.
     Scaled(usize, TraceValue),
 }
 
-/// Records the steps of a pattern. Every operation is recorded as one step.
+/// Records the steps of a pattern. Every operation becomes one step, and none is lowered.
 pub(super) struct Recorder {
     on: Tracer,
     choices: RefCell<HashMap<TraceValue, Choice>>,
@@ -42,13 +42,13 @@ impl std::ops::Deref for Recorder {
 }
 
 impl Recorder {
-    /// Returns a value that matches if one of these values matches. Earlier ones are tried first.
+    /// Returns a value that matches if one of these values matches. They are tried in order.
     pub(super) fn either(&self, [first, second]: [&TracedTensor; 2]) -> TracedTensor {
         self.chosen(first, Choice::Either(vec![first.value(), second.value()]))
     }
 
     /// Returns a value that matches with or without steps that multiply or divide `x` by numbers. All factors of a slot are
-    /// multiplied. Matches with more factors are tried first.
+    /// multiplied together. Matches with more factors are tried first.
     pub(super) fn scaled(&self, slot: usize, x: &TracedTensor) -> TracedTensor {
         self.chosen(x, Choice::Scaled(slot, x.value()))
     }
@@ -61,7 +61,7 @@ impl Recorder {
 }
 
 impl Pattern {
-    /// Records a function of operands of these types. Values of other types and extents match too.
+    /// Records a function of operands of these types. The pattern matches values of other types and shapes too.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Pattern {
         Ok(Pattern { choices: choices.into_inner(), ..pattern })
     }
 
-    /// Makes a pattern of a recorded trace.
+    /// Creates a pattern from a recorded trace.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Pattern {
         Ok(Pattern { uses: recorded.uses()?, recorded, result, choices: HashMap::new() })
     }
 
-    /// Returns whether a step makes the result.
+    /// Returns whether a step computes the result.
     pub(super) fn has_steps(&self) -> bool {
         self.uses.maker(self.result).is_ok_and(|maker| maker.is_some())
     }

@@ -6,7 +6,7 @@ use bb_ir::infer;
 use bb_ir::op::{Param, take};
 use smallvec::SmallVec;
 
-/// For each dimension of a result, the dimension of the operand that it comes from.
+/// A permutation: for each dimension of the result, the dimension of the operand that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Permutation(SmallVec<[usize; 6]>);
 
@@ -15,7 +15,7 @@ impl Permutation {
         self.0.is_sorted()
     }
 
-    /// Returns the permutation that undoes this one.
+    /// Returns the inverse permutation.
     pub(super) fn inverse(&self) -> Permutation {
         let mut inverse: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.0.len());
         for (to, &from) in self.0.iter().enumerate() {
@@ -26,7 +26,7 @@ impl Permutation {
         Permutation(inverse)
     }
 
-    /// Returns the composition of this permutation, applied first, and another one.
+    /// Returns the composition of this permutation, which is applied first, and `next`.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Permutation {
         next.permuted(&self.0)
     }
 
-    /// Returns a list with one entry per dimension in the order of the result.
+    /// Returns the entries of a list, one per dimension, in the order of the result's dimensions.
     ///
     /// # Errors
     ///
@@ -71,12 +71,12 @@ pub(super) struct Transpose {
 }
 
 impl Transpose {
-    /// Reads a step; `None` if it is no transpose.
+    /// Reads the transpose of a step; `None` if the step is not a transpose.
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the step refers to a value that does not exist; the operation's own errors if it has another
-    /// parameter than a permutation.
+    /// [`Error::Internal`] if the step refers to a value that does not exist; the operation's own errors if its parameter is
+    /// not a permutation.
     pub(super) fn of(trace: &Trace, step: &Step) -> Result<Option<Transpose>, Error> {
         if step.operation.primitive() != Some(Primitive::Transpose) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Steps of a trace that quantise and dequantise, and the numbers that bytes represent.
+//! Reads and inserts the steps of a trace that quantise and dequantise.
 
 use super::view::View;
 use crate::ext::{NnOp, QuantOp, ScalarOp};
@@ -10,7 +10,7 @@ use bb_ir::TensorData;
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// Returns whether a step calls an operation in each run.
+/// Returns whether a step calls an operation, and runs in each run.
 pub(super) fn calls(step: &Step, spec: &OpSpec) -> bool {
     let same = |own: &OpSpec| own.family == spec.family && own.index == spec.index;
     step.phase == Phase::EachRun && matches!(step.operation, Operation::Row(own) if same(own))
@@ -21,13 +21,13 @@ pub(super) fn are_bytes(dtype: DataType) -> bool {
     matches!(dtype, DataType::U8 | DataType::I8)
 }
 
-/// Returns whether dequantising a byte with a scale and quantising it again gives the same byte. The quotients are at most two
-/// roundings away from the integers, unless products overflow or lose digits because they are small.
+/// Returns whether dequantising a byte with a scale and quantising it again gives the same byte. The quotient differs from the
+/// integer by at most two roundings, unless the product overflows or loses digits because it is very small.
 pub(super) fn is_plain(scale: f32) -> bool {
     (1e-30..1e30).contains(&scale)
 }
 
-/// The numbers that bytes represent: multiples of a scale, counted from a zero point.
+/// The mapping from bytes to the numbers that they represent: multiples of a scale, counted from a zero point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grid {
     pub(super) dtype: DataType,
@@ -36,7 +36,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Reads a scale and a zero point that are single numbers, known before anything runs. `None` for others.
+    /// Reads a scale and a zero point that are single elements and known before a run; otherwise returns `None`.
     fn of(
         view: View<'_>,
         dtype: DataType,
@@ -52,12 +52,12 @@ impl Grid {
         Ok(zero.filter(|_| are_bytes(dtype) && is_plain(scale)).map(|zero| Grid { dtype, scale, zero }))
     }
 
-    /// The least and the greatest byte.
+    /// Returns the minimum and maximum byte.
     pub(super) fn bounds(&self) -> [i32; 2] {
         bounds(self.dtype)
     }
 
-    /// Builds a tensor of bytes from numbers within the bounds.
+    /// Builds a tensor of bytes from integers within the bounds.
     pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
         as_bytes(self.dtype, numbers)
     }
@@ -70,12 +70,12 @@ impl Grid {
     }
 }
 
-/// The least and the greatest byte of a type.
+/// Returns the minimum and maximum byte of a type.
 fn bounds(dtype: DataType) -> [i32; 2] {
     if dtype == DataType::I8 { [-128, 127] } else { [0, 255] }
 }
 
-/// Builds a tensor of bytes from numbers within the bounds of the type.
+/// Builds a tensor of bytes from integers within the bounds of the type.
 fn as_bytes(dtype: DataType, numbers: &[i32]) -> Result<TensorData, Error> {
     let shape = [numbers.len()];
     Ok(if dtype == DataType::I8 {
@@ -91,7 +91,7 @@ pub(super) fn all_bytes(dtype: DataType) -> Result<TensorData, Error> {
     as_bytes(dtype, &(least..=most).collect::<Vec<_>>())
 }
 
-/// Returns bytes as numbers; an empty list for other elements.
+/// Returns bytes as integers; an empty list for other element types.
 pub(super) fn bytes(data: &TensorData) -> Result<SmallVec<[i32; 1]>, Error> {
     Ok(match data.dtype() {
         DataType::U8 => data.as_slice::<u8>()?.iter().map(|&x| x.into()).collect(),
@@ -110,7 +110,7 @@ pub(super) struct Dequantized {
 }
 
 impl Dequantized {
-    /// Reads a step; `None` if it does anything else.
+    /// Reads a step that dequantises; `None` for other steps.
     pub(super) fn of(trace: &Trace, step: &Step) -> Result<Option<Dequantized>, Error> {
         if !calls(step, QuantOp::DequantizeLinear.spec()) {
             return Ok(None);
@@ -123,7 +123,7 @@ impl Dequantized {
         Ok(wide.then(|| Dequantized { x, scale, zero, origins: step.origins.clone() }))
     }
 
-    /// Reads the step that makes a value.
+    /// Reads the step that dequantises to a value; `None` if another step computes the value.
     pub(super) fn making(view: View<'_>, value: TraceValue) -> Result<Option<Dequantized>, Error> {
         match view.maker(value)? {
             Some((_, step)) => Dequantized::of(view.trace, step),
@@ -131,7 +131,7 @@ impl Dequantized {
         }
     }
 
-    /// Returns the numbers that the bytes represent, if there is one scale for all.
+    /// Returns the mapping from bytes to numbers, if there is one scale for all elements.
     pub(super) fn grid(&self, view: View<'_>) -> Result<Option<Grid>, Error> {
         Grid::of(view, view.trace.values.get(self.x)?.dtype, self.scale, self.zero)
     }
@@ -144,7 +144,7 @@ impl Dequantized {
     }
 }
 
-/// A step that quantises `f32` to bytes, with one scale for all.
+/// A step that quantises `f32` to bytes, with one scale for all elements.
 #[derive(Debug, Clone)]
 pub(super) struct Quantized {
     pub(super) x: TraceValue,
@@ -155,7 +155,7 @@ pub(super) struct Quantized {
 }
 
 impl Quantized {
-    /// Reads a step; `None` if it does anything else.
+    /// Reads a step that quantises; `None` for other steps.
     pub(super) fn of(view: View<'_>, step: &Step) -> Result<Option<Quantized>, Error> {
         if !calls(step, QuantOp::QuantizeLinear.spec()) {
             return Ok(None);
@@ -178,8 +178,8 @@ impl Quantized {
         zero_point(edit, self.zero, self.grid.dtype)
     }
 
-    /// Walks back from the quantised value past steps that bound it, as long as no other step reads their results. Bounding
-    /// numbers before they are quantised equals bounding the bytes, because the byte never falls while the number grows.
+    /// Walks back from the quantised value past steps that clamp it, as long as no other step reads their results. Clamping
+    /// numbers before they are quantised equals clamping the bytes, because quantisation is monotonic.
     pub(super) fn unbounded(&self, view: View<'_>, id: StepId) -> Result<Unbounded, Error> {
         let mut found = Unbounded { x: self.x, reader: id, steps: Vec::new(), bounds: Vec::new() };
         while let Some((maker, step)) = view.maker_for(found.x, found.reader)?
@@ -199,20 +199,20 @@ impl Quantized {
     }
 }
 
-/// A quantised value, before the steps that bound it.
+/// A value that is clamped and then quantised, before it is clamped.
 #[derive(Debug)]
 pub(super) struct Unbounded {
     pub(super) x: TraceValue,
     /// The step that reads the value.
     pub(super) reader: StepId,
-    /// The steps that bound the value, from the last to the first.
+    /// The steps that clamp the value, from the last to the first.
     pub(super) steps: Vec<StepId>,
-    /// The least and the greatest byte of each of these steps.
+    /// The minimum and maximum byte of each of these steps.
     bounds: Vec<[Option<i32>; 2]>,
 }
 
 impl Unbounded {
-    /// Returns the table that bounds each byte; `None` if bounding changes no byte.
+    /// Returns the table that clamps each byte; `None` if clamping changes no byte.
     pub(super) fn table(&self, grid: &Grid) -> Result<Option<TensorData>, Error> {
         let [least, most] = grid.bounds();
         let bounded = |byte: i32| {
@@ -229,11 +229,11 @@ impl Unbounded {
     }
 }
 
-/// A bounded value, with its least and its greatest number.
+/// A clamped value, with its minimum and maximum.
 type Clipped = (TraceValue, [Option<f32>; 2]);
 
-/// Matches a step that bounds numbers. Returns the value that it bounds, and the bounds. If there are two bounds, the upper one
-/// is applied last.
+/// Matches a step that clamps numbers. Returns the value before it and the bounds. If there are two bounds, the upper one is
+/// applied last.
 fn bounding(view: View<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
     let inputs = step.inputs.as_slice();
     let number = |value: TraceValue| match view.trace.values.get(value)?.shape.is_empty() {
@@ -262,7 +262,7 @@ fn bounding(view: View<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
     })
 }
 
-/// Returns a zero point as an operand: the given one, or 0 if there is none.
+/// Returns a zero point as an operand: the passed one, or a new constant 0 if there is none.
 pub(super) fn zero_point(
     edit: &mut TraceEdit<'_>,
     zero: Option<TraceValue>,
@@ -320,7 +320,7 @@ pub(super) fn look_up(
     insert(edit, before, new, result)
 }
 
-/// Returns a new value of one dimension.
+/// Returns a new value of rank 1.
 pub(super) fn list(dtype: DataType, extent: usize) -> NewValue {
     NewValue::fixed(dtype, &[extent])
 }

@@ -1,15 +1,15 @@
-//! Replaces a GELU that an exporter spelled out, by the error function or by tanh, by one operation.
+//! Replaces the steps of a GELU, by the error function or by tanh, by one operation.
 //!
 //! ```text
 //! y = x * (1 + erf(x / sqrt(2))) / 2
 //! y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
 //! ```
 //!
-//! Factors may come in any order, and any of them may carry the factor 1/2. The argument of the curve is compared as a
-//! polynomial in `x`, so its spelling does not matter either.
+//! Factors may come in any order, and any of them may include the factor 1/2. The argument of `erf` or `tanh`, here called the
+//! curve, is compared as a polynomial in `x`, so the way it is written does not matter either.
 //!
 //! The operation computes the same formula without the cancellation of `1 + erf(x)` for negative `x`. Its error is at most the
-//! error of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, whereas the steps give NaN.
+//! error of the steps, and the last digits may differ. For minus infinity it yields the limit 0, whereas the steps yield NaN.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::matching::Matching;
@@ -26,8 +26,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 pub(super) const PASS: Pass = Pass { name: "recognize-gelu", engines: &[Engine::Interpreter], run };
 
-/// Returns the relative tolerance of a constant; `None` for elements that no GELU has. Exporters write seven digits or more,
-/// and halves keep fewer. The tolerance allows for the product of two rounded constants.
+/// Returns the relative tolerance for constants of an element type; `None` for types that are not replaced. Exporters write at
+/// least seven digits, but half floats have fewer. The tolerance allows for the product of two rounded constants.
 fn tolerance(dtype: DataType) -> Option<f64> {
     match dtype {
         DataType::F32 => Some(1e-6),
@@ -37,16 +37,16 @@ fn tolerance(dtype: DataType) -> Option<f64> {
     }
 }
 
-/// The maximum depth of the argument of the curve: exporters need five steps.
+/// The maximum number of nested steps in the argument of the curve. Exporters need five.
 const DEPTH: usize = 6;
 
-/// Coefficients of 1, `x`, `x²` and `x³`.
+/// The coefficients of 1, `x`, `x²` and `x³`.
 type Polynomial = [f64; 4];
 
-/// The slot of the factors of the curve.
+/// The slot that collects the factors of the curve.
 const CURVE: usize = 0;
 
-/// The slot of all other factors.
+/// The slot that collects all other factors.
 const PRODUCT: usize = 1;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -58,7 +58,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     replace_by_calls(trace, found)
 }
 
-/// The product of `x` and a sum with the curve of any argument. Each of them may have factors.
+/// Returns the pattern of the product of `x` and a sum that contains the curve. Each of them may have factors.
 fn product_with_curve(tanh: bool) -> Result<Pattern, Error> {
     Pattern::of([DataType::F32; 3], |on, [x, argument, addend]| {
         let curve = if tanh { on.tanh(&argument)? } else { on.erf(&argument)? };
@@ -67,8 +67,8 @@ fn product_with_curve(tanh: bool) -> Result<Pattern, Error> {
     })
 }
 
-/// Accepts a match if all factors make halves of `x` and of its product with the curve, and if the argument of the curve is the
-/// expected polynomial in `x`.
+/// Accepts a match if the factors amount to 1/2, for `x` and for its product with the curve, and if the argument of the curve
+/// is the expected polynomial in `x`.
 fn accepted(matching: &Matching<'_>, steps: &mut Vec<StepId>) -> Result<Option<Call>, Error> {
     let &Matching { view, result, .. } = matching;
     let [Some(x), Some(argument), Some(addend)] = matching.operands() else { return Ok(None) };
@@ -79,7 +79,7 @@ fn accepted(matching: &Matching<'_>, steps: &mut Vec<StepId>) -> Result<Option<C
     let is_near = |found: f64, expected: f64| (found - expected).abs() <= tolerance * expected.abs();
     let [curve, product] = [CURVE, PRODUCT].map(|slot| matching.factor(slot));
     let halves = is_near(product * curve, 0.5) && is_near(product * f64::from(addend), 0.5);
-    // A number with more dimensions would raise the rank of the result.
+    // A number of higher rank would raise the rank of the result.
     if !halves || of.shape != made.shape {
         return Ok(None);
     }
@@ -92,7 +92,8 @@ fn accepted(matching: &Matching<'_>, steps: &mut Vec<StepId>) -> Result<Option<C
     Ok(same.then(|| Call { spec: NnOp::Gelu.spec(), params, inputs: vec![Some(x)] }))
 }
 
-/// Reads a value as a polynomial in `x`, and adds its steps to the list; `None` if it is no polynomial of this degree.
+/// Reads a value as a polynomial in `x`, and adds its steps to the list; `None` if it is not a polynomial of degree three or
+/// less.
 fn polynomial(
     matching: &Matching<'_>,
     steps: &mut Vec<StepId>,
@@ -129,13 +130,13 @@ fn polynomial(
     })
 }
 
-/// Adds polynomials.
+/// Adds two polynomials.
 fn sum(mut a: Polynomial, b: Polynomial) -> Polynomial {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
     a
 }
 
-/// Multiplies polynomials; `None` if the degree is greater than three.
+/// Multiplies two polynomials; `None` if the degree exceeds three.
 fn product(a: Polynomial, b: Polynomial) -> Option<Polynomial> {
     let mut product = Polynomial::default();
     for (i, a) in a.into_iter().enumerate() {
@@ -249,7 +250,7 @@ mod tests {
     fn other_functions_stay() {
         type Other = fn(&Tracer, &TracedTensor) -> Made;
         let others: [Other; 6] = [
-            // A wrong half, a wrong one, a wrong root, a wrong operand, a wrong cube, a wrong scale.
+            // In order: wrong values of the half, the one and the root, a wrong operand, a wrong cube, and a wrong scale.
             |on, x| times(on, &on.mul(x, &by_erf(on, x)?)?, 0.51),
             |on, x| {
                 let erf = on.erf(&times(on, x, 0.707_106_77)?)?;

@@ -1,4 +1,4 @@
-//! Helpers for passes that replace steps by one operation: they find the steps of patterns, and replace them.
+//! Helpers for passes that replace steps by one operation: they find steps that match patterns, and replace them.
 
 use super::PassOptions;
 use super::matching::{Compare, Matching};
@@ -10,12 +10,12 @@ use crate::trace::{NewValue, StepId, StepOrigins, Trace, TraceEdit, TraceValue};
 use bb_ir::op::{OpSpec, Param};
 use std::collections::HashSet;
 
-/// Steps to replace.
+/// Matched steps and their replacement.
 pub(super) struct Found<T> {
     pub(super) replacement: T,
     /// The steps, in order.
     pub(super) steps: Vec<StepId>,
-    /// The step whose result is replaced.
+    /// The last step, whose result is replaced.
     pub(super) last: StepId,
     pub(super) result: TraceValue,
 }
@@ -27,9 +27,9 @@ pub(super) struct Call {
     pub(super) inputs: Vec<Option<TraceValue>>,
 }
 
-/// Finds the steps of patterns. `accept` returns the replacement of a match, or rejects it. It may add steps to the list of
-/// matched steps. A match is also rejected if a step outside it uses an intermediate result. Later steps are compared first, so
-/// that an outer match is found before the matches that it contains.
+/// Finds the steps that match patterns. `accept` returns the replacement of a match, or rejects the match; it may add steps to
+/// the list of matched steps. A match is also rejected if a step outside it uses an intermediate result. Later steps are tried
+/// first, so that an outer match is found before the matches inside it.
 ///
 /// # Errors
 ///
@@ -69,8 +69,8 @@ pub(super) fn find<T>(
     Ok(all)
 }
 
-/// Replaces steps by the calls that `prepare` returns, and returns the number of replaced steps. `prepare` may insert other steps
-/// before the last one of the replaced steps.
+/// Replaces steps by the calls that `prepare` returns, and returns the number of replaced steps. `prepare` may insert other
+/// steps before the last replaced step.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub(super) fn has_call(trace: &Trace, specs: &[&OpSpec]) -> bool {
     trace.steps.entries().any(|step| specs.iter().any(|spec| calls(step, spec)))
 }
 
-/// Returns the nodes that the steps come from.
+/// Returns the nodes that these steps come from.
 pub(super) fn origins(trace: &Trace, steps: &[StepId]) -> Result<StepOrigins, Error> {
     let mut origins = StepOrigins::new();
     for &step in steps {
@@ -117,7 +117,7 @@ pub(super) fn origins(trace: &Trace, steps: &[StepId]) -> Result<StepOrigins, Er
     Ok(origins)
 }
 
-/// Lets the readers of `result` read `made` instead, and removes the steps that made `result`.
+/// Lets the readers of `result` read `made` instead, and removes the steps that computed `result`.
 pub(super) fn replace(
     edit: &mut TraceEdit<'_>,
     result: TraceValue,

@@ -1,5 +1,5 @@
-//! Lets products with weights of few bits compute in integers, where the model does not request it. Their left operand is then
-//! rounded to 8 bits.
+//! Lets matrix products with weights of few bits compute in integers, even if the model does not request it. Their left operand
+//! is then rounded to 8 bits.
 //!
 //! [`PassSwitches::round_rows`](crate::PassSwitches::round_rows) switches the pass on.
 

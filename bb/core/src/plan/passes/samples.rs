@@ -5,7 +5,7 @@ use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Trace
 use crate::{DataType, TensorData};
 use bb_ir::op::Family;
 
-/// Traces a function on `f32` inputs of these extents.
+/// Traces a function on `f32` inputs of these shapes.
 pub(super) fn traced(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
@@ -13,7 +13,7 @@ pub(super) fn traced(
     on_tracer(Tracer::default(), &Varies::Everything, inputs, function)
 }
 
-/// Traces a function for a backend with native operations, on `f32` inputs of these extents.
+/// Traces a function for a backend with native operations, on `f32` inputs of these shapes.
 pub(super) fn native(
     natives: &[(Family, OpSet)],
     inputs: &[&[usize]],
@@ -22,7 +22,7 @@ pub(super) fn native(
     on_tracer(Tracer::new(natives.to_vec(), usize::MAX), &Varies::Everything, inputs, function)
 }
 
-/// Traces a function on `f32` inputs. The extents that vary may differ in other runs.
+/// Traces a function on `f32` inputs. `varies` selects the extents that may differ in other runs.
 pub(super) fn on_tracer(
     on: Tracer,
     varies: &Varies,
@@ -37,7 +37,8 @@ pub(super) fn on_tracer(
     on.finish(outputs)
 }
 
-/// Returns zeros. More than 4096 elements stay an operand of a step, because the tracer computes with smaller constants itself.
+/// Returns zeros. With more than 4096 elements they stay an operand of a step, because the tracer itself computes with smaller
+/// constants.
 pub(super) fn zeros(on: &Tracer, shape: &[usize]) -> TracedTensor {
     crate::Backend::constant(on, &TensorData::zeros(DataType::F32, shape, usize::MAX).unwrap()).unwrap()
 }

@@ -1,11 +1,12 @@
-//! Moves bytes instead of the floats that they represent: `dequantize_linear` goes behind steps that only move elements.
+//! Moves bytes instead of the floats that they represent: `dequantize_linear` moves behind steps that only move elements.
 //!
-//! Quantised models have a `DequantizeLinear` before each operator, also before operators that move elements (`Reshape`,
-//! `Transpose`, `Slice`, `Gather`, `Concat`). With one scale for all elements, moved bytes represent the moved numbers, and a
-//! byte has a quarter of the bits. Behind these steps, `dequantize_linear` meets the `quantize_linear` that follows, and both
-//! are removed (`tabulate.rs`). The results have the same bits.
+//! Quantised models have a `DequantizeLinear` before each operator, even before operators that move elements (`Reshape`,
+//! `Transpose`, `Slice`, `Gather`, `Concat`). With one scale for all elements, the moved bytes represent the moved numbers, and
+//! a byte is a quarter of the size of a float. Behind these steps, `dequantize_linear` meets the `quantize_linear` that
+//! follows, and both are removed (`tabulate.rs`). The results are bit-identical.
 //!
-//! If the tensors of a `Concat` have different scales, and its result is quantised, they are quantised before it instead.
+//! If the tensors of a `Concat` have different scales, and its result is quantised, `quantize_linear` moves before the `Concat`
+//! instead.
 
 use super::permutation::Transpose;
 use super::quantised::{Dequantized, Grid, Quantized, calls, insert, like};
@@ -41,14 +42,14 @@ struct Sinking<'t, 'o> {
     edit: TraceEdit<'t>,
     uses: Uses,
     options: PassOptions<'o>,
-    /// The dequantisation of each result whose step moves bytes now.
+    /// For each result of a step that now moves bytes, its dequantisation.
     sunk: HashMap<TraceValue, Dequantized>,
 }
 
 /// The maximum number of steps to look ahead for steps that quantise.
 const AHEAD: usize = 8;
 
-/// Returns the number of operands, from the first one on, that a step moves; `None` if it does anything else.
+/// Returns the number of operands, from the first one on, that a step moves; `None` if it does not only move elements.
 fn moved(step: &Step) -> Option<usize> {
     if calls(step, CreateOp::Expand.spec()) {
         return Some(1);
@@ -78,7 +79,7 @@ impl Sinking<'_, '_> {
         }
     }
 
-    /// Lets a step that moves floats move the bytes that they come from.
+    /// Lets a step move the bytes that its operands are dequantised from. Returns whether it was replaced.
     fn sink(&mut self, id: StepId) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let step = trace.steps.get(id)?;
@@ -104,7 +105,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Transposes bytes that have a scale for each entry along one dimension, as weights have.
+    /// Transposes bytes that have several scales along one dimension, as weights have. Returns whether the step was replaced.
     fn turn(&mut self, id: StepId) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let step = trace.steps.get(id)?;
@@ -119,7 +120,8 @@ impl Sinking<'_, '_> {
             let missing = transpose.perm.entries().len().saturating_sub(data.shape().len());
             let shape: Vec<usize> =
                 std::iter::repeat_n(1, missing).chain(data.shape().iter().copied()).collect();
-            // If only one dimension has several entries, these keep their order.
+            // The shape of the scales can be permuted only if at most one extent differs from 1, because then their order stays
+            // the same.
             if shape.iter().filter(|&&extent| extent != 1).count() > 1 {
                 return Ok(false);
             }
@@ -135,7 +137,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Replaces a step that moves floats by a step that moves bytes, and dequantises its results.
+    /// Replaces a step that moves floats by a step that moves bytes, and inserts a dequantisation of its results.
     fn replace(&mut self, id: StepId, new: NewStep, of: &Dequantized, dtype: DataType) -> Result<(), Error> {
         let outputs = self.edit.trace().steps.get(id)?.outputs.clone();
         let mut results: SmallVec<[NewValue; 2]> = SmallVec::new();
@@ -152,10 +154,10 @@ impl Sinking<'_, '_> {
         self.edit.remove(id)
     }
 
-    /// Returns whether moving bytes pays: the floats are not needed before the step, or not behind it.
+    /// Returns whether moving bytes pays off: the floats are not needed before the step, or not behind it.
     fn pays(&self, id: StepId, operands: &[TraceValue]) -> Result<bool, Error> {
         let step = self.edit.trace().steps.get(id)?;
-        // An expanded value has more elements behind the step than before it.
+        // For `Expand`, floats before the step count as needed, because there are fewer of them than behind the step.
         let mut before = calls(step, CreateOp::Expand.spec());
         for &operand in operands {
             before |= self.uses.only_reader(operand)? != Some(id);
@@ -171,7 +173,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether all readers of a value quantise it, directly or after a move.
+    /// Returns whether all readers of a value quantise it, directly or after moving it.
     fn is_quantised(&self, value: TraceValue, ahead: usize) -> Result<bool, Error> {
         let trace = self.edit.trace();
         if self.uses.is_returned(value)? {

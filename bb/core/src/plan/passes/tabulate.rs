@@ -1,9 +1,9 @@
-//! Replaces element-wise steps between `dequantize_linear` and `quantize_linear` by one look-up of bytes, and sums and products of
-//! two quantised tensors by the operations of family `Quant`.
+//! Replaces element-wise steps between `dequantize_linear` and `quantize_linear` by one look-up of bytes in a table, and sums
+//! and products of two quantised tensors by the operations of family `Quant`.
 //!
 //! A byte has 256 values, so a function of one quantised tensor is a table. The same steps compute it from all bytes, once,
-//! when the plan is built. Bytes that are dequantised and quantised again in the same way stay as they are. All results have
-//! the same bits.
+//! when the plan is built. If bytes are only dequantised and quantised again in the same way, both steps are removed. All
+//! results are bit-identical.
 
 use super::quantised::{
     Dequantized, Grid, Quantized, all_bytes, insert, like, list, look_up, step, zero_point,
@@ -70,20 +70,20 @@ enum Replaced {
 
 /// A function of the bytes of one tensor.
 struct Function {
-    /// The tensor, and the numbers that its bytes represent where they are first dequantised.
+    /// The tensor of bytes. `grid` maps its bytes to the numbers that they represent.
     x: TraceValue,
     grid: Grid,
-    /// The dequantisation of each value of floats that the steps read.
+    /// For each dequantised value that the steps read, its dequantisation.
     floats: HashMap<TraceValue, Dequantized>,
-    /// The constants of one element that the steps read, as they are or dequantised.
+    /// The constants of one element that the steps read, directly or dequantised.
     numbers: BTreeSet<TraceValue>,
     /// The steps, in order.
     steps: BTreeSet<StepId>,
 }
 
 impl Function {
-    /// Walks back from the quantised value to the bytes that it comes from; `None` if it does not depend on the bytes of
-    /// exactly one tensor, or if a table cannot replace a step on the way.
+    /// Walks back from the quantised value to the bytes that it is computed from. Returns `None` if it does not depend on the
+    /// bytes of exactly one tensor, or if a table cannot replace a step on the way.
     fn of(view: View<'_>, id: StepId, to: &Quantized) -> Result<Option<Function>, Error> {
         let View { trace, .. } = view;
         let mut from: Option<(TraceValue, Grid)> = None;
@@ -127,8 +127,8 @@ impl Function {
         Ok(function.is_closed(view, id)?.then_some(function))
     }
 
-    /// Returns true if no other step uses an intermediate result, and each has the extents of the tensor. Constants have one
-    /// element, so comparing ranks is enough.
+    /// Returns whether no other step uses an intermediate result, and each result has the shape of the tensor. Constants have
+    /// one element, so comparing ranks is enough.
     fn is_closed(&self, View { trace, uses, .. }: View<'_>, id: StepId) -> Result<bool, Error> {
         let rank = trace.values.get(self.x)?.shape.len();
         for &step in &self.steps {
@@ -143,7 +143,7 @@ impl Function {
         Ok(true)
     }
 
-    /// Returns the replacement of the function, if the backend has it.
+    /// Returns the replacement of the function, if the backend supports it.
     fn replaced(self, to: &Grid, options: PassOptions<'_>) -> Option<Replaced> {
         if self.steps.is_empty() && self.grid == *to {
             return Some(Replaced::Same(self.x));
@@ -192,13 +192,13 @@ impl Function {
     }
 }
 
-/// Returns whether a step is element-wise, is the same in all runs, and has one result.
+/// Returns whether a step is element-wise, does the same in all runs, and has one result.
 fn can_be_tabulated(step: &Step) -> bool {
     let plain = step.phase == Phase::EachRun && step.symbolic.is_none() && step.outputs.len() == 1;
     plain && matches!(step.operation, Operation::Row(spec) if spec.class == Class::Elementwise)
 }
 
-/// Reshapes a constant of one element to rank 0, so that a table keeps its rank of 1.
+/// Reshapes a constant of one element to rank 0, so that the table keeps its rank of 1.
 fn as_number(edit: &mut TraceEdit<'_>, id: StepId, number: TraceValue) -> Result<TraceValue, Error> {
     let info = edit.trace().values.get(number)?;
     if info.shape.is_empty() {
@@ -217,10 +217,10 @@ struct Pair {
     b: Dequantized,
     /// The negated scale of `b`, if `b` is subtracted.
     negated: Option<f32>,
-    /// The step that adds, subtracts or multiplies, and the steps that bound its result.
+    /// The step that adds, subtracts or multiplies. The steps in `bounding` clamp its result.
     step: StepId,
     bounding: Vec<StepId>,
-    /// The table that bounds each byte, if bounding changes any byte.
+    /// The table that clamps each byte, if clamping changes any byte.
     bounded: Option<TensorData>,
 }
 
@@ -237,7 +237,7 @@ impl Pair {
         let [a, b] = [Dequantized::making(view, a)?, Dequantized::making(view, b)?];
         let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
         for of in [&a, &b] {
-            // A scale with a dimension could raise the rank of the result.
+            // A scale of higher rank could raise the rank of the result.
             if of.grid(view)?.is_none() || !view.trace.values.get(of.scale)?.shape.is_empty() {
                 return Ok(None);
             }
@@ -248,7 +248,7 @@ impl Pair {
         let subtracts = step.operation.primitive() == Some(Primitive::Sub);
         let negated = if subtracts { view.scalar(b.scale)?.map(|scale| -scale) } else { None };
         let bounding = found.steps;
-        // Sums of constants run once.
+        // A pair of constants is not replaced, because its steps run once.
         let constant = view.data(a.x)?.is_some() && view.data(b.x)?.is_some();
         Ok((has && !constant).then_some(Pair { operation, a, b, negated, step: maker, bounding, bounded }))
     }

@@ -1,4 +1,4 @@
-//! A trace as passes read it: who makes and reads its values, and which values are known.
+//! A read-only view of a trace for passes: which steps compute and read its values, and which values are known.
 
 use super::PassOptions;
 use super::quantised::calls;
@@ -6,7 +6,7 @@ use crate::trace::{Step, StepId, Trace, TraceValue, Uses, ValueSource};
 use crate::{DataType, Error, Primitive};
 use bb_ir::{TensorData, bf16, f16};
 
-/// The extents and the elements.
+/// The shape and the elements of a tensor.
 type Floats<'t> = (&'t [usize], &'t [f32]);
 
 /// A trace with the uses of its values, and the options of the pass.
@@ -18,13 +18,13 @@ pub(super) struct View<'t> {
 }
 
 impl<'t> View<'t> {
-    /// Returns the step that makes a value; `None` for inputs and constants.
+    /// Returns the step that computes a value; `None` for inputs and constants.
     pub(super) fn maker(self, value: TraceValue) -> Result<Option<(StepId, &'t Step)>, Error> {
         let Some(id) = self.uses.maker(value)? else { return Ok(None) };
         Ok(Some((id, self.trace.steps.get(id)?)))
     }
 
-    /// Returns the step that makes a value, if `reader` is the only reader of the value.
+    /// Returns the step that computes a value, if `reader` is the only reader of the value.
     pub(super) fn maker_for(
         self,
         value: TraceValue,
@@ -33,7 +33,7 @@ impl<'t> View<'t> {
         if self.uses.only_reader(value)? == Some(reader) { self.maker(value) } else { Ok(None) }
     }
 
-    /// Returns the elements of a value that is known before anything runs.
+    /// Returns the elements of a constant or a weight; `None` for other values.
     pub(super) fn data(self, value: TraceValue) -> Result<Option<&'t TensorData>, Error> {
         Ok(match self.trace.values.get(value)?.source {
             ValueSource::Constant(index) => Some(self.trace.constants.get(index)?),
@@ -42,7 +42,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Returns the floats of a value that is known before anything runs.
+    /// Returns the floats of a constant or a weight; `None` for other values and types.
     pub(super) fn floats(self, value: TraceValue) -> Result<Option<Floats<'t>>, Error> {
         match self.data(value)? {
             Some(data) if data.dtype() == DataType::F32 => Ok(Some((data.shape(), data.as_slice()?))),
@@ -50,7 +50,7 @@ impl<'t> View<'t> {
         }
     }
 
-    /// Returns the only float of a value that is known before anything runs.
+    /// Returns the only element of an `f32` constant or weight; `None` for other values.
     pub(super) fn scalar(self, value: TraceValue) -> Result<Option<f32>, Error> {
         Ok(match self.floats(value)? {
             Some((_, &[only])) => Some(only),
@@ -58,7 +58,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Returns the only float of a value that is known before anything runs. It may be a half.
+    /// Returns the only element of a constant or weight, which may be a half float; `None` for other values.
     pub(super) fn number(self, value: TraceValue) -> Result<Option<f32>, Error> {
         let Some(data) = self.data(value)?.filter(|data| data.len() == 1) else { return Ok(None) };
         Ok(match data.dtype() {
@@ -69,7 +69,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Matches a step that multiplies or divides by a number. Returns the value and the factor.
+    /// Matches a step that multiplies or divides by a number. Returns the other operand and the factor.
     pub(super) fn with_factor(self, step: &Step) -> Result<Option<(TraceValue, f64)>, Error> {
         let [multiplies, divides] = [Primitive::Mul, Primitive::Div].map(|op| calls(step, op.spec()));
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
@@ -84,7 +84,7 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Returns true if no step outside the match uses an intermediate result.
+    /// Returns whether no step outside the match uses an intermediate result.
     pub(super) fn is_closed(self, steps: &[StepId], last: StepId) -> Result<bool, Error> {
         for &id in steps.iter().filter(|&&id| id != last) {
             for &value in &self.trace.steps.get(id)?.outputs {

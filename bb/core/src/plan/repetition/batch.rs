@@ -1,4 +1,4 @@
-//! The batch of a `Scan` of opset 8: its iterations run for one element after another.
+//! The batch of a `Scan` of opset 8. All iterations of one batch element run before the next batch element begins.
 
 use super::{Collected, Repetition, empty, join};
 use crate::contract::OnnxValue;
@@ -11,14 +11,14 @@ use crate::{Backend, Error, Tensor};
 pub(super) struct Batch<T> {
     pub(super) lengths: Vec<usize>,
     pub(super) extent: usize,
-    /// The current element, and its iteration.
+    /// The index of the current batch element.
     pub(super) at: usize,
     pub(super) iteration: usize,
     pub(super) initial: Vec<Item<T>>,
     pub(super) done: Vec<Row<T>>,
 }
 
-/// The results for an element of the batch: its last state, and the parts of each result.
+/// The results for a batch element: its last state, and the parts of each result.
 #[derive(Debug)]
 pub(super) struct Row<T> {
     state: Vec<Item<T>>,
@@ -26,7 +26,7 @@ pub(super) struct Row<T> {
 }
 
 impl<T: Tensor> Repetition<T> {
-    /// Advances to the next element of the batch whose sequence is not finished.
+    /// Advances to the next batch element whose sequence has iterations left.
     pub(super) fn next_in_batch<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B) -> Result<(), B::Error> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         loop {
@@ -54,7 +54,7 @@ impl<T: Tensor> Repetition<T> {
         }
     }
 
-    /// Adds the batch dimension to each state and each result; shorter sequences are padded with zeros.
+    /// Stacks the states and results of all batch elements; shorter sequences are padded with zeros.
     pub(super) fn finish_batch<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,

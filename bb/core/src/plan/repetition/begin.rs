@@ -8,7 +8,8 @@ use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::{Graph, Node};
 
-/// Limit on the size of a batch. State is kept for each element, even if the elements have no extent.
+/// The maximum size of a batch. The limit is needed because state is kept for each batch element, even if the elements are
+/// empty.
 const MOST_BATCH: usize = 1 << 20;
 
 impl<T: Tensor> Repetition<T> {

@@ -1,4 +1,4 @@
-//! Iterations of `Loop`, `Scan` and `SequenceMap`: the inputs of each iteration, and the use of its results.
+//! Runs the iterations of `Loop`, `Scan` and `SequenceMap`: provides the inputs of each iteration, and collects its results.
 //!
 //! The code is generic over the backend, so that the same code unrolls a loop on the tracer and drives it between segments. The
 //! caller runs the body.
@@ -17,35 +17,35 @@ use batch::Batch;
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
 use bb_ir::{DataType, TensorData, memory};
 
-/// A node that repeats its body, in progress.
+/// The state of a node that is repeating its body.
 #[derive(Debug)]
 pub(super) struct Repetition<T> {
     repeat: Repeat,
-    /// The operator, for errors.
+    /// The operator, for error messages.
     op: String,
-    /// The most iterations.
+    /// The maximum number of iterations, if known.
     trips: Option<usize>,
-    /// The number of iterations begun.
+    /// The number of iterations begun so far.
     begun: usize,
-    /// Whether the condition of a `Loop` still holds.
+    /// Whether the condition of a `Loop` is still true.
     holds: bool,
-    /// The condition as an input of the body.
+    /// The condition, to be passed to the body.
     condition: Option<OnnxValue<T>>,
-    /// The values that the body carries from iteration to iteration.
+    /// The values that each iteration passes to the next one.
     state: Vec<Item<T>>,
-    /// The operands that the body gets a part of in each iteration.
+    /// The operands that are sliced, one part for each iteration.
     scanned: Vec<Scanned<T>>,
-    /// The results that are built from a part of each iteration.
+    /// The results that are assembled from one part per iteration.
     collected: Vec<Collected<T>>,
     /// The bytes of the scanned operands.
     scanned_bytes: usize,
     /// The bytes of the collected parts.
     collected_bytes: usize,
-    /// For a scan with a batch: the state of its elements.
+    /// The batch of a `Scan` of opset 8.
     batch: Option<Batch<T>>,
 }
 
-/// An operand that each iteration gets a part of.
+/// An operand that is sliced, one part for each iteration.
 #[derive(Debug)]
 struct Scanned<T> {
     from: Item<T>,
@@ -53,13 +53,13 @@ struct Scanned<T> {
     backwards: bool,
 }
 
-/// A result that each iteration adds a part to.
+/// A result that is assembled from one part per iteration.
 #[derive(Debug)]
 struct Collected<T> {
     parts: Vec<OnnxValue<T>>,
     axis: i64,
     backwards: bool,
-    /// The declared type of a part, for a result without parts.
+    /// The declared type of a part, needed if there are no parts.
     declared: ValueType,
 }
 
@@ -68,7 +68,7 @@ impl<T: Tensor> Repetition<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if operands do not fit the operator or one another; the backend's own.
+    /// [`Error::Operator`] if operands do not fit the operator or each other; the backend's own errors.
     pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
         on: &B,
         repeat: Repeat,
@@ -112,7 +112,7 @@ impl<T: Tensor> Repetition<T> {
         matches!(self.repeat, Repeat::Loop)
     }
 
-    /// Returns the most iterations, if known.
+    /// Returns the maximum number of iterations, if known.
     pub(crate) fn trips(&self) -> Option<usize> {
         self.trips
     }
@@ -132,7 +132,7 @@ impl<T: Tensor> Repetition<T> {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -161,7 +161,7 @@ impl<T: Tensor> Repetition<T> {
         Ok(Some(Round { body, given }))
     }
 
-    /// Returns the part of an operand for this iteration.
+    /// Returns the part of an operand for the current iteration.
     fn part<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -189,11 +189,11 @@ impl<T: Tensor> Repetition<T> {
         Ok(OnnxValue::Tensor(on.squeeze(&part, &[axis])?))
     }
 
-    /// Stores the results of the body in an iteration.
+    /// Stores the results that the body returned in an iteration.
     ///
     /// # Errors
     ///
-    /// [`Error::Results`] if there are too few results; the backend's own.
+    /// [`Error::Results`] if there are too few results; the backend's own errors.
     pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
@@ -224,7 +224,7 @@ impl<T: Tensor> Repetition<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if nothing was collected and the body does not declare the type of a part; the backend's own.
+    /// [`Error::Operator`] if no parts were collected and the body does not declare their type; the backend's own errors.
     pub(crate) fn finish<B: Backend<Tensor = T> + ?Sized>(
         mut self,
         on: &B,
@@ -276,7 +276,7 @@ impl<T: Tensor> Repetition<T> {
         join(on, &parts, axis)
     }
 
-    /// Reads an operand with one element.
+    /// Reads the only element of an operand as an integer.
     fn number<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, x: &T, what: &str) -> Result<i64, B::Error> {
         let host = on.to_host(x)?;
         match crate::ext::integers(&host).map_err(Error::from)?.as_slice() {
@@ -287,11 +287,11 @@ impl<T: Tensor> Repetition<T> {
 }
 
 impl Repeat {
-    /// Begins the rounds of a node with its operands, in a run.
+    /// Begins the iterations of a node with its operands, in a run.
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if operands do not fit the operator or one another; the backend's own.
+    /// [`Error::Operator`] if operands do not fit the operator or each other; the backend's own errors.
     pub fn begin(
         self,
         on: &ErasedBackend<'_>,
@@ -327,28 +327,28 @@ impl Rounds for Repetition<ErasedTensor> {
     }
 }
 
-/// Prepares the collected results of a body from `first` on, with the axis and direction of each.
+/// Prepares the collected results of a body, from the output `first` on. `how` returns the axis and direction of each.
 fn collected<T>(body: &Graph, first: usize, how: impl Fn(usize) -> (i64, bool)) -> Vec<Collected<T>> {
     let outputs = body.outputs.iter().skip(first).enumerate();
     outputs
         .map(|(i, value)| {
             let (axis, backwards) = how(i);
-            // The declared type is used only if there is no part, so nothing can contradict it.
+            // The declared type is used only if there are no parts, so it cannot contradict them.
             let declared = body.values.get(value.index()).map(|v| v.claimed()).unwrap_or_default();
             Collected { parts: Vec::new(), axis, backwards, declared }
         })
         .collect()
 }
 
-/// The number of parts between two checks of whether the run must end.
+/// The number of parts that are processed between two checks for cancellation and the deadline.
 const STRETCH: usize = 1 << 10;
 
-/// Returns the bytes of values.
+/// Returns the total bytes of values.
 fn bytes_of_all<'t, T: Tensor + 't>(values: impl IntoIterator<Item = &'t Item<T>>) -> usize {
     values.into_iter().fold(0, |sum: usize, value| sum.saturating_add(value.bytes()))
 }
 
-/// Joins parts; a single part is returned as it is.
+/// Concatenates parts; a single part is returned unchanged.
 fn join<B: Backend + ?Sized>(on: &B, parts: &[B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
     match parts {
         [only] => Ok(only.clone()),

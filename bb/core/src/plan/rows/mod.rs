@@ -1,13 +1,14 @@
 //! Proves from a trace that the rows of a run are independent.
 //!
-//! A *row* is the part of the inputs at one index of their first dimension. Rows are independent if each row of the outputs is a
-//! function of only the same row of the inputs, and the function is the same for every row and every number of rows. Then rows of
-//! several callers can share a run, and a table can be split anywhere.
+//! A *row* is the part of the inputs at one index of their first dimension. Rows are independent if each row of the outputs is
+//! a function of only the same row of the inputs, and this function is the same for every row and every number of rows. Then
+//! several callers can share a run, and a table can be split between any two rows.
 //!
-//! The module is traced with a symbolic number of rows and with numbers for all other extents. The proof then derives the location
-//! of the rows in each value (`place.rs`), with one rule for each class of operations (`rules.rs`). An operation without a rule is
-//! replaced by its body; an operation of the body without a rule mixes rows. Operations that are unknown before a run mix rows too.
-//! A value whose elements depend on the number of rows also mixes them, because a single row would see another number.
+//! The module is traced with a symbolic number of rows; all other extents are numbers. Then the proof derives the location of
+//! the rows in each value (`place.rs`), with one rule for each class of operations (`rules.rs`). An operation without a rule is
+//! replaced by its body. If an operation of the body has no rule either, it is assumed to mix rows, and so is an operation that
+//! is unknown before a run. A value whose elements depend on the number of rows also mixes them, because a run with a single
+//! row has another number.
 
 mod place;
 mod rules;
@@ -33,17 +34,17 @@ use std::sync::Arc;
 /// The name of the symbolic number of rows, the only symbolic dimension in a proof.
 const ROWS: &str = "rows";
 
-/// The number of rows in the trace; the trace is made for a symbolic number.
+/// The number of rows while tracing, where a number is needed. The trace itself is valid for a symbolic number of rows.
 const TRACED: usize = 7;
 
 /// The role of a module's input in a proof, in the order of the module's inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowInput {
-    /// It has one row for each index of its first dimension; these are the other extents.
+    /// The input has one row for each index of its first dimension. The list has the other extents.
     Rows(Vec<usize>),
-    /// All rows share it; these are its extents.
+    /// All rows share the input. The list has its extents.
     Shared(Vec<usize>),
-    /// It is omitted, so the module's default is used.
+    /// The input is omitted, so that the module's default is used.
     Absent,
 }
 
@@ -57,7 +58,7 @@ pub enum RowProof {
     Unproven {
         /// The first node after which rows are not known to be independent; empty if there is none.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         op: String,
         /// A description of the node's effect, as in `takes a maximum over the rows`.
         reason: String,
@@ -79,10 +80,11 @@ impl fmt::Display for RowProof {
 }
 
 impl Module {
-    /// Returns the roles of the inputs by their declared shapes. An input has rows if its first dimension is open and equals the
-    /// first open one among the inputs. `None` if no input has rows, or if the rank of an input is not known.
+    /// Returns the roles of the inputs according to their declared shapes. An input has rows if its first dimension is symbolic
+    /// and equals the first symbolic one among the first dimensions of the inputs. Returns `None` if no input has rows, or if
+    /// the rank of an input is not known.
     ///
-    /// Shapes: `shapes` names the extents of inputs; other open extents are made up.
+    /// Shapes: `shapes` maps names of inputs to extents; other symbolic extents are chosen arbitrarily.
     pub fn row_inputs(&self, shapes: &HashMap<String, Vec<usize>>) -> Option<Vec<RowInput>> {
         let graph = self.graph();
         let mut made_up: HashMap<String, usize> = HashMap::new();
@@ -111,10 +113,11 @@ impl Module {
         inputs.iter().any(|input| matches!(input, RowInput::Rows(_))).then_some(inputs)
     }
 
-    /// Proves that rows are independent in runs of 1 to `most` rows, or names the node that prevents a proof.
+    /// Tries to prove that rows are independent in runs of 1 to `most` rows. Otherwise returns the node that prevents a proof.
     ///
-    /// The proof holds for these extents, on every backend: the result of an operation for a row does not depend on other rows. It
-    /// does not cover whether the kernels of a backend round a row in the same way for every number of rows.
+    /// The proof is valid for these extents, on every backend: mathematically, the result of an operation for a row does not
+    /// depend on other rows. The proof does not cover whether the kernels of a backend round a row in the same way for every
+    /// number of rows.
     ///
     /// # Errors
     ///
@@ -182,11 +185,11 @@ impl Module {
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings {
             natives: rules::known(),
-            // Values are only traced, not computed, so their size needs no limit.
+            // Values are only traced and not computed, so their size needs no limit.
             value_bytes: usize::MAX,
             fold_bytes: Limits::default().fold_bytes,
             symbolic: true,
-            // Extents must be free of conditions, so that they can be compared.
+            // `strict` keeps extents free of conditions, so that they can be compared.
             strict: true,
             types: DataTypes::ALL,
         };
@@ -224,8 +227,8 @@ impl Module {
 }
 
 impl Module {
-    /// Returns the names of the outputs, with sequences of rows replaced by the values that they are built from; `None` if
-    /// there are none. Each item of a sequence is built from one row.
+    /// Returns the names of the outputs. A sequence whose items are built from one row each is replaced by the value that it is
+    /// built from. Returns `None` if no output is a sequence of this kind.
     fn behind_sequences(&self) -> Option<Vec<&str>> {
         let graph = self.graph();
         let mut any = false;
@@ -251,10 +254,11 @@ fn unproven(reason: &str) -> RowProof {
     at(None, format!("the model {reason}"))
 }
 
-/// Limit on the numbers of rows that a condition is evaluated for one by one.
+/// The maximum number of row counts that a condition is evaluated for one by one.
 const EVALUATED: i64 = 1 << 12;
 
-/// Returns whether a condition holds for all numbers of rows up to `most`. The number of rows is its only symbol.
+/// Returns whether a condition is true for all numbers of rows from 1 to `most`. The number of rows is the only symbol of the
+/// condition.
 fn holds_always(guard: &Guard, most: usize) -> bool {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let value = |rows: i64| guard.expr.value(&|_: &str| Some(rows));
@@ -265,7 +269,7 @@ fn holds_always(guard: &Guard, most: usize) -> bool {
         (line == guard.expr).then_some((first, slope))
     };
     match line() {
-        // Between its ends, a line has no sign that it does not have at one of the ends.
+        // A linear function is not negative on an interval if it is not negative at both ends.
         Some(_) if guard.relation == Relation::AtLeastZero => holds(1) && holds(most),
         Some((first, slope)) if guard.relation == Relation::NotZero => {
             let root = first.checked_neg().filter(|_| slope != 0).filter(|first| first % slope == 0);
@@ -280,7 +284,7 @@ fn holds_always(guard: &Guard, most: usize) -> bool {
     }
 }
 
-/// Returns the first comparison of a trace with the number of rows that does not hold for all numbers up to `most`.
+/// Returns the first comparison of a trace whose outcome depends on the number of rows, for numbers up to `most`.
 fn conditions(traced: &SegmentTrace, most: usize) -> Option<RowProof> {
     let always = |guard: &Guard| holds_always(guard, most);
     let events = traced.recorded.events.iter().enumerate();
@@ -298,7 +302,7 @@ fn conditions(traced: &SegmentTrace, most: usize) -> Option<RowProof> {
 /// The location of the rows in each value of a trace.
 struct Proof {
     places: Table<TraceValue, RowPlace>,
-    /// The steps that mix rows, in order, each with its reason; a [`RowPlace::Mixed`] is an index of this list.
+    /// The steps that mix rows, in order, each with its reason. [`RowPlace::Mixed`] contains an index of this list.
     mixing: Vec<(usize, Mixes)>,
 }
 
@@ -384,7 +388,7 @@ impl Proof {
         Ok(places)
     }
 
-    /// Returns the first reason why an output mixes rows.
+    /// Returns the index of the first reason why an output mixes rows.
     fn first_mixed(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         let mut first = None;
         for value in &trace.outputs {
@@ -395,7 +399,7 @@ impl Proof {
         Ok(first)
     }
 
-    /// Returns the first output whose first dimension is not the rows.
+    /// Returns the index of the first output whose first dimension is not the rows.
     fn misplaced(&self, trace: &Trace) -> Result<Option<usize>, Error> {
         for (position, value) in trace.outputs.iter().enumerate() {
             if *self.places.get(*value)? != RowPlace::Of(Spread::Rows(Rows::FIRST)) {
@@ -447,7 +451,7 @@ mod tests {
                 }
             }
         }
-        // Without an upper limit, only lines are decided.
+        // Without an upper limit, only linear conditions are decided.
         let at_least = |expr| Guard { expr, relation: Relation::AtLeastZero };
         assert!(holds_always(&at_least(line(3, -3)), usize::MAX >> 8));
         let bent = line(1, 0).floor_div(2).unwrap();

@@ -3,12 +3,12 @@
 use super::ROWS;
 use bb_ir::graph::DimExpr;
 
-/// The known location of the rows in a value of a trace.
+/// The location of the rows in a value of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowPlace {
     /// Rows are separate.
     Of(Spread),
-    /// Rows are mixed, or may be mixed, because of the cause with this index.
+    /// Rows are mixed, or may be mixed. The index identifies the cause.
     Mixed(usize),
 }
 
@@ -21,8 +21,8 @@ pub(super) enum Spread {
     Rows(Rows),
 }
 
-/// The parts of rows along a dimension, whose extent is `outer * rows * inner`. The index `(o * rows + row) * inner + i` belongs to
-/// `row`.
+/// The parts of rows along a dimension with the extent `outer * rows * inner`. The index `(o * rows + row) * inner + i` belongs
+/// to `row`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rows {
     pub(super) axis: usize,
@@ -31,7 +31,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// One index of the first dimension for each row.
+    /// The parts if the first dimension has one index for each row.
     pub(super) const FIRST: Rows = Rows { axis: 0, outer: 1, inner: 1 };
 
     /// Returns the same parts along another dimension.
@@ -41,8 +41,8 @@ impl Rows {
 }
 
 impl Spread {
-    /// Returns whether a value of this shape can have this distribution for every number of rows: only the dimension of the rows
-    /// varies, and the number of elements equals `elements`.
+    /// Returns whether a value of this shape can have this distribution for every number of rows: only the dimension of the
+    /// rows varies, and the number of elements equals `elements`.
     pub(super) fn fits(
         self,
         shape: &[usize],

@@ -1,14 +1,14 @@
-//! Moves transposes past element-wise steps, so that they meet and cancel.
+//! Moves transposes past element-wise steps, so that they meet other transposes and cancel them.
 //!
-//! Models that were exported with the channels last put transposes around each convolution, and element-wise steps between
-//! them. A transpose is rarely free: a consumer then reads with strides, or copies. Element-wise steps and `concat` compute the
-//! same bits in any order of dimensions, so they may run before the transpose or behind it. Sums may not, because their bits
-//! depend on the order of the terms.
+//! Models that were exported with the channels last have transposes around each convolution, and element-wise steps between
+//! them. A transpose is rarely free: its consumer reads with strides, or copies. Element-wise steps and `concat` compute the
+//! same bits in any order of dimensions, so they may run before or after the transpose. Sums may not, because their bits depend
+//! on the order of the terms.
 //!
-//! A *region* is a set of these steps that have one rank and feed each other (`regions.rs`). Its steps run either as they are
-//! or all with permuted dimensions. The choice depends on the number of elements that transposes at the region's border move
-//! (`weigh.rs`). If permuted dimensions move fewer, the region is rewritten (`rewrite.rs`). Only constants are examined for
-//! extents of 1, because extents may differ in other runs.
+//! A *region* is a set of these steps that have one rank and feed each other (`regions.rs`). The steps of a region run either
+//! unchanged, or all with permuted dimensions. The choice depends on the number of elements that transposes at the region's
+//! border move (`weigh.rs`). If fewer elements move with permuted dimensions, the region is rewritten (`rewrite.rs`). Extents
+//! of 1 are considered only in constants, because other extents may differ between runs.
 
 mod regions;
 mod rewrite;
@@ -25,8 +25,8 @@ pub(super) const PASS: Pass =
     Pass { name: "move-transposes", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
 /// The maximum number of rounds. Regions that share a transpose are not rewritten in the same round, and become one region if
-/// the transpose is removed. Each round reduces the number of elements that transposes move, so the pass would end without a
-/// bound. The bound keeps its time proportional to the number of steps.
+/// the transpose is removed. Each round reduces the number of elements that transposes move, so the pass would end without this
+/// limit. The limit keeps its time proportional to the number of steps.
 const ROUNDS: usize = 8;
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
@@ -40,8 +40,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Rewrites each region whose transposes then move fewer elements, unless it shares a transpose with a region that was
-/// rewritten in this round. Returns the number of steps that have permuted dimensions now.
+/// Rewrites each region whose transposes then move fewer elements, unless the region shares a transpose with another one that
+/// was rewritten in this round. Returns the number of steps whose dimensions were permuted.
 fn round(trace: &mut Trace) -> Result<usize, Error> {
     let Some(facts) = Facts::of(trace)? else { return Ok(0) };
     let mut taken: HashSet<StepId> = HashSet::new();

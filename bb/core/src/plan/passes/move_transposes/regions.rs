@@ -1,4 +1,4 @@
-//! The regions of a trace, and facts about the values at their borders.
+//! Finds the regions of a trace, and collects facts about the values at their borders.
 
 use crate::plan::passes::permutation::Transpose;
 use crate::trace::{Operation, Phase, Step, StepId, Table, TableIndex, Trace, TraceValue, Uses};
@@ -6,25 +6,25 @@ use crate::{Error, Primitive};
 use bb_ir::op::Class;
 use std::collections::{HashMap, HashSet};
 
-/// The facts about a trace that a round uses.
+/// The facts about a trace that one round uses.
 pub(super) struct Facts {
     pub(super) uses: Uses,
-    /// For each step, its permutation, if it is a transpose that moves dimensions.
+    /// For each step, its permutation if it is a transpose other than the identity.
     transposes: Table<StepId, Option<Transpose>>,
-    /// Whether a value is known before a run.
+    /// For each value, whether it is known before a run.
     constant: Table<TraceValue, bool>,
     /// For each step that commutes with permutations, the step that identifies its region.
     names: Table<StepId, Option<StepId>>,
 }
 
-/// Steps that run with permuted dimensions together or not at all.
+/// Steps that all run with permuted dimensions, or all with the original ones.
 pub(super) struct Region {
     name: StepId,
     /// The rank of all results.
     pub(super) rank: usize,
-    /// In order.
+    /// The steps of the region, in order.
     pub(super) steps: Vec<StepId>,
-    /// The values that the steps read but do not make, each value once.
+    /// The values that the steps read but do not compute, without repetition.
     pub(super) operands: Vec<TraceValue>,
 }
 
@@ -47,10 +47,10 @@ impl Facts {
         Ok(Some(facts))
     }
 
-    /// Groups the steps into regions: two steps belong together if one reads the result of the other, or both read the same
+    /// Groups the steps into regions. Two steps are in one region if one reads the result of the other, or both read the same
     /// transposed value.
     fn join(&mut self, trace: &Trace) -> Result<(), Error> {
-        // The first step that reads a transposed value.
+        // For each transposed value, the first step that reads it.
         let mut first: HashMap<TraceValue, StepId> = HashMap::new();
         for (id, step) in trace.steps.iter() {
             let Some(rank) = self.movable(trace, step)? else { continue };
@@ -67,7 +67,8 @@ impl Facts {
                 }
             }
         }
-        // Each step points to an earlier step or to itself, so the earlier step has its final name already.
+        // Each step points to an earlier step or to itself, and the earlier step already points to the first step of its
+        // region.
         for (id, _) in trace.steps.iter() {
             if let Some(before) = *self.names.get(id)? {
                 let name = *self.names.get(before)?;
@@ -82,7 +83,7 @@ impl Facts {
         self.names.set(one.max(other), Some(one.min(other)))
     }
 
-    /// Finds the first step of the set that contains a step. Each step on the path then points one step further, so that paths
+    /// Finds the first step of the set that contains a step. Lets each step on the path point one step further, so that paths
     /// stay short.
     fn first(&mut self, mut id: StepId) -> Result<StepId, Error> {
         while let Some(next) = *self.names.get(id)?
@@ -107,7 +108,7 @@ impl Facts {
         Ok(Some(trace.values.get(*result)?.shape.len()))
     }
 
-    /// Returns the regions that read a transposed value, in order.
+    /// Returns the regions that read a transposed value, in trace order.
     pub(super) fn regions(&self, trace: &Trace) -> Result<Vec<Region>, Error> {
         let mut members: Table<StepId, Vec<StepId>> = Table::with(trace.steps.len(), Vec::new);
         for (id, name) in self.names.iter() {
@@ -124,7 +125,7 @@ impl Facts {
         Ok(regions)
     }
 
-    /// Returns a region if it reads a transposed value.
+    /// Returns the region of these steps, if it reads a transposed value.
     fn region(&self, trace: &Trace, name: StepId, steps: Vec<StepId>) -> Result<Option<Region>, Error> {
         let rank = trace.values.get(made(trace, name)?)?.shape.len();
         let mut region = Region { name, rank, steps, operands: Vec::new() };
@@ -141,7 +142,7 @@ impl Facts {
         Ok(any.then_some(region))
     }
 
-    /// Returns whether a step of a region makes a value.
+    /// Returns whether a step of the region computes a value.
     pub(super) fn is_made_in(&self, region: &Region, value: TraceValue) -> Result<bool, Error> {
         match self.uses.maker(value)? {
             Some(maker) => self.is_in(region, maker),
@@ -159,12 +160,13 @@ impl Facts {
         self.constant.get(value).copied()
     }
 
-    /// Returns the transpose of a step, if it moves dimensions.
+    /// Returns the transpose of a step, if it is one other than the identity.
     pub(super) fn transpose(&self, step: StepId) -> Result<Option<&Transpose>, Error> {
         self.transposes.get(step).map(Option::as_ref)
     }
 
-    /// Returns the transpose that makes an operand of a region, if the region does not make the operand of the transpose.
+    /// Returns the transpose that computes an operand of a region, unless the operand of the transpose is computed in the
+    /// region.
     pub(super) fn transposed(
         &self,
         trace: &Trace,
@@ -183,7 +185,7 @@ impl Facts {
         }
     }
 
-    /// Returns whether only a region reads a value.
+    /// Returns whether all readers of a value are in a region.
     pub(super) fn is_only_for(&self, region: &Region, value: TraceValue) -> Result<bool, Error> {
         for &reader in self.uses.readers(value)? {
             if !self.is_in(region, reader)? {

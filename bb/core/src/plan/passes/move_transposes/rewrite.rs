@@ -1,4 +1,4 @@
-//! Rewrites a region so that it runs with permuted dimensions.
+//! Rewrites a region so that its steps run with permuted dimensions.
 
 use super::regions::{Facts, Region, made};
 use super::weigh::{Entry, Exit, Turn};
@@ -10,8 +10,8 @@ use bb_ir::op::{Param, take};
 use bb_ir::{Axis, Shape, infer};
 use std::collections::HashMap;
 
-/// Rewrites a region: each step reads operands with permuted dimensions, and makes a result with permuted dimensions. Other
-/// readers of the result read its transpose.
+/// Rewrites a region: each step reads operands with permuted dimensions, and computes a result with permuted dimensions.
+/// Readers outside the region read a transpose of the result.
 pub(super) fn region(
     edit: &mut TraceEdit<'_>,
     facts: &Facts,
@@ -35,12 +35,12 @@ struct Rewriting<'r, 't> {
     facts: &'r Facts,
     region: &'r Region,
     turn: &'r Turn,
-    /// For each value, the value that the steps read instead.
+    /// For each operand, the value that the new steps read instead.
     read: HashMap<TraceValue, TraceValue>,
 }
 
 impl Rewriting<'_, '_> {
-    /// Makes the value that a step reads instead of an operand, unless an earlier step reads it already.
+    /// Creates the value that a step reads instead of an operand, unless it exists already.
     fn enter(&mut self, id: StepId, operand: TraceValue) -> Result<(), Error> {
         if self.read.contains_key(&operand) {
             return Ok(());
@@ -61,7 +61,7 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Replaces a step of the region by a step with permuted dimensions. Returns its result.
+    /// Replaces a step of the region by a step with permuted dimensions, and returns the new result.
     fn step(&mut self, id: StepId) -> Result<TraceValue, Error> {
         let step = self.edit.trace().steps.get(id)?;
         let mut new = NewStep::like(step, step.inputs.iter().copied());
@@ -83,7 +83,7 @@ impl Rewriting<'_, '_> {
         Ok(moved)
     }
 
-    /// Lets the readers of a step's result outside the region read the permuted result, or a transpose of it.
+    /// Lets the readers outside the region read the permuted result of a step, or a transpose of it.
     fn leave(&mut self, id: StepId, moved: TraceValue) -> Result<(), Error> {
         let facts = self.facts;
         let result = made(self.edit.trace(), id)?;
@@ -112,7 +112,7 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Removes the transposes that only the region read, so that the next round does not count them.
+    /// Removes the transposes that only this region read, so that the next round does not count them.
     fn drop_transposes(&mut self) -> Result<(), Error> {
         for &operand in &self.region.operands {
             let transposed = self.facts.transposed(self.edit.trace(), self.region, operand)?;

@@ -1,7 +1,7 @@
-//! Counts the elements that transposes at the border of a region move, for the region as it is and with permuted dimensions.
+//! Counts the elements that transposes at the border of a region move, with the original and with permuted dimensions.
 //!
-//! The weight of a transpose is the number of its elements with the present inputs. A transpose of a constant has no weight,
-//! because the constant is permuted once for all runs.
+//! The weight of a transpose is the number of its elements in the trace. A transpose of a constant has no weight, because the
+//! constant is permuted once for all runs.
 
 use super::regions::{Facts, Region, made};
 use crate::Error;
@@ -20,25 +20,25 @@ pub(super) struct Turn {
     pub(super) back: Permutation,
 }
 
-/// The value that a region with permuted dimensions reads instead of an operand.
+/// The value that a permuted region reads instead of an operand.
 pub(super) enum Entry {
     /// Another value, or the operand itself.
     Value(TraceValue),
-    /// A value with other dimensions.
+    /// A transpose of a value by a permutation.
     Permuted(TraceValue, Permutation),
-    /// The operand, if it has fewer dimensions: its dimensions are permuted, and then dimensions of extent 1 are inserted.
+    /// A transpose of an operand of lower rank by a permutation, with dimensions of extent 1 inserted at these axes.
     Raised(Permutation, Vec<i64>),
 }
 
-/// The role of a step that reads a region's result, once the region computes it with permuted dimensions.
+/// The role of a step that reads a result of a region, if the region runs with permuted dimensions.
 pub(super) enum Exit<'f> {
-    /// It belongs to the region.
+    /// A step of the region.
     Inside,
-    /// It is a transpose whose result equals the permuted result of the region.
+    /// A transpose whose result equals the permuted result of the region, so that it is not needed.
     Back(&'f Transpose),
-    /// It is a transpose, and becomes one by this permutation.
+    /// A transpose that becomes a transpose of the permuted result by this permutation.
     Permuted(&'f Transpose, Permutation),
-    /// It reads the result with the original dimensions.
+    /// A step that reads the result with the original dimensions.
     Reader,
 }
 
@@ -47,7 +47,7 @@ impl Turn {
         Turn { back: forth.inverse(), forth }
     }
 
-    /// Returns the value that a region reads instead of an operand.
+    /// Returns the value that a permuted region reads instead of an operand.
     pub(super) fn entry(
         &self,
         trace: &Trace,
@@ -95,7 +95,7 @@ impl Turn {
     }
 }
 
-/// Returns how to permute the dimensions of a region if that moves fewer elements.
+/// Returns the permutation of a region, if transposes move fewer elements with it.
 pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Turn>, Error> {
     let Some(forth) = most_moved(trace, facts, region)? else { return Ok(None) };
     let turn = Turn::new(forth);
@@ -119,7 +119,7 @@ pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Op
             match turn.exit(facts, region, reader)? {
                 Exit::Back(_) => before += elements,
                 Exit::Reader => is_read = true,
-                // No transpose, or one before and after.
+                // There is no transpose, or there is one both with the original and with permuted dimensions.
                 Exit::Inside | Exit::Permuted(..) => {}
             }
         }
@@ -128,8 +128,8 @@ pub(super) fn better(trace: &Trace, facts: &Facts, region: &Region) -> Result<Op
     Ok((after < before).then_some(turn))
 }
 
-/// Returns the permutation of an operand of a region whose transposes, together with the transposes that undo it, move the most
-/// elements.
+/// Returns the permutation whose transposes move the most elements, among the transposes of the region's operands. Transposes
+/// by its inverse count too.
 fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Permutation>, Error> {
     let mut moved: HashMap<&Permutation, u128> = HashMap::new();
     for &operand in &region.operands {
@@ -146,7 +146,7 @@ fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Pe
             }
         }
     }
-    // Among equal ones, the first one that the region reads.
+    // If several permutations move equally many elements, the one that the region reads first is selected.
     let mut most: Option<(&Permutation, u128)> = None;
     for &operand in &region.operands {
         let Some((_, transpose)) = facts.transposed(trace, region, operand)? else { continue };
@@ -158,7 +158,7 @@ fn most_moved(trace: &Trace, facts: &Facts, region: &Region) -> Result<Option<Pe
     Ok(most.map(|(perm, _)| perm.clone()))
 }
 
-/// Counts the elements of a value that are moved in each run.
+/// Returns the number of elements of a value that a transpose moves in each run; 0 for constants.
 fn elements(trace: &Trace, facts: &Facts, value: TraceValue) -> Result<u128, Error> {
     if facts.is_constant(value)? {
         return Ok(0);

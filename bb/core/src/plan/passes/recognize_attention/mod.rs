@@ -1,4 +1,4 @@
-//! Replaces attention that a model spells out by one operation.
+//! Replaces the steps of an attention by one operation.
 //!
 //! ```text
 //! scores = matmul(q, transpose(k)) * scale + mask      (the scale at q, at k or at both, or as a divisor; the mask may be missing)
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! All tensors have four dimensions: batches, heads, positions, elements. If the transpose of `k` was merged with another
-//! transpose, `k` is transposed as the operation requires.
+//! transpose, a new transpose brings `k` to the shape that the operation requires.
 //!
-//! The operation computes the same formula, but multiplies by the scale elsewhere, so the last digits may differ. A row whose
+//! The operation computes the same formula, but applies the scale at another point, so the last digits may differ. A row whose
 //! mask is minus infinity everywhere yields 0, whereas the steps yield NaN. So `m - m` is added to the mask, where `m` is the
-//! greatest number of the row. The difference is NaN for a row of minus infinities, and for a row that contains infinity, where
-//! softmax gives NaN too. It is 0 for all other rows. A constant mask without rows of minus infinities is used as it is.
+//! maximum of the row. The difference is NaN for a row of minus infinities, and for a row that contains infinity, where softmax
+//! yields NaN too. It is 0 for all other rows. A constant mask without rows of minus infinities is used unchanged.
 //!
-//! The operation does not broadcast batches and heads, as products do. Where extents may differ between runs, the pass checks
-//! with [`Extents`] that they are equal in all runs.
+//! Unlike matrix products, the operation does not broadcast batches and heads. If extents may differ between runs, the pass
+//! checks with [`Extents`] that they are equal in all runs.
 //! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::extents::{Extents, Known};
@@ -38,7 +38,7 @@ pub(super) const PASS: Pass = Pass { name: "recognize-attention", engines: &[Eng
 /// The rank of all operands.
 const RANK: usize = 4;
 
-/// The slot of all factors of the scores.
+/// The slot that collects all factors of the scores.
 const SCALE: usize = 0;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -56,10 +56,11 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     })
 }
 
-/// Attention with or without a mask. Numbers may multiply the queries, the keys, the transposed keys and the scores.
+/// Returns the pattern of attention with or without a mask. Numbers may multiply the queries, the keys, the transposed keys and
+/// the scores.
 fn pattern() -> Result<Pattern, Error> {
     Pattern::of([DataType::F32; 5], |on, [q, k, transposed, mask, v]| {
-        // If another step reads the transposed keys, the transpose stays for it.
+        // The second choice matches already transposed keys: if another step reads them, the transpose stays for it.
         let keys = on.either([&on.transpose(&on.scaled(SCALE, &k), &[0, 1, 3, 2])?, &transposed]);
         let products = on.matmul(&on.scaled(SCALE, &q), &on.scaled(SCALE, &keys))?;
         let scores = on.scaled(SCALE, &products);
@@ -68,7 +69,7 @@ fn pattern() -> Result<Pattern, Error> {
     })
 }
 
-/// The keys: a value, and the permutation that makes it `[b, h, t, d]`.
+/// The keys: a value, and the permutation that brings it to `[b, h, t, d]`.
 #[derive(Debug, Clone)]
 struct Keys {
     of: TraceValue,
@@ -125,7 +126,7 @@ impl AttentionMatch<'_> {
         Ok(&self.matching.view.trace.values.get(value)?.shape)
     }
 
-    /// Returns the keys: `k`, which a matched step transposes, or the operand of the step that makes `transposed`.
+    /// Returns the keys: `k`, which a matched step transposes, or the operand of the transpose that computes `transposed`.
     fn keys(&self, k: Option<TraceValue>, transposed: Option<TraceValue>) -> Result<Option<Keys>, Error> {
         let step = match transposed {
             Some(value) => self.matching.view.maker(value)?.map(|(_, step)| step),
@@ -140,7 +141,7 @@ impl AttentionMatch<'_> {
         Ok(Some(Keys { of: k.unwrap_or(operand), perm: perm.then(&turned)? }))
     }
 
-    /// Reads a mask, if the operation accepts its extents: each is 1, or equals the extent of the scores.
+    /// Reads a mask, if the operation accepts its shape: each extent is 1, or equals the extent of the scores.
     fn mask(&self, mask: TraceValue, sum: TraceValue) -> Result<Option<Mask>, Error> {
         let View { trace, .. } = self.matching.view;
         let Some(adding) = self.matching.calling(Primitive::Add.spec()).next() else { return Ok(None) };
@@ -151,7 +152,7 @@ impl AttentionMatch<'_> {
         if !float || own.shape.is_empty() || own.shape.len() > RANK || sum.shape != of.shape {
             return Ok(None);
         }
-        // A mask that broadcasts the scores in another run would give more elements.
+        // The scores must not be broadcast to the mask in another run, which would give more elements.
         let counted = sum.elements.is_some() && sum.elements == of.elements;
         let [known, scores] = [mask, scores].map(|value| self.extents.get(trace, value));
         let fits = |(own, of): (&Option<_>, &Option<_>)| {
@@ -168,7 +169,7 @@ impl AttentionMatch<'_> {
         Ok(Some(Mask { value: mask, may_hide_all }))
     }
 
-    /// Returns whether the operation takes the operands and returns the same results as the steps, in all runs.
+    /// Returns whether the operation accepts the operands and returns the same results as the steps, in all runs.
     fn fits(&self, scores: &Scores, v: TraceValue) -> Result<bool, Error> {
         let Scores { q, keys, .. } = scores;
         let (trace, result) = (self.matching.view.trace, self.matching.result);
@@ -203,7 +204,7 @@ impl AttentionMatch<'_> {
 }
 
 impl Attention {
-    /// Inserts the steps before the operation, and returns its call.
+    /// Inserts the steps that prepare the operands, and returns the call of the operation.
     fn call(
         self,
         edit: &mut TraceEdit<'_>,
@@ -231,7 +232,7 @@ impl Attention {
             },
             other => other.map(|mask| mask.value),
         };
-        // The model spells the addition out, so minus infinity is an ordinary addend and excludes nothing.
+        // The parameter `excludes` is false: in the steps, minus infinity is an ordinary addend and excludes no position.
         let params = Box::new([
             Param::OptFloat(Some(scale)),
             Param::Float(0.0),
@@ -242,7 +243,7 @@ impl Attention {
     }
 }
 
-/// Returns a mask that is NaN in the rows whose softmax is NaN because of the mask.
+/// Returns a mask that is NaN in the rows where it causes a softmax of NaN.
 fn honest(
     edit: &mut TraceEdit<'_>,
     before: StepId,

@@ -1,4 +1,4 @@
-//! Traces of attention before and after the pass.
+//! Compares traces of attention before and after the pass.
 
 use super::*;
 use crate::ext::{Create, Nn, OpSet, Ops};
@@ -25,7 +25,7 @@ fn on(symbolic: bool) -> Tracer {
     Tracer::new(vec![SOFTMAX], usize::MAX).symbolic(symbolic)
 }
 
-/// Rewrites a trace for fixed extents.
+/// Rewrites a trace with fixed extents.
 fn recognized(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
@@ -176,7 +176,8 @@ fn what_others_read_or_the_trace_returns_stays() {
 fn what_is_no_attention_stays() {
     type Other = fn(&Tracer, &[TracedTensor]) -> Made;
     let others: [(&[&[usize]], Other); 6] = [
-        // Another axis, no transpose, a scale for each head, a negative scale, a mask that stretches, keys of one head.
+        // In order: another axis, no transpose, a scale for each head, a negative scale, a mask that stretches the scores, keys
+        // of one head.
         (&[&[2, 3, 6, 4], K, V], |on, xs| {
             on.matmul(&on.softmax(&scores(on, &xs[0], &xs[1])?, 2)?, &xs[2])
         }),
@@ -196,7 +197,7 @@ fn what_is_no_attention_stays() {
     }
 }
 
-/// Splits `[b, s, 12]` into three heads.
+/// Splits `[b, s, 12]` into three heads of four elements.
 fn heads(on: &Tracer, x: &TracedTensor) -> Made {
     let of = on.extents(x);
     let fixed = |n: i64| crate::ext::Extent::from(n);
@@ -206,8 +207,8 @@ fn heads(on: &Tracer, x: &TracedTensor) -> Made {
 
 #[test]
 fn extents_of_other_runs_must_be_equal_too() {
-    // With one operand in three roles, the batches are equal in all runs. With two operands, one may have a single batch and
-    // the other many.
+    // If the queries, keys and values come from one input, their batches are equal in all runs. With two inputs, one may have a
+    // single batch and the other several.
     for (other, count) in [(0, 4), (1, 0)] {
         let trace = on_tracer(on(true), &Varies::Everything, &[&[2, 5, 12], &[2, 5, 12]], |on, xs| {
             let (q, k) = (heads(on, &xs[0])?, heads(on, &xs[other])?);
@@ -229,7 +230,7 @@ fn a_mask_that_may_stretch_in_another_run_is_none() {
         });
         assert_eq!(rewritten(trace).0, 0);
     }
-    // A mask that is computed from the operand has its extents.
+    // A mask that is computed from the operand has the operand's extents.
     let trace = on_tracer(on(true), &Varies::Everything, &[&[2, 5, 12]], |on, xs| {
         let q = heads(on, &xs[0])?;
         let mask = on.reshape_to(

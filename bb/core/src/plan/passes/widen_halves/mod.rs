@@ -1,4 +1,4 @@
-//! Computes halves in `f32`: in the whole trace, or only where squares would leave their range.
+//! Computes half floats (`f16` and `bf16`) in `f32`: in the whole trace, or only where squares could overflow.
 
 mod squares;
 mod whole;
@@ -23,12 +23,12 @@ fn is_half(trace: &Trace, value: TraceValue) -> Result<bool, Error> {
     Ok(matches!(trace.values.get(value)?.dtype, DataType::F16 | DataType::BF16))
 }
 
-/// Inserts a conversion.
+/// Inserts a cast.
 fn cast(edit: &mut TraceEdit<'_>, before: StepId, x: TraceValue, to: DataType) -> Result<TraceValue, Error> {
     cast_as(edit, before, x, to, x)
 }
 
-/// Inserts a conversion whose result has the extents of the value `extents`.
+/// Inserts a cast whose result has the extents of the value `extents`.
 fn cast_as(
     edit: &mut TraceEdit<'_>,
     before: StepId,

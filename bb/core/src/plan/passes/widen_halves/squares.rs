@@ -1,5 +1,5 @@
-//! Computes normalisations that a model of halves spells out, from the squares to the quotient by the root of their sum, in
-//! `f32`.
+//! Finds the steps of normalisations in models of half floats, and computes them in `f32`: from the squares to the quotient by
+//! the root of their sum.
 //!
 //! ```text
 //! d = x - reduce_mean(x)      square = d * d, or d to the power of 2      (or without the mean: d = x)
@@ -7,9 +7,9 @@
 //! y = d / root, or d * (1 / root), then scaled and shifted by constants
 //! ```
 //!
-//! A square of a half leaves its range from 256 on, and a sum of squares sooner, although the quotient fits. The steps stay,
+//! The square of an `f16` overflows from 256 on, and a sum of squares even sooner, although the quotient fits. The steps stay,
 //! but compute in `f32`. Their inputs are converted, which is exact, and results that other steps read are rounded once. If the
-//! backend has the whole normalisation as one operation, `normalise-rows` has replaced it before this pass.
+//! whole normalisation is a native operation of the backend, `normalise-rows` has replaced it before this pass.
 
 use super::{cast, cast_as, is_half};
 use crate::ext::ScalarOp;
@@ -21,7 +21,7 @@ use crate::{DataType, Error, Primitive};
 use bb_ir::op::Family;
 use std::collections::{BTreeSet, HashMap};
 
-/// The maximum number of steps between a root and the sum of squares: exporters need three.
+/// The maximum number of steps between a root and the sum of squares. Exporters need three.
 const DEPTH: usize = 12;
 
 pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
@@ -52,12 +52,12 @@ struct SquareMatch<'t> {
     view: View<'t>,
     /// The values that are known before a run.
     constant: Table<TraceValue, bool>,
-    /// The steps to compute in `f32`.
+    /// The steps that will compute in `f32`.
     steps: BTreeSet<StepId>,
 }
 
 impl<'t> SquareMatch<'t> {
-    /// Matches the steps around one that may take a root.
+    /// Matches the steps around a step that may take a root.
     fn root(&mut self, id: StepId) -> Result<(), Error> {
         let step = self.view.trace.steps.get(id)?;
         let (&[Some(of), ref power @ ..], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice())
@@ -82,7 +82,7 @@ impl<'t> SquareMatch<'t> {
         Ok(())
     }
 
-    /// Returns the step that makes a half, if it runs in each run.
+    /// Returns the step that computes a half float, if it runs in each run.
     fn making(&self, value: TraceValue) -> Result<Option<(StepId, &'t Step)>, Error> {
         let is_half = is_half(self.view.trace, value)?;
         Ok(self.view.maker(value)?.filter(|(_, step)| step.phase == Phase::EachRun && is_half))
@@ -92,7 +92,7 @@ impl<'t> SquareMatch<'t> {
         self.constant.get(value).copied()
     }
 
-    /// Returns the operand of a step that only moves elements, or combines them with constants.
+    /// Returns the operand of a step that only moves elements or combines them with constants.
     fn carried(&self, step: &Step) -> Result<Option<TraceValue>, Error> {
         use Primitive::{Add, Div, Mul, Reshape, Squeeze, Sub, Transpose, Unsqueeze};
         Ok(match (step.operation.primitive(), step.inputs.as_slice()) {
@@ -104,7 +104,7 @@ impl<'t> SquareMatch<'t> {
         })
     }
 
-    /// Matches a sum or a mean of squares, which constants may scale and shift.
+    /// Matches a sum or a mean of squares, possibly scaled and shifted by constants.
     fn sum_of_squares(&self, value: TraceValue, steps: &mut Vec<StepId>) -> Result<bool, Error> {
         let mut value = value;
         for _ in 0..DEPTH {
@@ -114,7 +114,7 @@ impl<'t> SquareMatch<'t> {
                 (Some(Primitive::ReduceMean | Primitive::ReduceSum), &[Some(square)]) => {
                     return self.square(square, steps);
                 }
-                // Operations like ReduceSumSquare are computed in `f32` already.
+                // Operations like ReduceSumSquare already compute in `f32` and cast the sum back.
                 (Some(Primitive::Cast), &[Some(wide)]) => return self.is_sum(wide),
                 _ => match self.carried(step)? {
                     Some(operand) => operand,
@@ -125,14 +125,14 @@ impl<'t> SquareMatch<'t> {
         Ok(false)
     }
 
-    /// Returns whether a value is a sum in `f32`.
+    /// Returns whether a value is a sum or a mean in `f32`.
     fn is_sum(&self, value: TraceValue) -> Result<bool, Error> {
         let Some((_, step)) = self.view.maker(value)? else { return Ok(false) };
         let sums = matches!(step.operation.primitive(), Some(Primitive::ReduceSum | Primitive::ReduceMean));
         Ok(sums && self.view.trace.values.get(value)?.dtype == DataType::F32)
     }
 
-    /// Matches a square, and the distance from a mean, if that is squared.
+    /// Matches a square, and also the difference from a mean if the difference is squared.
     fn square(&self, value: TraceValue, steps: &mut Vec<StepId>) -> Result<bool, Error> {
         let Some((id, step)) = self.making(value)? else { return Ok(false) };
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(false) };
@@ -172,7 +172,7 @@ impl<'t> SquareMatch<'t> {
         Ok(false)
     }
 
-    /// Adds the steps from a root, or from its inverse, to the quotients.
+    /// Adds the steps from a root, or from its inverse, up to the quotients.
     fn quotients(&mut self, root: TraceValue, inverse: bool) -> Result<(), Error> {
         let mut roots = vec![(root, inverse)];
         while let Some((root, inverse)) = roots.pop() {
@@ -210,7 +210,7 @@ impl<'t> SquareMatch<'t> {
         Ok(())
     }
 
-    /// Adds the second difference from the mean: PyTorch subtracts the mean once for the variance and once more for the
+    /// Adds the second difference from the mean, because PyTorch subtracts the mean once for the variance and once more for the
     /// quotient.
     fn dividend(&mut self, value: TraceValue) -> Result<(), Error> {
         let Some((id, step)) = self.making(value)? else { return Ok(()) };
@@ -223,7 +223,7 @@ impl<'t> SquareMatch<'t> {
         Ok(())
     }
 
-    /// Adds the steps that scale or shift a quotient by constants, as long as each is the only reader of its operand.
+    /// Adds the steps that scale or shift a quotient by constants, as long as each of them is the only reader of its operand.
     fn scaled(&mut self, value: TraceValue) -> Result<(), Error> {
         let mut value = value;
         while let Some(reader) = self.view.uses.only_reader(value)? {
@@ -243,13 +243,13 @@ impl<'t> SquareMatch<'t> {
     }
 }
 
-/// Returns whether a step calls an operation of `Scalar`.
+/// Returns whether a step calls an operation of the family `Scalar`.
 fn is(step: &Step, op: ScalarOp) -> bool {
     let spec = op.spec();
     matches!(step.operation, Operation::Row(own) if own.family == Family::Scalar && own.index == spec.index)
 }
 
-/// Computes steps in `f32`. Results that only these steps read are not rounded.
+/// Computes these steps in `f32`. Results that only these steps read are not rounded.
 fn widen(trace: &mut Trace, uses: &Uses, steps: &BTreeSet<StepId>) -> Result<usize, Error> {
     let mut edit = trace.edit();
     let mut wide: HashMap<TraceValue, TraceValue> = HashMap::new();
@@ -307,7 +307,7 @@ mod tests {
         on.cast(x, DataType::F16, true, RoundMode::Up)
     }
 
-    /// Runs the pass on a function of a half, and returns the steps with the types of their results.
+    /// Runs the pass on a function of a half float, and returns the steps with the types of their results.
     fn steps(function: impl FnOnce(&Tracer, &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop>) -> String {
         let mut trace = traced(&[&[2, 8]], |on, xs| function(on, &half(on, &xs[0])?));
         run(&mut trace, PassOptions::INTERPRETED).unwrap();

@@ -1,9 +1,9 @@
-//! Keeps halves in `f32` between the operations of a run. The results of the trace are rounded once.
+//! Keeps half floats in `f32` between the operations of a run. The results of the trace are rounded once.
 //!
-//! A step is widened if its rule gives `f32` where it gave a half, and if an operand is in `f32` already or another step
-//! computes with a result. A single operation is not widened, because it rounds once in any case. Other steps read rounded
-//! values. Steps that only move elements keep the type of their operands. A product of few rows with a weight stays in halves,
-//! because it takes as long as reading the weight.
+//! A step is widened if the operation's type rule gives `f32` instead of each half-float result, and if an operand is in `f32`
+//! already or another step computes with a result. A single operation is not widened, because it rounds only once in any case.
+//! Steps that are not widened read rounded values. Steps that only move elements keep the type of their operands. A product of
+//! few rows with a weight stays in half floats, because its time is the time to read the weight.
 
 use super::{cast, cast_as, is_half};
 use crate::ext::{CreateOp, NnOp, vendor};
@@ -15,7 +15,7 @@ use bb_ir::TensorData;
 use bb_ir::convert::{self, Rounding};
 use std::collections::{HashMap, HashSet};
 
-/// The maximum number of rows of a product that is computed with weights of halves.
+/// The maximum number of rows of a product that stays in half floats.
 const FEW_ROWS: usize = 8;
 
 pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
@@ -42,7 +42,7 @@ pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Finds the values that a step computes with, directly or behind steps that only move elements.
+/// Finds the values that a step computes with, directly or after steps that only move elements.
 fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>, Error> {
     let mut computed = HashSet::new();
     for &id in steps.iter().rev() {
@@ -61,8 +61,8 @@ fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>,
     Ok(computed)
 }
 
-/// Returns whether a step multiplies few rows by a weight. Returns false if the number of rows varies, so that the bits do not
-/// depend on the extents of the first run.
+/// Returns whether a step multiplies few rows by a weight. Returns false if the number of rows may vary, so that the results do
+/// not depend on the inputs of the first run.
 fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
         (step.operation.primitive(), step.inputs.as_slice())
@@ -75,7 +75,7 @@ fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     Ok(weighs && rows.varying == Varying::NONE && count <= FEW_ROWS)
 }
 
-/// Returns whether a step of a row only moves elements, or selects some of them.
+/// Returns whether an operation of a table only moves or selects elements.
 fn moves_elements(step: &Step) -> bool {
     use Primitive::{Concat, Gather, Identity, Reshape, Slice, Split, Squeeze, Transpose, Unsqueeze, Where};
     let own = [NnOp::Pad.spec(), NnOp::GatherElements.spec(), NnOp::GatherNd.spec(), CreateOp::Expand.spec()];
@@ -93,9 +93,9 @@ struct Widening<'t> {
     edit: TraceEdit<'t>,
     /// The values that steps compute with.
     computed: HashSet<TraceValue>,
-    /// The original steps, by their results.
+    /// For each result, the original step that computed it.
     makers: HashMap<TraceValue, StepId>,
-    /// Halves, and the same values in `f32`.
+    /// For each half float value, the same value in `f32`.
     wide: HashMap<TraceValue, TraceValue>,
     count: usize,
 }
@@ -123,8 +123,8 @@ impl Widening<'_> {
         self.widen(id, step)
     }
 
-    /// Rewrites a conversion. It reads the `f32` value of its operand, if there is one. A conversion to a half that ends an
-    /// operator stays for the steps that read the half.
+    /// Rewrites a cast to read the `f32` value of its operand, if there is one. A cast to a half float that ends an operator
+    /// stays for the steps that read the half float.
     fn conversion(&mut self, id: StepId, step: &Step) -> Result<(), Error> {
         let (&[Some(operand)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
             return Ok(());
@@ -137,7 +137,7 @@ impl Widening<'_> {
                 self.edit.remove(id)?;
                 self.count += 1;
             }
-            // An explicit rounding stays.
+            // An explicit rounding of the model stays.
             (Some(_), DataType::F16 | DataType::BF16) => {}
             (Some(wide), _) => {
                 self.replace(id, step, NewStep::like(step, [Some(wide)]))?;
@@ -150,8 +150,8 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Returns whether a conversion ends an operator that computes in `f32`, and is not a `Cast` of the model: it comes from
-    /// the node that its operand comes from.
+    /// Returns whether a cast ends an operator that computes in `f32`, and is not a `Cast` of the model. Then the cast and its
+    /// operand come from the same node.
     fn ends_operator(&self, step: &Step, operand: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let is_wide = trace.values.get(operand)?.dtype == DataType::F32;
@@ -177,7 +177,7 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Returns whether a step only moves elements that are not known in `f32`.
+    /// Returns whether a step only moves elements without a known `f32` value.
     fn moves(&self, step: &Step) -> bool {
         let moves = match step.operation {
             Operation::Row(_) => moves_elements(step),
@@ -186,10 +186,10 @@ impl Widening<'_> {
         moves && !step.reads().any(|value| self.wide.contains_key(&value))
     }
 
-    /// Computes a step in `f32`, if that gives `f32` where it gave halves and the same types elsewhere.
+    /// Computes a step in `f32`, if its results then are `f32` instead of half floats, and have the same types otherwise.
     fn widen(&mut self, id: StepId, step: Step) -> Result<(), Error> {
         let Operation::Row(spec) = step.operation else { return Ok(()) };
-        // A vendor's kernel may be written only for halves.
+        // Vendor operations are not widened, because their kernel may support only half floats.
         if vendor::operation(spec).is_some() {
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Returns a half in `f32`.
+    /// Returns the `f32` value of a half float; creates it if necessary.
     fn wide(&mut self, before: StepId, value: TraceValue) -> Result<TraceValue, Error> {
         if let Some(known) = self.wide.get(&value) {
             return Ok(*known);
@@ -269,7 +269,7 @@ mod tests {
         on.cast(x, DataType::F16, true, RoundMode::Up)
     }
 
-    /// Runs the pass on a function of a half, and returns the steps whose results are read, with their types.
+    /// Runs the pass on a function of a half float, and returns the steps whose results are read, with their types.
     fn steps(function: impl FnOnce(&Tracer, &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop>) -> String {
         let mut trace = traced(&[&[2, 8]], |on, xs| function(on, &half(on, &xs[0])?));
         run(&mut trace).unwrap();

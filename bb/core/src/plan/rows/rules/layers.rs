@@ -1,4 +1,4 @@
-//! Rules of operations that compute over dimensions.
+//! Rules of operations that compute along dimensions.
 
 use super::moves::{broadcast, is_alike};
 use super::{Call, Found, Mixes, dimension, one};
@@ -6,7 +6,7 @@ use crate::plan::rows::place::{Rows, Spread};
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Rule of operations that compute over all dimensions from the named one on.
+/// Applies the rule of operations that compute along all dimensions from the one in parameter `param` on.
 pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     let found = broadcast(call, 0)?;
     let from = call.axis(param, call.result().len())?;
@@ -16,7 +16,7 @@ pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
     }
 }
 
-/// Rule of operations that compute over one dimension.
+/// Applies the rule of operations that compute along one dimension.
 pub(super) fn over(call: &Call<'_>, param: usize) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     if call.axis(param, shape.len())? == rows.axis { Err(Mixes::Along) } else { one(rows) }
@@ -39,11 +39,11 @@ pub(super) fn reduce(call: &Call<'_>) -> Found {
 pub(super) fn matmul(call: &Call<'_>) -> Found {
     let ((left, a), (right, b)) = (call.operand(0)?, call.operand(1)?);
     let rank = call.result().len();
-    // Maps a dimension of a stack of matrices to the result.
+    // Maps a batch dimension of a matrix operand to the result.
     let stacked = |rows: Rows, shape: &[usize]| {
         (rows.axis + 2 < shape.len()).then(|| rows.along(rank + rows.axis - shape.len()))
     };
-    // Vectors are matrices with one row or column, which the result does not have.
+    // A vector is a matrix with one row or column, and the result lacks this dimension.
     let stack = |shape: &[usize], other: &[usize]| {
         if other.len() == 1 { rank + 1 - shape.len() } else { rank - shape.len().min(rank) }
     };
@@ -59,7 +59,7 @@ pub(super) fn matmul(call: &Call<'_>) -> Found {
                 return Err(Mixes::Product);
             }
             let to = rows.axis + stack(a, b);
-            // The rows of the left matrices meet no dimension of the right ones.
+            // Rows of the left matrix are not combined with any dimension of the right operand.
             let of_matrix = rows.axis + 2 == a.len();
             let matrices = b.get(..b.len().saturating_sub(2)).unwrap_or_default();
             let outer_rank = rank + usize::from(b.len() == 1) - 2;
@@ -86,8 +86,8 @@ pub(super) fn matmul(call: &Call<'_>) -> Found {
     }
 }
 
-/// Zero points must be shared. A zero point with several elements belongs to rows of the left operand, or to columns of the right
-/// one.
+/// Applies the rule of integer matrix products. Zero points must be shared. A zero point with several elements belongs to rows
+/// of the left operand or to columns of the right operand.
 pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     call.rest_is_shared(1)?;
     let single = |at: usize| {
@@ -97,7 +97,7 @@ pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
     if single(2) { matmul(call) } else { Err(Mixes::Position) }
 }
 
-/// The first operand has images in its first dimension; all others must be shared.
+/// Applies the rule of operations on images, whose index is the first dimension of the first operand. All other operands must be shared.
 pub(super) fn images(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -109,7 +109,7 @@ pub(super) fn pool(call: &Call<'_>) -> Found {
     if rows.axis < 2 { one(rows) } else { Err(Mixes::Along) }
 }
 
-/// `x` is `[steps, rows, …]`; the results are all states, and then the last ones, `[rows, …]`.
+/// Applies the rule of recurrent layers. `x` is `[steps, rows, …]`; the results are all states, and then the last states, `[rows, …]`.
 pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
     let (rows, _) = call.rows_of(0)?;
     if rows.axis != 1 {
@@ -123,7 +123,7 @@ pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
             return Err(Mixes::Places);
         }
     }
-    // With integer weights, the states are quantised by their common range.
+    // With integer weights, the states are quantised with one range for all rows.
     let quantised = matches!(call.operands.get(4), Some(Some(_))) && states.contains(&6);
     if quantised {
         return Err(Mixes::Along);
@@ -131,7 +131,7 @@ pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
     Ok(smallvec![Spread::Rows(rows), Spread::Rows(state)])
 }
 
-/// The scale is a single number, or has one dimension, or has all dimensions.
+/// Applies the rule of operations with a scale that has one element, one dimension, or all dimensions.
 pub(super) fn scaled(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
@@ -139,11 +139,11 @@ pub(super) fn scaled(call: &Call<'_>) -> Found {
     if scale.iter().all(|n| *n == 1) && scale.len() < 2 {
         return one(rows);
     }
-    // The parameters are the type, then the options; the first option is the dimension.
+    // The parameters are the type, then the options; the first option is the axis of the scale.
     if scale.len() == 1 && call.axis(1, shape.len())? != rows.axis { one(rows) } else { Err(Mixes::Position) }
 }
 
-/// `[n, c, d…]` and positions `[n, o…, r]`. Each channel is sampled separately.
+/// Applies the rule of operations that sample `x`, `[n, c, d…]`, at positions `[n, o…, r]`. Each channel is sampled separately.
 pub(super) fn sampled(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     match call.operand(1)?.0 {
@@ -154,11 +154,11 @@ pub(super) fn sampled(call: &Call<'_>) -> Found {
     }
 }
 
-/// `[b, h, s, d]`, and a bias that broadcasts to `[b, h, s, t]`.
+/// Applies the rule of attention on operands `[b, h, s, d]`, with a bias that broadcasts to `[b, h, s, t]`.
 pub(super) fn attention(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
-    // In operands without a batch, the first dimension is the positions.
+    // In operands of lower rank, the first dimension is not the batch but the positions.
     if rows.axis != 0 || !alike || shape.len() != 4 {
         return Err(Mixes::Places);
     }

@@ -1,7 +1,7 @@
-//! The location of rows in the results of operations: the rules that the tables of operations name (`batch:`).
+//! Rules for the location of rows in the results of operations. The tables of operations name them (`batch:`).
 //!
-//! The input of a rule is the location of rows in the operands. Its result is their location in the results, or the reason why the
-//! operation mixes them. The caller checks the extents of the results (`Spread::fits`) for all rules.
+//! The input of a rule is the location of rows in the operands. Its result is the location of rows in the results, or the
+//! reason why the operation mixes rows. For all rules, the caller checks the extents of the results (`Spread::fits`).
 
 mod layers;
 mod moves;
@@ -17,19 +17,19 @@ use smallvec::{SmallVec, smallvec};
 /// The reason why an operation mixes rows, or may mix them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mixes {
-    /// It computes along the rows.
+    /// The operation computes along the rows.
     Along,
-    /// It selects or joins rows by their position.
+    /// The operation selects or joins rows by their index.
     Position,
-    /// It multiplies over the rows.
+    /// The operation computes dot products over the rows.
     Product,
-    /// It combines values with rows in different places.
+    /// The operation combines values whose rows are at different locations.
     Places,
-    /// It uses the number of rows as a number.
+    /// The operation computes with the number of rows.
     Number,
-    /// The extents of its result do not follow the rows.
+    /// The extents of the result do not follow from the number of rows.
     Extents,
-    /// It has no rule.
+    /// The operation has no rule.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ impl Mixes {
 /// The location of rows in each result; the last entry applies to all further results.
 pub(super) type Found = Result<SmallVec<[Spread; 1]>, Mixes>;
 
-/// An operand: the location of its rows, and its extents.
+/// An operand: the location of its rows, and its shape.
 pub(super) type Operand<'a> = (Spread, &'a [usize]);
 
 /// The arguments of a rule: a step with the location of rows in its operands.
@@ -62,23 +62,23 @@ pub(super) struct Call<'a> {
     pub(super) symbolic: Option<&'a SymbolicParams>,
     pub(super) operands: &'a [Option<Operand<'a>>],
     pub(super) results: &'a [&'a [usize]],
-    /// The number of rows that the trace was made for.
+    /// The number of rows that was used for tracing.
     pub(super) rows: usize,
 }
 
 /// How an operation keeps rows separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BatchRule {
-    /// Operands broadcast, and each element of a result is computed from the elements at its position. The operation computes over
-    /// this number of last dimensions.
+    /// Operands broadcast, and each element of a result is computed from the elements at the same index. The operation computes
+    /// along this number of last dimensions.
     Broadcast(usize),
-    /// As `Broadcast`, and computes over all dimensions from the one that the parameter at this position names.
+    /// As `Broadcast`, and computes along all dimensions from the axis in the parameter at this index on.
     Norm(usize),
-    /// Computes over the dimension that the parameter at this position names; the results have all other dimensions of the operand.
+    /// Computes along the axis in the parameter at this index; the results have all other dimensions of the operand.
     Over(usize),
     Reduce,
     MatMul,
-    /// A product of integers; the zero points follow the factors.
+    /// An integer matrix product; the zero points come after the factors.
     MatMulInteger,
     Reshape,
     Transpose,
@@ -96,24 +96,24 @@ enum BatchRule {
     Expand,
     /// A value that depends only on parameters, or on an operand's type.
     Made,
-    /// A value of equal elements; the extents are a parameter or the extents of an operand.
+    /// A value of equal elements. Its shape is a parameter or the shape of an operand.
     Filled,
-    /// The first operand and the result have their rows in the first dimension; all other operands are shared.
+    /// The rows are the first dimension of the first operand and of the result; all other operands are shared.
     Images,
     /// Each channel of the operand is computed separately.
     Pool,
-    /// A recurrent layer; the operands at these positions are states, `[n, …]`, and lengths.
+    /// A recurrent layer. The operands at these indices are states, `[n, …]`, and lengths.
     Recurrent(&'static [usize]),
-    /// The scales belong to a dimension.
+    /// The scales belong to one dimension.
     Scaled,
     /// Images, and the positions where they are sampled.
     Sampled,
     Attention,
-    /// Rows of the first operand with rows of the second, `[n, …]` and `[m, …]` to `[n, m]`.
+    /// Combines each row of the first operand, `[n, …]`, with each row of the second one, `[m, …]`, to a result `[n, m]`.
     Pairs,
 }
 
-/// Returns the operations that have a rule; all others are replaced by their bodies.
+/// Returns the operations that have a rule; all other operations are replaced by their bodies.
 pub(super) fn known() -> Vec<(Family, OpSet)> {
     let mut known = every_operation();
     for (family, set) in &mut known {
@@ -129,8 +129,8 @@ pub(super) fn known() -> Vec<(Family, OpSet)> {
 /// Returns the location of rows in the results of a step.
 pub(super) fn apply(call: &Call<'_>) -> Found {
     let rule = rule(call.spec).ok_or(Mixes::Unknown)?;
-    // Expressions depend only on the number of rows, because nothing else is symbolic. They are allowed in extents, where the rows
-    // can be found.
+    // Symbolic parameters depend only on the number of rows, because no other dimension is symbolic. They are allowed only as
+    // extents, because there the rows can be located.
     let shapes =
         matches!(rule, BatchRule::Reshape | BatchRule::Expand | BatchRule::Filled | BatchRule::Slice);
     if call.symbolic.is_some() && !shapes {
@@ -138,7 +138,7 @@ pub(super) fn apply(call: &Call<'_>) -> Found {
     }
     let shared = call.operands.iter().flatten().all(|(spread, _)| *spread == Spread::Shared);
     if shared && !matches!(rule, BatchRule::Expand | BatchRule::Filled) {
-        // If each number of rows selects another part of a shared value, the result is not shared.
+        // If the number of rows determines which part of a shared value is selected, the result is not shared.
         let follows = call.symbolic.is_some() && rule == BatchRule::Slice;
         return if follows { Err(Mixes::Number) } else { Ok(smallvec![Spread::Shared]) };
     }
@@ -181,7 +181,7 @@ trait Batched {
     const RULES: &'static [Option<BatchRule>];
 }
 
-/// The rule of an operation, by its `batch:` entry or by its class.
+/// Selects the rule of an operation: its `batch:` entry, or else the rule of its class.
 macro_rules! batch_rule {
     (Elementwise) => {
         Some(BatchRule::Broadcast(0))
@@ -218,7 +218,7 @@ impl<'a> Call<'a> {
         self.operands.get(at).copied().flatten().ok_or(Mixes::Unknown)
     }
 
-    /// Returns an operand whose rows must be separate. Rules are called only if at least one operand has rows.
+    /// Returns an operand that must have separate rows. Rules are called only if at least one operand has rows.
     fn rows_of(&self, at: usize) -> Result<(Rows, &'a [usize]), Mixes> {
         match self.operand(at)? {
             (Spread::Rows(rows), shape) => Ok((rows, shape)),
@@ -226,13 +226,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Checks that all operands from a position on are shared.
+    /// Checks that all operands from an index on are shared.
     fn rest_is_shared(&self, from: usize) -> Result<(), Mixes> {
         let shared = self.operands.iter().skip(from).flatten().all(|(spread, _)| *spread == Spread::Shared);
         if shared { Ok(()) } else { Err(Mixes::Places) }
     }
 
-    /// Returns the extents of the first result.
+    /// Returns the shape of the first result.
     fn result(&self) -> &'a [usize] {
         self.results.first().copied().unwrap_or_default()
     }
@@ -244,7 +244,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the dimension that a parameter names, in `0..rank`.
+    /// Returns the axis in a parameter, in `0..rank`.
     fn axis(&self, at: usize, rank: usize) -> Result<usize, Mixes> {
         match self.params.get(at) {
             Some(Param::Int(axis)) => dimension(*axis, rank).ok_or(Mixes::Unknown),
@@ -253,7 +253,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns a dimension in `0..rank`; a negative axis counts from the end.
+/// Converts an axis to a dimension in `0..rank`; a negative axis counts from the end.
 fn dimension(axis: i64, rank: usize) -> Option<usize> {
     let rank_signed = i64::try_from(rank).ok()?;
     let axis = if axis < 0 { axis + rank_signed } else { axis };

@@ -1,4 +1,4 @@
-//! Rules of operations that move elements, or that compute with the elements at one position.
+//! Rules of operations that move elements, or that compute with the elements at one index.
 
 use super::{Call, Found, Mixes, dimension, one};
 use crate::plan::rows::place::{Rows, Spread};
@@ -6,7 +6,7 @@ use crate::trace::SymbolicValue;
 use bb_ir::op::Param;
 use smallvec::smallvec;
 
-/// Operands broadcast to the result, except for the last `last` dimensions, which may not contain rows.
+/// Applies the rule of operations whose operands broadcast to the result. The last `last` dimensions may not contain rows.
 pub(super) fn broadcast(call: &Call<'_>, last: usize) -> Found {
     let rank = call.result().len();
     let mut found: Option<Rows> = None;
@@ -38,9 +38,9 @@ pub(super) fn is_alike(shape: &[usize], rank: usize, axis: usize) -> bool {
     axis < behind || shape.get(axis - behind) == Some(&1)
 }
 
-/// The elements keep their order. The extent of the result dimension that follows the number of rows is a product of three factors:
-/// the elements before the rows that earlier dimensions do not cover, the number of rows, and a part of the elements after the
-/// rows.
+/// Applies the rule of reshapes, which keep the order of elements. The extent of the result dimension that contains the rows is a product
+/// of three factors: the elements before the rows that earlier dimensions do not cover, the number of rows, and a part of the
+/// elements after the rows.
 pub(super) fn reshape(call: &Call<'_>) -> Found {
     let (rows, from) = call.rows_of(0)?;
     let Some(axis) = varying(call)? else { return Err(Mixes::Extents) };
@@ -115,13 +115,13 @@ pub(super) fn slice(call: &Call<'_>) -> Found {
         };
         let mut own = symbolic.iter().filter(|(_, at)| *at == position);
         if axis != rows.axis {
-            // The selected part depends on the number of rows.
+            // The number of rows determines which part of another dimension is selected.
             if own.next().is_some() {
                 return Err(Mixes::Number);
             }
             continue;
         }
-        // All rows stay in their order. The end may be an expression if it keeps all rows; `fits` checks this.
+        // All rows are kept in their order. The end may be a symbolic expression if it keeps all rows; `fits` checks this.
         let all = *start == 0
             && steps.get(position).is_none_or(|step| *step == 1)
             && own.all(|(param, _)| *param == 1);
@@ -172,7 +172,7 @@ pub(super) fn gather(call: &Call<'_>) -> Found {
     }
 }
 
-/// The position of an index matters in all dimensions except one.
+/// Applies the rule of `GatherElements`: an element at an index is gathered along one axis, and its index in all other dimensions is kept.
 pub(super) fn gather_elements(call: &Call<'_>) -> Found {
     let ((data, extents), (indices, _)) = (call.operand(0)?, call.operand(1)?);
     let axis = call.axis(0, extents.len())?;
@@ -198,7 +198,7 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Found {
     }
 }
 
-/// As for [`gather_elements`]; the updates are at the positions of the indices.
+/// Applies the rule of `ScatterElements`, similar to [`gather_elements`]: the updates are at the same indices as their index operand.
 pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
@@ -208,7 +208,8 @@ pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
     if call.axis(0, shape.len())? == rows.axis { Err(Mixes::Position) } else { one(rows) }
 }
 
-/// Rows are in the slices, after the dimensions that the tuples index, and in the slices of the updates.
+/// Applies the rule of `ScatterND`: rows must be in the slices, after the dimensions that the index tuples address, and in the slices of
+/// the updates.
 pub(super) fn scatter_nd(call: &Call<'_>) -> Found {
     let (rows, _) = call.rows_of(0)?;
     let (Spread::Shared, places) = call.operand(1)? else { return Err(Mixes::Position) };
@@ -248,7 +249,7 @@ pub(super) fn filled(call: &Call<'_>) -> Found {
     }
 }
 
-/// Rule for a shared value that is repeated along the dimension whose extent follows the number of rows, if there is one.
+/// Applies the rule of a shared value that is repeated along the dimension whose extent depends on the number of rows, if there is one.
 fn copied(call: &Call<'_>, is_alike: impl Fn(usize) -> bool) -> Found {
     let Some(axis) = varying(call)? else { return Ok(smallvec![Spread::Shared]) };
     let extent = call.result().get(axis).copied().unwrap_or(0);

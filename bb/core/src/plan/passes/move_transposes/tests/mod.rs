@@ -1,5 +1,5 @@
 //! Each test compares the trace before and after the pass, and checks it. `%7 = transpose(…)` in the text before the pass is
-//! the value 7 of the trace. Values that the pass inserts have higher numbers.
+//! value 7 of the trace. Values that the pass inserts have higher indices.
 
 use super::*;
 use crate::ext::{Ops, Scalar};
@@ -10,14 +10,14 @@ use bb_ir::graph::Dim;
 
 mod operands;
 
-/// From `[n, c, h, w]` to `[n, h, w, c]`.
+/// The permutation from `[n, c, h, w]` to `[n, h, w, c]`.
 const LAST: [i64; 4] = [0, 2, 3, 1];
-/// From `[n, h, w, c]` to `[n, c, h, w]`.
+/// The permutation from `[n, h, w, c]` to `[n, c, h, w]`.
 const SECOND: [i64; 4] = [0, 3, 1, 2];
 
 type Traced = Result<Vec<TracedTensor>, TraceStop>;
 
-/// Runs the pass, and checks the trace; returns the count and the text.
+/// Runs the pass, and checks the trace. Returns the number of changed steps, and the trace as text.
 fn moved(trace: &mut Trace) -> (usize, String) {
     trace.check().unwrap();
     let count = run(trace, PassOptions::INTERPRETED).unwrap();
@@ -25,7 +25,7 @@ fn moved(trace: &mut Trace) -> (usize, String) {
     (count, trace.to_string())
 }
 
-/// Asserts that the pass rewrites a function to the given steps.
+/// Asserts that the pass rewrites a function to the expected steps.
 fn becomes(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Traced,
@@ -40,20 +40,20 @@ fn becomes(
     assert_eq!(got, count);
 }
 
-/// Asserts that the pass leaves a function as it is.
+/// Asserts that the pass leaves a function unchanged.
 fn stays(inputs: &[&[usize]], function: impl FnOnce(&Tracer, &[TracedTensor]) -> Traced) {
     let mut trace = traced(inputs, function);
     let before = trace.to_string();
     assert_eq!(moved(&mut trace), (0, before));
 }
 
-/// A constant of `f32` with consecutive elements.
+/// Returns a constant of `f32` with consecutive elements.
 fn constant(on: &Tracer, shape: &[usize]) -> TracedTensor {
     let elements: Vec<f32> = (0..shape.iter().product()).map(|i: usize| i as f32).collect();
     on.constant(&TensorData::new(shape, &elements).unwrap()).unwrap()
 }
 
-/// A step that no transpose moves past, and which keeps `[1, 3, 4, 5]`.
+/// Computes a step that transposes cannot move past. Its result has the shape `[1, 3, 4, 5]`.
 fn fixed(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.matmul(x, &constant(on, &[5, 5]))
 }
@@ -153,7 +153,7 @@ fn a_product_with_its_own_sigmoid_is_moved() {
 
 #[test]
 fn what_would_move_as_much_stays() {
-    // The query of an attention: its transpose moves as much behind the product as before it.
+    // The query of an attention: its transpose moves equally many elements before and after the product.
     stays(&[&[1, 6, 2, 4], &[1, 2, 4, 6]], |on, xs| {
         let query = on.mul(&on.transpose(&xs[0], &[0, 2, 1, 3])?, &constant(on, &[1]))?;
         Ok(vec![on.matmul(&query, &xs[1])?])
@@ -186,7 +186,7 @@ fn element_types_do_not_matter() {
 
 #[test]
 fn regions_that_share_a_transpose_become_one() {
-    // The second region is rewritten in another round than the first one: the transposes between them cancel only once.
+    // The regions are rewritten in different rounds, because the transposes between them can cancel only once.
     becomes(
         &[&[1, 3, 4, 5]],
         |on, xs| {
@@ -282,7 +282,7 @@ fn many_steps_are_gone_through_a_few_times() {
         for _ in 0..20_000 {
             x = on.neg(&x)?;
         }
-        // The same value is read by steps that are far from each other.
+        // Steps that are far apart read the same value.
         for _ in 0..20_000 {
             let turned = on.transpose(&on.abs(&x)?, &SECOND)?;
             x = on.transpose(&turned, &LAST)?;

@@ -1,10 +1,10 @@
-//! The operands and the readers of regions.
+//! Tests the operands and the readers of regions.
 
 use super::*;
 
 #[test]
 fn an_operand_that_varies_is_transposed_whatever_its_present_extents() {
-    // The gate of a squeeze-and-excite block: [1, 1, 1, c].
+    // A gate as in a squeeze-and-excite block, with shape [1, 1, 1, c].
     becomes(
         &[&[1, 3, 4, 5], &[1, 1, 1, 3]],
         |on, xs| {
@@ -24,7 +24,7 @@ fn an_operand_that_varies_is_transposed_whatever_its_present_extents() {
 
 #[test]
 fn operands_of_lower_rank_get_the_dimensions_that_they_lack() {
-    // Of rank 0, 1, 2 and 3, none of them constant.
+    // Operands of rank 0, 1, 2 and 3, none of them constant.
     becomes(
         &[&[1, 3, 4, 5], &[], &[3], &[5, 3], &[4, 5, 1]],
         |on, xs| {
