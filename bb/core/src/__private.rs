@@ -1,4 +1,4 @@
-//! The names that the macros of `bb` expand to. They carry no promise of stability.
+//! The names that the macros of `bb` expand to. They are not part of the stable API.
 
 mod constructor;
 
@@ -35,7 +35,7 @@ pub use crate::layer::{
 };
 pub use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-/// Expands to its tokens, the output of the derive.
+/// Expands to its tokens, which are the output of the derive.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __derived {
@@ -54,7 +54,8 @@ use std::marker::PhantomData;
 
 /// Determines at compile time whether a backend implements a family; `Operation` is the family's enum of operations.
 ///
-/// An inherent constant takes precedence over a trait's constant, if the bounds of its `impl` hold.
+/// If the bounds of the inherent `impl` hold, its constant takes precedence over the constant of the trait
+/// [`NotWritten`].
 #[derive(Debug)]
 pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
 
@@ -63,7 +64,7 @@ impl<B: Native<Operation>, Operation: 'static> Written<B, Operation> {
     pub const WRITTEN: bool = true;
 }
 
-/// The answer if [`Written`] itself has no constant.
+/// Provides the constant if [`Written`] has no inherent constant for the types.
 pub trait NotWritten {
     /// The backend does not implement the family.
     const WRITTEN: bool = false;
@@ -95,7 +96,7 @@ pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
     false
 }
 
-/// Returns a number for a family, as an argument of [`NamedFamily`].
+/// Returns a hash of a family's name, as an argument of [`NamedFamily`].
 pub const fn family_key(family: Family) -> u64 {
     bb_ir::wire::hash_name(family.name())
 }
@@ -116,9 +117,10 @@ impl<B: Declared, const KEY: u64> NamedFamily<B, KEY> {
     };
 }
 
-/// The answer if [`NamedFamily`] itself has no constant: the type is no backend, which is reported by itself.
+/// Provides the constant if [`NamedFamily`] has no inherent one. Then the type is no backend, which another error
+/// reports.
 pub trait NoBackend {
-    /// Nothing more is wrong.
+    /// True, so that no second error is reported.
     const NAMED: bool = true;
 }
 
@@ -127,7 +129,7 @@ impl<B, const KEY: u64> NoBackend for NamedFamily<B, KEY> {}
 /// An operand of a forwarded method.
 #[derive(Debug)]
 pub enum Operand<'a, T> {
-    /// One operand or nothing.
+    /// A single operand, which may be absent.
     One(Option<&'a T>),
     /// A list of operands.
     Many(&'a [&'a T]),
@@ -138,17 +140,17 @@ pub enum Operand<'a, T> {
 pub mod operand {
     use super::Operand;
 
-    /// One operand.
+    /// Wraps a required operand.
     pub fn Tensor<T>(x: &T) -> Operand<'_, T> {
         Operand::One(Some(x))
     }
 
-    /// One operand or nothing.
+    /// Wraps an operand that may be absent.
     pub fn Optional<T>(x: Option<&T>) -> Operand<'_, T> {
         Operand::One(x)
     }
 
-    /// A list of operands.
+    /// Wraps a list of operands.
     pub fn Tensors<'a, T>(xs: &'a [&'a T]) -> Operand<'a, T> {
         Operand::Many(xs)
     }
@@ -190,7 +192,8 @@ pub mod outputs {
     }
 }
 
-/// Starts a backend under a name. If it lacks element types, it gets them as far as that is exact.
+/// Starts a backend under a name. For element types that the backend lacks, the runtime converts to a type that it has,
+/// if that is exact.
 pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
     let identity = Identity { name: how.name, version: B::VERSION, path: B::PATH };
     crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
@@ -205,17 +208,17 @@ pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error
     crate::Runtime::<B>::constructed(options)
 }
 
-/// Makes the record of a struct with the derive.
+/// Returns the registration of a struct that has the derive.
 pub const fn of_struct<B: DerivedStruct>() -> Registration {
     Registration::of::<B>()
 }
 
-/// Makes the record of an enum with the derive.
+/// Returns the registration of an enum that has the derive.
 pub const fn of_enum<B: DerivedEnum>() -> Registration {
     Registration::of::<B>()
 }
 
-/// Calls an operation of a vendor on a backend: a native one of the tables, or the body.
+/// Calls a vendor's operation on a backend: the native kernel from the tables if there is one, otherwise the body.
 ///
 /// # Errors
 ///
@@ -230,8 +233,8 @@ pub fn vendor_call<B: Backend + ?Sized>(
     Extended::new(on, tables).call(op, inputs, params)
 }
 
-/// Runs the body of an operation of a vendor, for a backend that did not write the method. Other operations of the table that
-/// the backend wrote are its own.
+/// Runs the body of a vendor's operation, for a backend that did not write the method. The body calls the backend's own
+/// methods for the operations of the table that the backend wrote.
 ///
 /// # Errors
 ///
@@ -261,9 +264,10 @@ impl<B: Declared, Operation: VendorOp> NamedVendor<B, Operation> {
     pub const NAMED: bool = names_family::<B>(Operation::FAMILY);
 }
 
-/// The answer if [`NamedVendor`] itself has no constant: nothing registers the type, so nothing has to name the family.
+/// Provides the constant if [`NamedVendor`] has no inherent one: the type is not registered, so the family need not be
+/// named.
 pub trait NotRegistered {
-    /// Nothing is wrong.
+    /// True, so that no error is reported.
     const NAMED: bool = true;
 }
 
