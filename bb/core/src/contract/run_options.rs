@@ -99,6 +99,7 @@ impl RunOptions {
     /// The function is called wherever a run checks whether it must end, on the thread of the run and on the threads of
     /// its kernels. So it must be quick, and it must not wait for the run. A binding for another language can poll the
     /// signals of its interpreter here.
+    ///
     /// # Examples
     ///
     /// ```

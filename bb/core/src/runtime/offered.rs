@@ -1,4 +1,4 @@
-//! The services of a running backend, with its type erased.
+//! The services of a running backend whose type is erased.
 
 use super::erased::Sealed;
 use super::{BackendRuntime, Runtime, Value, bridge};
@@ -15,12 +15,12 @@ use bb_ir::{DataType, Shape};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// The services of a running backend whose type is erased. [`BackendHandle`](crate::BackendHandle) has the methods that users
-/// call.
+/// The services of a running backend whose type is erased. Users call the corresponding methods of
+/// [`BackendHandle`](crate::BackendHandle).
 ///
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
-/// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return
-/// false if the backend does not offer it. Ranges must be within their tensors, and tensors must not be of strings.
+/// service's own error; a panic becomes [`Error::Panicked`]. Methods that return a `bool` return false if the backend
+/// does not support the call. Ranges must be within their tensors, and tensors must not be of strings.
 #[expect(missing_docs, reason = "as the methods of the same name in `bb::services`")]
 pub trait OfferedServices: Sealed + Send + Sync {
     fn has(&self, service: Service) -> bool;
@@ -95,7 +95,7 @@ impl<T> KernelTable<T> {
     /// Removes all kernels.
     pub(super) fn clear(&self) {
         let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
-        // The backend's code drops them, so no lock is held.
+        // Dropping the kernels runs the backend's code, so the lock is released first.
         drop(all);
     }
 }
@@ -105,12 +105,13 @@ fn refused(name: &str, problem: KernelProblem) -> ServiceError {
 }
 
 impl<B: Backend + 'static> Runtime<B> {
-    /// Returns a service, or the error that names it.
+    /// Returns a service; if the backend lacks it, returns an error that names the service.
     fn offered<S>(&self, service: Service, found: Option<S>) -> Result<S, Error> {
         found.ok_or(Error::NoService { backend: self.name, service })
     }
 
-    /// Calls a service of memory. It also works once the backend is shut down, so that its memory can be counted then.
+    /// Calls the memory service. This also works after the backend was shut down, so that the remaining memory can be
+    /// counted.
     fn with_memory<R>(
         &self,
         op: &'static str,
@@ -122,7 +123,7 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
-    /// Calls a part of the service of memory on tensors. Returns false if the backend does not offer it.
+    /// Calls a method of the memory service on tensors. Returns false if the backend does not support the method.
     fn part(
         &self,
         op: &'static str,
@@ -137,8 +138,8 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
-    /// Calls a method of the memory service that changes a tensor. Meanwhile the value does not hold the tensor, so
-    /// that the backend can change it in place if there is no other handle.
+    /// Calls a method of the memory service that changes a tensor. During the call, the value contains a placeholder,
+    /// so that the backend can change the tensor in place if there is no other handle.
     fn change(
         &self,
         op: &'static str,
@@ -294,7 +295,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             }
             let compiled = kernels.load(&kernel)?;
             let mut kernels = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have loaded one of this name meanwhile.
+            // Another thread may have loaded a kernel of this name in the meantime.
             if kernels.contains_key(&name) {
                 drop(kernels);
                 return Err(refused(&name, KernelProblem::Loaded));
@@ -326,7 +327,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
             let failed = |error| self.service_failure(Service::Kernels, error);
             let unknown = || failed(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() }));
-            // The kernel stays alive during the call, even if it is unloaded.
+            // This clone keeps the kernel alive during the call, even if the kernel is unloaded.
             let kernel = self.loaded.find(name).ok_or_else(unknown)?;
             let tensors = inputs
                 .iter()
@@ -344,7 +345,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
     }
 }
 
-/// Compares the outputs of a kernel with the specifications in the call.
+/// Checks that the outputs of a kernel have the requested types and shapes.
 fn check_outputs<T: Tensor>(asked: &[OutputSpec], made: &[T]) -> Result<(), KernelProblem> {
     if asked.len() != made.len() {
         let (expected, got) = (asked.len(), made.len());
