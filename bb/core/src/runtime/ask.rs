@@ -150,8 +150,8 @@ impl Question {
     }
 }
 
-/// Returns whether a layer reported a fault: for the layer `check` a wrong result, for `fault` an injected error. Such
-/// an error does not mean that the backend lacks the operation. So the operation counts as supported, and a run fails
+/// Returns whether a layer reported a fault: for the layer `check` a wrong result, for `fault` an injected error. This
+/// does not mean that the backend lacks the operation. So the operation counts as supported, and a run fails
 /// with the layer's error.
 fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -1,6 +1,6 @@
 //! Counts the calls of all threads, and reports whether any call is running.
 //!
-//! Threads that write the same memory slow each other down. So each thread has its own slot, to which only it writes.
+//! Threads that write the same memory slow each other down. So each thread has its own slot and writes only there.
 //! If there are more threads than slots, the remaining threads share the last slot.
 
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -68,8 +68,8 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if an operand belongs to another instance. [`Error::Operand`], [`Error::Surplus`] or
-    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. If such an error
-    /// occurs inside the backend, it is wrapped into [`Error::Kernel`], and [`wrapped`](Self::wrapped) finds it.
+    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. If an error
+    /// of `bb` occurs inside the backend, it is wrapped into [`Error::Kernel`], and [`wrapped`](Self::wrapped) finds it.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,

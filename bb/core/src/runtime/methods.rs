@@ -160,7 +160,7 @@ use bb_ir::op::{OpSpec, Param, Primitive};
 
 /// A caller of operations by their table rows: a [`BackendHandle`], or [`Backends`].
 ///
-/// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for every such caller. The trait
+/// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for every caller. The trait
 /// is sealed.
 pub trait CallsRows: Sealed {
     /// Calls an operation of any family. Operands and parameters are in the order of the operation's table row.

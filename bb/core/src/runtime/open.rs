@@ -169,7 +169,7 @@ pub fn check_threads(threads: usize) -> Result<(), Error> {
     if (1..=most).contains(&threads) { Ok(()) } else { Err(Error::ThreadCount { got: threads, most }) }
 }
 
-/// The settings with which an instance of a backend starts.
+/// The start settings of an instance of a backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// The name of the instance: the name of the backend, optionally followed by a device.

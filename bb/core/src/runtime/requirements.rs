@@ -11,7 +11,7 @@ use bb_ir::{DataType, TensorData};
 pub struct Found {
     /// The backend.
     pub backend: BackendHandle,
-    /// The requirements that could not be checked, to be shown as warnings.
+    /// The requirements that could not be checked. Programs show them as warnings.
     pub doubts: Vec<Doubt>,
 }
 

@@ -102,7 +102,7 @@ impl<B: Backend + 'static> Runtime<B> {
         Runtime::with_families(name, backend, &[])
     }
 
-    /// Starts a backend without the derive, under a name, with families such as `bb::ext::nn::table()`.
+    /// Starts a backend without the derive, under a name, with families, for example `bb::ext::nn::table()`.
     pub fn with_families(
         name: &'static str,
         backend: B,

@@ -116,7 +116,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::NoService`] if the backend has no such service.
+    /// [`Error::NoService`] if the backend lacks the service.
     pub fn kernels(&self) -> Result<KernelsHandle, Error> {
         needs(self, Service::Kernels).map(KernelsHandle)
     }

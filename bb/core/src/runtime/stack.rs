@@ -148,7 +148,7 @@ struct OpenStacks {
     removals: u64,
 }
 
-/// An instance, and the name and options with which it was opened.
+/// The name, the options and the handle of an opened instance.
 type Opened = (String, OpenOptions, BackendHandle);
 
 /// Returns the usable instance with this name and these options.

@@ -8,7 +8,7 @@ use crate::narrow::Narrowed;
 use bb_ir::op::Family;
 use std::sync::Arc;
 
-/// The identity with which a backend starts.
+/// The identity of a started backend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     /// The name of the instance.

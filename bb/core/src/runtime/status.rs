@@ -76,7 +76,7 @@ pub enum State {
     Lost,
 }
 
-/// The counters and the state from which [`Status`] is built.
+/// The counters and the state that [`Status`] reports.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     lifecycle: AtomicU8,

@@ -82,7 +82,7 @@ impl Buffers {
     }
 
     /// Replaces bytes of a buffer, starting at `offset`. The bytes are replaced in place, unless another tensor shares
-    /// the memory. Such a tensor does not change.
+    /// the memory. That tensor does not change.
     ///
     /// # Errors
     ///
