@@ -1,4 +1,4 @@
-//! The forms of traces in saved models.
+//! Encodes traces in the compact format of saved models.
 
 use super::log::{Event, Guard, Place, Relation, Symbol};
 use super::params::{Recipe, SymbolicParam, SymbolicParams, SymbolicValue};
@@ -11,7 +11,7 @@ use bb_ir::Error;
 use bb_ir::compact::{Compact, Reader, Writer};
 use bb_ir::op::{Family, OpSpec};
 
-/// Implements the form of index types: their positions.
+/// Implements the encoding of index types, which are encoded as their positions.
 macro_rules! positions {
     ($( $ty:ty ),*) => { $(
         impl Compact for $ty {
@@ -39,7 +39,7 @@ impl<I: TableIndex, T: Compact> Compact for Table<I, T> {
     }
 }
 
-/// The families, by their numbers in files.
+/// The families, in the order of their numbers in files.
 const FAMILIES: [Family; 11] = [
     Family::Primitive,
     Family::Nn,
@@ -54,11 +54,11 @@ const FAMILIES: [Family; 11] = [
     Family::Train,
 ];
 
-/// The number of all vendors' families in files; the domain follows.
+/// The family number in files for all vendors' families. The domain follows the number.
 const VENDOR: u8 = 128;
 
-/// An operation is its family and its position there, or a vendor's domain and the name. A computation on the host has no number,
-/// and no saved plan has one.
+/// An operation is encoded as its family and its index in the family, or as a vendor's domain and the operation's name.
+/// A computation on the host has no encoding, because no saved plan contains one.
 impl Compact for Operation {
     fn write(&self, to: &mut Writer) {
         let Operation::Row(spec) = self else { return to.bytes(&[u8::MAX]) };

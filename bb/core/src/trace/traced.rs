@@ -1,4 +1,4 @@
-//! The tensors of the tracer.
+//! The traced tensors.
 
 use super::log::{Log, When};
 use super::steps::{TraceValue, Varying};
@@ -8,7 +8,7 @@ use bb_ir::graph::DimExpr;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
-/// A value while tracing: its element type, its extents, and its elements where they are known.
+/// A value during tracing: its element type, its extents, and its elements if they are known.
 #[derive(Debug, Clone)]
 pub struct TracedTensor(Arc<TracedValue>);
 
@@ -17,35 +17,35 @@ struct TracedValue {
     value: TraceValue,
     dtype: DataType,
     shape: Shape,
-    /// The extents, where one of them varies.
+    /// The extents as expressions, if one of them varies.
     extents: Option<Extents>,
     elements: Elements,
-    /// The conditions under which the recorded value equals this one.
+    /// The conditions that ensure that the recorded value equals this tensor.
     requires: When,
     log: Arc<Log>,
 }
 
-/// The known facts of a value's elements.
+/// The information about a value's elements.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Elements {
     #[default]
     Unknown,
-    /// They are constant.
+    /// The elements are constant.
     Constant(TensorData),
-    /// They follow from extents of inputs: the elements for the present inputs, and how they follow.
+    /// The elements depend on extents of inputs. Stores the elements for the traced inputs, and the dependency.
     OfExtents(TensorData, Follow),
 }
 
-/// How elements follow from extents.
+/// The dependency of elements on extents.
 #[derive(Debug, Clone)]
 pub(super) enum Follow {
-    /// Each is an expression.
+    /// Each element is an expression.
     Each(Arc<[Extent]>),
-    /// The present elements hold under these conditions.
+    /// The elements equal the traced elements if these conditions hold.
     When(When),
 }
 
-/// The element type, shape and extents of a new value.
+/// The element type, the shape for the traced inputs, and the symbolic extents of a new value.
 #[derive(Debug, Clone)]
 pub(super) struct Type {
     pub(super) dtype: DataType,
@@ -65,18 +65,18 @@ impl TracedTensor {
         TracedTensor(Arc::new(TracedValue { value, dtype, shape, extents, elements, requires, log }))
     }
 
-    /// Returns the value of the trace that this tensor represents.
+    /// Returns the value in the trace that this tensor represents.
     pub(crate) fn value(&self) -> TraceValue {
         self.0.value
     }
 
-    /// Returns the value for its reader, and makes the conditions of the value conditions of the trace.
+    /// Returns the value in the trace, for a step that reads it, and adds its conditions to the trace.
     pub(crate) fn read(&self) -> TraceValue {
         self.0.log.require(&self.0.requires);
         self.0.value
     }
 
-    /// Returns the elements, where they are constant.
+    /// Returns the elements if they are constant.
     pub(crate) fn known(&self) -> Option<&TensorData> {
         match &self.0.elements {
             Elements::Constant(data) => Some(data),
@@ -84,12 +84,13 @@ impl TracedTensor {
         }
     }
 
-    /// Returns whether the elements are constant or follow from extents.
+    /// Returns whether the elements are constant or depend only on extents.
     pub(crate) fn is_known(&self) -> bool {
         !matches!(self.0.elements, Elements::Unknown)
     }
 
-    /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
+    /// Returns the elements if they are constant or depend only on extents. In the second case, ties the trace to these
+    /// extents.
     pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
         match &self.0.elements {
             Elements::Unknown => None,
@@ -105,7 +106,7 @@ impl TracedTensor {
         &self.0.elements
     }
 
-    /// Returns the numbers of the extents without recording that the trace depends on them.
+    /// Returns the extents of the traced inputs' run, without recording that the trace depends on them.
     pub(crate) fn present(&self) -> &Shape {
         &self.0.shape
     }
@@ -120,7 +121,7 @@ impl TracedTensor {
         self.0.extents.is_none()
     }
 
-    /// Returns the extents.
+    /// Returns the extents as expressions.
     pub(super) fn extents(&self) -> Extents {
         match &self.0.extents {
             Some(extents) => extents.clone(),
@@ -128,7 +129,7 @@ impl TracedTensor {
         }
     }
 
-    /// Returns one extent.
+    /// Returns one extent as an expression.
     pub(super) fn extent(&self, axis: usize) -> Option<Extent> {
         match &self.0.extents {
             Some(extents) => extents.get(axis).cloned(),
@@ -136,7 +137,7 @@ impl TracedTensor {
         }
     }
 
-    /// Returns the conditions under which the extents are the present ones.
+    /// Returns the conditions that ensure that the extents equal the traced extents.
     pub(super) fn tied(&self) -> When {
         let extents = self.0.extents.iter().flatten();
         extents.fold(When::ALWAYS, |all, extent| all.and(&extent.tied()))
@@ -144,7 +145,7 @@ impl TracedTensor {
 }
 
 impl Follow {
-    /// Returns the conditions under which the elements are the present ones.
+    /// Returns the conditions that ensure that the elements equal the traced elements.
     pub(super) fn tied(&self) -> When {
         match self {
             Follow::When(when) => when.clone(),
@@ -154,7 +155,7 @@ impl Follow {
 }
 
 impl Elements {
-    /// Returns the same elements, known under more conditions.
+    /// Returns the same elements with additional conditions.
     pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Elements {
         match self {
             _ if when.is_always() => self.clone(),
@@ -172,7 +173,7 @@ impl Elements {
 }
 
 impl Type {
-    /// Returns the same type, with extents that are right under more conditions.
+    /// Returns the same type with additional conditions on its extents.
     pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Type {
         if when.is_always() {
             return self.clone();
@@ -184,7 +185,8 @@ impl Type {
         Type::varying(self.dtype, self.shape.clone(), extents)
     }
 
-    /// Returns the number of elements, if it differs between runs and follows from the inputs' extents without conditions.
+    /// Returns the number of elements, if it differs between runs and is an unconditional expression of the inputs'
+    /// extents.
     pub(super) fn element_count(&self) -> Option<DimExpr> {
         let extents = self.extents.as_ref()?;
         let product = |all: Option<DimExpr>, extent: &Extent| all?.times(&extent.unconditional()?);
@@ -197,12 +199,12 @@ impl Type {
         self.extents.as_ref().map_or(Varying::NONE, varying)
     }
 
-    /// A type whose extents are the same in all runs.
+    /// Returns a type whose extents are the same in all runs.
     pub(super) fn fixed(dtype: DataType, shape: &[usize]) -> Type {
         Type { dtype, shape: Shape::from_slice(shape), extents: None }
     }
 
-    /// A type whose extents may vary; `shape` has their numbers.
+    /// Returns a type whose extents may vary. `shape` has their values for the traced inputs.
     pub(super) fn varying(dtype: DataType, shape: Shape, extents: Extents) -> Type {
         debug_assert!(shape.len() == extents.len());
         let all_fixed = extents.iter().all(Extent::is_fixed);
@@ -216,7 +218,7 @@ impl Tensor for TracedTensor {
         self.0.dtype
     }
 
-    /// Returns the numbers of the extents, and ties the trace to them.
+    /// Returns the extents as numbers, and ties the trace to them.
     fn shape(&self) -> &[usize] {
         for extent in self.0.extents.iter().flatten() {
             extent.number();
