@@ -2,7 +2,7 @@
 //!
 //! A *symbol* represents an extent of an input that may differ in other runs. Tracing knows each extent both as a
 //! number (the extent of the traced input) and as a [`DimExpr`] of symbols. If tracing uses a comparison of extents,
-//! the trace is valid only for inputs for which the comparison has the same result: this condition is a *guard*. If
+//! the trace is valid only for inputs that give the same comparison result: this condition is a *guard*. If
 //! tracing uses the number itself, it *ties* the trace to the symbols of the expression.
 
 use super::steps::InputIndex;
