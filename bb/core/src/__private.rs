@@ -1,4 +1,4 @@
-//! The names that the macros of `bb` expand to. They carry no promise of stability.
+//! The names that the macros of `bb` expand to. They are not part of the stable API.
 
 mod constructor;
 
@@ -32,7 +32,7 @@ pub use crate::layer::{
 };
 pub use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-/// Expands to its tokens, the output of the derive.
+/// Expands to its tokens, which are the output of the derive.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __derived {
@@ -55,12 +55,12 @@ pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error
     crate::Runtime::<B>::constructed(options)
 }
 
-/// Makes the record of a struct with the derive.
+/// Returns the registration of a struct that has the derive.
 pub const fn of_struct<B: DerivedStruct>() -> Registration {
     Registration::of::<B>()
 }
 
-/// Makes the record of an enum with the derive.
+/// Returns the registration of an enum that has the derive.
 pub const fn of_enum<B: DerivedEnum>() -> Registration {
     Registration::of::<B>()
 }

@@ -1,13 +1,12 @@
-//! Calls an operation by its index: takes operands and decoded parameters as lists, and calls the typed
+//! Calls an operation by its index: converts lists of operands and decoded parameters into the arguments of the typed
 //! method.
 //!
-//! Only this module turns a list of operands into the arguments of a method. Plans, the bridge and `Extended`
-//! all use it.
+//! Plans, the bridge and `Extended` all use this module, so the conversion is written only once.
 
 use crate::{Error, Outputs};
 use smallvec::SmallVec;
 
-/// Returns operands one by one, in the order of a row.
+/// Iterates over the operands of a call, in the order of the operation's table row.
 #[derive(Debug)]
 pub struct Operands<'a, T> {
     op: &'static str,
@@ -30,7 +29,8 @@ impl<'a, T> Operands<'a, T> {
     pub fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
-        // The error is made only where it is returned: dropping it would double the cost of this function.
+        // The error is built only where it is returned: building and dropping it would double the cost of this
+        // function.
         let missing = || Error::Operand { op: self.op, index, expected: "a tensor" };
         self.inputs.get(index).copied().flatten().ok_or_else(missing)
     }
@@ -59,7 +59,7 @@ impl<'a, T> Operands<'a, T> {
             .collect()
     }
 
-    /// Ends the list. Absent operands may follow, because they are like operands that were not written.
+    /// Ends the list. The remaining operands must be absent, because trailing absent operands equal omitted ones.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl<'a, T> Operands<'a, T> {
         if self.inputs.len() <= self.at { Ok(()) } else { self.surplus() }
     }
 
-    /// Checks the remaining operands, which few calls have.
+    /// Checks that the remaining operands are absent. Few calls have remaining operands.
     #[cold]
     fn surplus(&self) -> Result<(), Error> {
         if self.inputs.get(self.at..).unwrap_or_default().iter().all(Option::is_none) {
@@ -79,11 +79,11 @@ impl<'a, T> Operands<'a, T> {
     }
 }
 
-/// Ends the list of parameters; `left` of them were not taken.
+/// Ends the list of parameters. `left` is the number of parameters that the operation did not take.
 ///
 /// # Errors
 ///
-/// [`Error::Surplus`] if one is left.
+/// [`Error::Surplus`] if `left` is not 0.
 #[inline]
 pub fn no_more_params(op: &'static str, given: usize, left: usize) -> Result<(), Error> {
     if left == 0 { Ok(()) } else { surplus_params(op, given, left) }
@@ -108,7 +108,7 @@ pub fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
     }
 }
 
-/// Expands rows of an op table to a function that calls an operation by its index.
+/// Expands rows of an op table into a function that calls an operation by its index.
 ///
 /// `op_call!{ [function, Enum, Trait] rows }`
 macro_rules! op_call {
@@ -118,7 +118,7 @@ macro_rules! op_call {
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// Calls an operation with its operands and parameters in the order of its row.
+        /// Calls an operation with its operands and parameters in the order of its table row.
         ///
         /// # Errors
         ///
@@ -206,7 +206,7 @@ macro_rules! __wrap_output {
     };
 }
 
-/// Lists operands as `&[Option<&T>]`, by their kinds in a row. The list is an array unless the number of
+/// Lists operands as `&[Option<&T>]`, by their kinds in the table row. The list is an array unless the number of
 /// operands varies.
 #[doc(hidden)]
 #[macro_export]
@@ -237,7 +237,7 @@ macro_rules! __push_operand {
     };
 }
 
-/// Lists parameters as `[Param]`, by their kinds in a row: first those that are arguments, then the options.
+/// Lists parameters as `[Param]`, by their kinds in the table row: first the arguments, then the options.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __list_params {

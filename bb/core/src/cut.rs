@@ -1,8 +1,8 @@
-//! Cuts a graph into parts by the target of each node: a backend or a component.
+//! Cuts a graph into parts by the target of each node. A target is a backend or a component.
 //!
-//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Merged parts are as
-//! large as possible. Without merging, parts of different targets that could run at the same time stay apart. The list
-//! of parts is in a valid order of execution.
+//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. If parts are merged,
+//! they are as large as possible. Without merging, parts of different targets that could run at the same time stay
+//! separate. The list of parts is in a valid order of execution.
 #![expect(
     clippy::indexing_slicing,
     reason = "nodes and values of a checked graph are numbered in range, groups by us"
@@ -12,8 +12,7 @@ use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
-/// Nodes that run together, in the graph's order, with the values that they read from other parts and the values that other parts read
-/// from them.
+/// A set of nodes that run together, in the graph's order, with the values that they exchange with other parts.
 #[derive(Debug, Clone)]
 pub struct Part<T> {
     pub target: T,
@@ -30,25 +29,25 @@ impl<T> Part<T> {
     }
 }
 
-/// The greatest number of groups at which every pair is tried for merging.
+/// The maximum number of groups that are merged, because merging compares all pairs of groups.
 const MERGED: usize = 128;
 
 /// Groups of nodes, and the edges between groups.
 struct Groups<T> {
     target: Vec<T>,
-    /// Of each group, whether it stays a part of its own.
+    /// Whether each group stays a part of its own.
     alone: Vec<bool>,
     nodes: Vec<Vec<usize>>,
     next: Vec<BTreeSet<usize>>,
 }
 
-/// Cuts a graph into parts that are merged. `targets` has the target of each node. If a target is `alone`, each of its
-/// nodes is a part of its own.
+/// Cuts a graph into parts, and merges parts where possible. `targets` has the target of each node. If the predicate
+/// holds for a target, each of its nodes is a part of its own.
 pub fn cut<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T], alone: impl Fn(&T) -> bool) -> Vec<Part<T>> {
     cut_by(graph, targets, alone, true)
 }
 
-/// Cuts a graph into parts that are not merged.
+/// Cuts a graph into parts and does not merge them.
 pub fn cut_apart<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T]) -> Vec<Part<T>> {
     cut_by(graph, targets, |_| false, false)
 }
@@ -84,13 +83,14 @@ fn cut_by<T: Copy + Eq + Hash>(
     order.into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
 }
 
-/// Returns whether a node makes a constant, which costs nothing wherever it is made.
+/// Returns whether a node is a `Constant`. A constant costs nothing on any target.
 pub fn is_constant(node: &Node) -> bool {
     node.domain.is_empty() && node.op_type == "Constant"
 }
 
-/// Returns, for each node, whether each part that reads it gets a copy: the node is a constant of a target that is not
-/// `alone`, and its result is neither an output of the graph nor read by a node whose target is `alone`.
+/// Returns, for each node, whether each part that reads its result gets a copy of the node. This is the case for a
+/// constant whose target may have larger parts, unless its result is an output of the graph or is read by a node that
+/// must be a part of its own.
 fn copied<T>(graph: &Graph, targets: &[T], alone: &impl Fn(&T) -> bool) -> Vec<bool> {
     let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
     for (node, target) in graph.nodes.iter().zip(targets) {
@@ -106,10 +106,10 @@ fn copied<T>(graph: &Graph, targets: &[T], alone: &impl Fn(&T) -> bool) -> Vec<b
     graph.nodes.iter().zip(targets).map(is_copied).collect()
 }
 
-/// Groups nodes that have the same target and the same depth. The depth is the number of changes of target on the way
-/// to the node.
+/// Groups nodes that have the same target and the same depth. The depth of a node is the number of target changes on
+/// the path that leads to it.
 ///
-/// An edge from one group to another always leads to a greater depth, so no path comes back.
+/// An edge between two groups always leads to a greater depth, so no path comes back to a group.
 fn by_depth<T: Copy + Eq + Hash>(
     graph: &Graph,
     targets: &[T],
@@ -154,7 +154,7 @@ fn by_depth<T: Copy + Eq + Hash>(
 }
 
 impl<T: Copy + Eq> Groups<T> {
-    /// Merges pairs of groups of one backend until every remaining pair is separated by a path through a third group.
+    /// Merges pairs of groups of one target until every remaining pair is separated by a path through a third group.
     fn merge(&mut self) {
         let mut a = 0;
         while a < self.nodes.len() {
@@ -175,7 +175,7 @@ impl<T: Copy + Eq> Groups<T> {
         }
     }
 
-    /// Returns whether a path leads from one group to the other through a third.
+    /// Returns whether a path leads from the group `from` to the group `to` through a third group.
     fn detour(&self, from: usize, to: usize) -> bool {
         let mut open: Vec<usize> = self.next[from].iter().copied().filter(|&g| g != to).collect();
         let mut seen = HashSet::new();
@@ -207,8 +207,8 @@ impl<T: Copy + Eq> Groups<T> {
         }
     }
 
-    /// Orders the groups so that each comes after those that it reads from. Among several possible ones, the group with
-    /// the earliest node comes first.
+    /// Orders the groups so that each comes after the groups that it reads from. If several groups could come next, the
+    /// group with the earliest node does.
     fn order(&self) -> Vec<usize> {
         let mut waits = vec![0usize; self.nodes.len()];
         self.next.iter().flatten().for_each(|&g| waits[g] += 1);
@@ -228,7 +228,7 @@ impl<T: Copy + Eq> Groups<T> {
     }
 }
 
-/// Lists for each part the values that it reads last; outputs of the graph are read after all parts.
+/// Lists, for each part, the input values that no later part reads. Outputs of the graph are never listed.
 pub fn last_reads<T>(graph: &Graph, parts: &[Part<T>]) -> Vec<Vec<ValueId>> {
     let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut last = vec![Vec::new(); parts.len()];
@@ -238,7 +238,7 @@ pub fn last_reads<T>(graph: &Graph, parts: &[Part<T>]) -> Vec<Vec<ValueId>> {
     last
 }
 
-/// Finds the values that a group reads from outside, and those that others read from it.
+/// Finds the values that a group reads from outside, and its values that other groups read.
 fn part<T: Copy>(
     graph: &Graph,
     groups: &Groups<T>,
@@ -285,8 +285,8 @@ mod tests {
         matches!(target, Component(_))
     }
 
-    /// Makes a graph of nodes. Each node reads the results of the given earlier nodes, or the graph's input if there
-    /// are none.
+    /// Builds a graph of nodes. `reads` lists the earlier nodes whose results each node reads; a node without any reads
+    /// the graph's input.
     fn graph(reads: &[&[u32]]) -> Graph {
         let node = |(at, reads): (usize, &&[u32])| Node {
             inputs: if reads.is_empty() {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_no_path_separates_is_one_part() {
-        // Nodes 0 and 2 are on one backend. Node 1 is on another, and only has to run before node 2.
+        // Nodes 0 and 2 are on one backend. Node 1 is on another, and must run before node 2 only.
         let g = graph(&[&[], &[], &[1], &[0, 2]]);
         assert_eq!(nodes(&g, &[Backend(0), Backend(1), Backend(0), Backend(0)]), [vec![1], vec![0, 2, 3]]);
     }
@@ -344,7 +344,7 @@ mod tests {
         let parts = cut(&g, &[Backend(0), Backend(0), Backend(0), Backend(1)], alone);
         let all: Vec<_> = parts.iter().map(|p| (p.nodes.clone(), p.inputs.clone())).collect();
         assert_eq!(all, [(vec![0, 1, 2], vec![]), (vec![1, 3], vec![ValueId(3)])]);
-        // A component cannot make it.
+        // A component cannot compute the constant, because each of its nodes is a part of its own.
         let parts = cut(&g, &[Backend(0), Backend(0), Backend(0), Component(1)], alone);
         let all: Vec<_> = parts.iter().map(|p| (p.nodes.clone(), p.outputs.clone())).collect();
         assert_eq!(all, [(vec![0, 1, 2], vec![ValueId(2), ValueId(3)]), (vec![3], vec![ValueId(4)])]);

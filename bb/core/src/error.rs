@@ -50,7 +50,7 @@ use bb_ir::text::{listed, sentence, shown};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A tensor, a graph or a frame was refused.
+    /// A tensor, a graph or a frame is invalid.
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 
@@ -82,7 +82,7 @@ pub enum Error {
     /// A node failed while a graph ran or was lowered.
     #[error("node `{node}` ({op}) failed", node = shown(.node), op = shown(.op))]
     Node {
-        /// The node's name, or its first output's where it has none.
+        /// The node's name; the name of its first output if it has none.
         node: String,
         /// The operator.
         op: String,
@@ -91,7 +91,7 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// One of the operations that implement an operator refused its operands.
+    /// An operation that implements an operator refused its operands.
     #[error("`{op}` cannot run on {operands}", op = shown(.op), operands = sentence(.operands))]
     Operands {
         /// The operator.
@@ -106,9 +106,9 @@ pub enum Error {
     /// Nodes that a backend runs as one graph failed.
     #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed", first = shown(.first), last = shown(.last))]
     Nodes {
-        /// The first node's name, or its first output's where it has none.
+        /// The first node's name; the name of its first output if it has none.
         first: String,
-        /// The last node's.
+        /// The last node's name; the name of its first output if it has none.
         last: String,
         /// The number of nodes.
         count: usize,
@@ -120,14 +120,14 @@ pub enum Error {
     /// An iteration of a loop failed.
     #[error("iteration {index} failed")]
     Iteration {
-        /// The iteration, the first being 0.
+        /// The index of the iteration, from 0.
         index: usize,
         /// The cause.
         #[source]
         source: BoxError,
     },
 
-    /// An initializer could not be put on the backend.
+    /// An initializer could not be copied to the backend.
     #[error("initializer `{name}` of {dtype} cannot be put on the backend", name = shown(.name))]
     Initializer {
         /// The initializer's name.
@@ -139,7 +139,7 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// A constant that a node was lowered to could not be put on the backend.
+    /// A constant that lowering a node created could not be copied to the backend.
     #[error("a constant of {dtype} cannot be put on the backend")]
     Constant {
         /// Its element type.
@@ -161,28 +161,28 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// An input that the graph needs was not given.
+    /// A required input of the graph was not passed.
     #[error("input `{name}` is missing; the graph needs {expected}", name = shown(.name), expected = listed(.expected))]
     MissingInput {
         /// The input's name.
         name: String,
-        /// All inputs that the graph needs.
+        /// All required inputs of the graph.
         expected: Vec<String>,
     },
 
-    /// An input was given that the graph does not have.
+    /// An input was passed that the graph does not have.
     #[error("`{name}` is no input of the graph{}; its inputs are {expected}", nearest_of(.name, .expected), name = shown(.name), expected = listed(.expected))]
     UnknownInput {
-        /// The name given.
+        /// The name that was passed.
         name: String,
         /// The graph's inputs.
         expected: Vec<String>,
     },
 
-    /// An input was given twice.
+    /// An input was passed twice.
     #[error("input `{name}` is given twice", name = shown(.name))]
     RepeatedInput {
-        /// The name given.
+        /// The name that was passed.
         name: String,
     },
 
@@ -197,12 +197,12 @@ pub enum Error {
         outputs: Vec<String>,
     },
 
-    /// A requested value is computed inside a loop or a branch, and so has none, one or many values in a run.
+    /// A requested value is computed inside a loop or a branch, so a run may compute it never, once or several times.
     #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched", name = shown(.name), node = shown(.node))]
     InsideSubgraph {
         /// The requested name.
         name: String,
-        /// The node of the outermost graph in whose subgraph it is.
+        /// The node of the outermost graph whose subgraph contains the value.
         node: String,
     },
 
@@ -210,36 +210,36 @@ pub enum Error {
     #[error(transparent)]
     Input(Box<InputMismatch>),
 
-    /// More inputs came than the graph has.
+    /// More inputs were passed than the graph has.
     #[error("the graph takes {expected} inputs, got {got}")]
     InputCount {
-        /// The number that the graph takes.
+        /// The number of inputs of the graph.
         expected: usize,
-        /// The number that came.
+        /// The number of inputs that were passed.
         got: usize,
     },
 
-    /// A result does not fit the buffer that the caller gave for it.
+    /// A result does not fit the buffer that the caller passed for it.
     #[error(transparent)]
     Buffer(Box<BufferMismatch>),
 
-    /// A buffer was given for an output that the graph does not have.
+    /// A buffer was passed for an output that the graph does not have.
     #[error("`{name}` is no output of the graph; its outputs are {expected}", name = shown(.name), expected = listed(.expected))]
     UnknownOutput {
-        /// The name given.
+        /// The name that was passed.
         name: String,
         /// The graph's outputs.
         expected: Vec<String>,
     },
 
-    /// Two buffers were given for one output.
+    /// Two buffers were passed for one output.
     #[error("two buffers are given for output `{name}`", name = shown(.name))]
     RepeatedOutput {
-        /// The name given.
+        /// The name that was passed.
         name: String,
     },
 
-    /// More buffers came than the graph has outputs.
+    /// More buffers were passed than the graph has outputs.
     #[error("the graph has {expected} outputs, got buffers for {got}")]
     OutputCount {
         /// The number of outputs.
@@ -248,7 +248,7 @@ pub enum Error {
         got: usize,
     },
 
-    /// A sequence, an optional or a map came where only tensors go.
+    /// A sequence, an optional or a map was passed where only tensors are supported.
     #[error("`{name}` is {got}, expected a tensor{}", for_other_values(), name = shown(.name))]
     NotTensor {
         /// The input or output.
@@ -262,7 +262,7 @@ pub enum Error {
     Operand {
         /// The operation.
         op: &'static str,
-        /// The operand's position.
+        /// The index of the operand.
         index: usize,
         /// The expected operand.
         expected: &'static str,
@@ -273,7 +273,7 @@ pub enum Error {
     UnknownOperation {
         /// The requested name.
         name: String,
-        /// The method most like it.
+        /// The most similar method name, if one is similar.
         nearest: Option<String>,
     },
 
@@ -284,37 +284,37 @@ pub enum Error {
         op: &'static str,
         /// The surplus items: `operands` or `parameters`.
         what: &'static str,
-        /// How many the operation takes.
+        /// The number of operands or parameters that the operation takes.
         takes: usize,
-        /// How many came.
+        /// The number that was passed.
         got: usize,
     },
 
-    /// An operation returned another number of results than it has.
+    /// An operation returned the wrong number of results.
     #[error("`{op}` returned {got} results, expected {expected}", op = shown(.op))]
     Results {
         /// The operation.
         op: String,
-        /// The number expected.
+        /// The expected number.
         expected: usize,
-        /// The number that came.
+        /// The number that the operation returned.
         got: usize,
     },
 
-    /// A result has another element type or other extents than its operation has.
+    /// A result has another element type or shape than its operation defines.
     #[error(transparent)]
     WrongResult(#[from] Box<WrongResult>),
 
-    /// A family has no operation of this number.
+    /// A family has no operation with this index.
     #[error("family `{family}` has no operation {index}")]
     UnknownIndex {
         /// The family's name.
         family: &'static str,
-        /// The number that came.
+        /// The index that was passed.
         index: u16,
     },
 
-    /// A vendor's operation has no body, and the backend does not compute it.
+    /// A vendor's operation has no body, and the backend has no kernel for it.
     #[error(
         "`{name}` of `{domain}` has no body, and the backend has no kernel for it; its author writes `{method}` under \
          `#[bb::native]` and names the family in `#[bb(vendors(…))]`"
@@ -322,7 +322,7 @@ pub enum Error {
     NoBody {
         /// The domain.
         domain: &'static str,
-        /// The operation in models, as in `GatedUnit`.
+        /// The operation's name in models, as in `GatedUnit`.
         name: &'static str,
         /// The method, as in `gated_unit`.
         method: &'static str,
@@ -340,7 +340,7 @@ pub enum Error {
     /// A backend that is defined while the program runs lacks a primitive.
     #[error("`{backend}` has no method `{method}`; write {write}", backend = shown(.backend), write = sentence(.write))]
     NoMethod {
-        /// The name in the author's code, as in `MyBackend`.
+        /// The backend's name in the author's code, as in `MyBackend`.
         backend: String,
         /// The method, as in `matmul`.
         method: &'static str,
@@ -352,7 +352,7 @@ pub enum Error {
     #[error("the traced function returned no outputs; a graph has at least one")]
     NoOutputs,
 
-    /// A backend ran a graph and left out one of its outputs.
+    /// A backend ran a graph and did not return one of its outputs.
     #[error("the backend returned no output `{name}`{}", returned(.made), name = shown(.name))]
     MissingOutput {
         /// The output's name.
@@ -361,29 +361,29 @@ pub enum Error {
         made: Vec<String>,
     },
 
-    /// Only primitives can be written as a graph for every backend.
+    /// A graph for every backend may contain only primitives.
     #[error("`{op}` is no primitive, so that a graph for any backend cannot hold it")]
     NotPrimitive {
         /// The operation.
         op: &'static str,
     },
 
-    /// A node is not a primitive as `bb` writes it.
+    /// A node is not a primitive in the form that `bb` writes.
     #[error("cannot decode `{op}`: expected {expected} as its {part}", op = shown(.op), part = shown(.part))]
     Decode {
         /// The operator of the node.
         op: String,
         /// The part: `operator`, `inputs`, or the name of a parameter or an attribute.
         part: String,
-        /// The expected value, as text.
+        /// A description of the expected value.
         expected: &'static str,
     },
 
-    /// A number of host code could not be computed or converted.
+    /// A scalar on the host could not be computed or converted.
     #[error(transparent)]
     Number(Box<NumberError>),
 
-    /// A function has an operation without a derivative between its result and an input that it is differentiated by.
+    /// The path from an input to a function's result contains an operation without a derivative.
     #[error("`{op}` has no derivative: {reason}")]
     NotDifferentiable {
         /// The operation.
@@ -392,7 +392,7 @@ pub enum Error {
         reason: &'static str,
     },
 
-    /// A function whose gradient is requested returns something else than one float.
+    /// A function whose gradient is requested does not return one float.
     #[error("a function with a gradient returns one float, got {dtype} of the shape {shape:?}")]
     NotScalar {
         /// The element type of its result.
@@ -407,7 +407,7 @@ pub enum Error {
         .dtype.map_or_else(|| "it does not exist".to_owned(), |dtype| format!("it is {dtype}, expected a float"))
     )]
     GradientBy {
-        /// The position that was named.
+        /// The index of the input that was requested.
         index: usize,
         /// The number of inputs.
         count: usize,
@@ -415,7 +415,7 @@ pub enum Error {
         dtype: Option<crate::DataType>,
     },
 
-    /// A value is needed while lowering, but only running the graph gives it.
+    /// Lowering needs a value that is known only when the graph runs.
     #[error("`{op}` needs the value of `{value}`, which is not constant", op = shown(.op), value = shown(.value))]
     NotConstant {
         /// The operation that needs the value.
@@ -424,7 +424,7 @@ pub enum Error {
         value: String,
     },
 
-    /// An operator of an opset does not take an element type.
+    /// An operator of this opset does not support an element type.
     #[error(
         "node `{node}`: `{op}` of opset {opset} does not take {dtype}; {}",
         .since.map_or_else(|| "no opset does".to_owned(), |since| format!("opset {since} does")), node = shown(.node)
@@ -436,24 +436,24 @@ pub enum Error {
         op: &'static str,
         /// The element type.
         dtype: crate::DataType,
-        /// The opset that is written.
+        /// The opset of the written model.
         opset: i64,
         /// The first opset whose operator takes the element type, if any does.
         since: Option<i64>,
     },
 
-    /// A version of the file format cannot hold a model.
+    /// A version of the file format does not support everything in a model.
     #[error("version {version} of the file format cannot hold the model; expected {least} to {newest}")]
     IrVersion {
         /// The requested version.
         version: i64,
-        /// The oldest version that has all that the model needs.
+        /// The oldest version that supports everything in the model.
         least: i64,
         /// The newest version.
         newest: i64,
     },
 
-    /// An operator was to be kept that no operation is written as.
+    /// An operator was requested to be kept, but no operation corresponds to it.
     #[error(
         "no operation can be kept as `{name}`{}; those that can are {}",
         .nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?")),
@@ -468,7 +468,7 @@ pub enum Error {
         known: Vec<&'static str>,
     },
 
-    /// The trace holds only for some extents of an input, which thus cannot be left open.
+    /// The trace is valid only for some extents of an input, so the extent cannot be symbolic.
     #[error(
         "what is computed depends on the extents of `{input}`, so that its dimension {dimension} (`{symbol}`) must be \
          a number", input = shown(.input), symbol = shown(.symbol)
@@ -476,9 +476,9 @@ pub enum Error {
     FixedExtent {
         /// The input.
         input: String,
-        /// The position of the dimension.
+        /// The index of the dimension.
         dimension: usize,
-        /// The symbol that it was to have.
+        /// The requested symbol.
         symbol: String,
     },
 
@@ -489,20 +489,20 @@ pub enum Error {
         input: String,
         /// The requested dimension.
         dimension: usize,
-        /// How many there are.
+        /// The number of dimensions.
         rank: usize,
     },
 
-    /// An input is to be traced with another extent than the model declares.
+    /// An input is to be traced with an extent that differs from the model's declaration.
     #[error("dimension {dimension} of `{input}` is declared as {declared}, got {got}", input = shown(.input))]
     DeclaredExtent {
         /// The input.
         input: String,
-        /// The position of the dimension.
+        /// The index of the dimension.
         dimension: usize,
         /// The extent that the model declares.
         declared: usize,
-        /// The extent given.
+        /// The extent that was passed.
         got: usize,
     },
 
@@ -525,14 +525,14 @@ pub enum Error {
         op: String,
     },
 
-    /// Nothing runs some of a graph's nodes; all of them are listed.
+    /// No backend or component runs some of a graph's nodes; all of these nodes are listed.
     #[error("{} of the graph's nodes cannot run: {missing}", .missing.0.len())]
     Unsupported {
         /// The nodes.
         missing: MissingList,
     },
 
-    /// The options refuse how some nodes would run; all of them are listed.
+    /// The options refuse the way some nodes would run; all of these nodes are listed.
     #[error("the options refuse how {} of the graph's nodes would run: {nodes}", .nodes.0.len())]
     Refused {
         /// The nodes, and how they would run.
@@ -550,18 +550,18 @@ pub enum Error {
         opset: i64,
     },
 
-    /// An operator was given an attribute or operand it cannot work with.
+    /// An operator cannot work with the value of an attribute or operand.
     #[error("`{op}`: {part} {problem}", op = shown(.op), problem = sentence(.problem))]
     Operator {
         /// The operator.
         op: String,
         /// The attribute or operand.
         part: NodePart,
-        /// The problem: expected and got.
+        /// A description of the problem: the expected and the actual value.
         problem: String,
     },
 
-    /// An operation was given a tensor of another backend, or of another instance of the same.
+    /// An operation got a tensor of another backend, or of another instance of the same backend.
     #[error(
         "`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
              move it first, by `adopt` of the handle of `{expected}`"
@@ -601,7 +601,7 @@ pub enum Error {
         name: String,
         /// The most similar name of a linked backend, if one is similar.
         nearest: Option<String>,
-        /// The names of those that are linked.
+        /// The names of the linked backends.
         linked: Vec<String>,
     },
 
@@ -612,7 +612,7 @@ pub enum Error {
         name: String,
         /// The most similar name of a linked layer, if one is similar.
         nearest: Option<String>,
-        /// The names of those that are linked.
+        /// The names of the linked layers.
         linked: Vec<String>,
     },
 
@@ -625,7 +625,7 @@ pub enum Error {
         problem: String,
     },
 
-    /// A backend that combines several others was given two of one name.
+    /// A backend that combines several backends got two with the same name.
     #[error("two of the backends are called `{name}`: list it once, or start one of them under another name", name = shown(.name))]
     MemberTwice {
         /// The name.
@@ -639,14 +639,14 @@ pub enum Error {
         name: &'static str,
     },
 
-    /// A backend that combines several others was given none.
+    /// A backend that combines several backends got none.
     #[error("`{name}` names no backends; write them in the parentheses, as in `{name}(gpu, cpu)`", name = shown(.name))]
     NoMembers {
         /// The name before the parentheses.
         name: String,
     },
 
-    /// A backend that combines several others does not have one of this name.
+    /// A backend that combines several backends has none with this name.
     #[error("`{name}` is not a backend of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
     NotMember {
         /// The requested name.
@@ -655,11 +655,11 @@ pub enum Error {
         of: &'static str,
         /// The most similar name of a member, if one is similar.
         nearest: Option<String>,
-        /// The names of the backends.
+        /// The names of the combined backends.
         members: Vec<String>,
     },
 
-    /// A node is pinned to one of several backends, and the model has no node of this name.
+    /// A pin assigns a node to one of several backends, but the model has no node of this name.
     #[error("`{name}={backend}` has no effect: the model has no node `{name}`, and there is no operator of this name{}", did_you_mean(.nearest), name = shown(.name))]
     UnusedPin {
         /// The name of the node or operator.
@@ -670,7 +670,7 @@ pub enum Error {
         nearest: Option<String>,
     },
 
-    /// A layer refused a call, or found its result wrong.
+    /// A layer refused a call, or found that its result is wrong.
     #[error("layer `{layer}` failed in `{op}`")]
     Layer {
         /// The layer's name.
@@ -712,7 +712,7 @@ pub enum Error {
     /// A backend is needed, and none is bound.
     #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked))]
     NoBackend {
-        /// The names of those that are linked.
+        /// The names of the linked backends.
         linked: Vec<String>,
     },
 
@@ -735,38 +735,38 @@ pub enum Error {
         backend: &'static str,
         /// The option.
         option: OpenOption,
-        /// The options that it takes.
+        /// The options that the backend takes.
         takes: Vec<OpenOption>,
     },
 
     /// A backend was opened with an option of its own that it does not declare.
     #[error("{} no option `{option}`{}; {}", declares(.backend), did_you_mean(.nearest), declared(.takes), option = shown(.option))]
     UnknownOption {
-        /// The backend's name; `None` where the options of a backend are read.
+        /// The backend's name; `None` while a backend reads its own options.
         backend: Option<&'static str>,
         /// The option.
         option: String,
         /// The most similar option, if one is similar.
         nearest: Option<String>,
-        /// The options that there are.
+        /// The options that the backend declares.
         takes: Vec<String>,
     },
 
-    /// An option that all programs set by a method was given as a backend's own.
+    /// An option that every backend has a method for was passed as a backend's own option.
     #[error("`{option}` is not an option of the backend's own: write `.with_{option}(…)`", option = shown(.option))]
     CommonOption {
         /// The option.
         option: String,
     },
 
-    /// An option has a value that is not of its type.
+    /// The value of an option does not have the option's type.
     #[error("the option `{option}` is `{got}`; expected {expected}", option = shown(.option), got = shown(.got))]
     OptionValue {
         /// The option.
         option: String,
-        /// The type, or what values it may have.
+        /// The type or the allowed values.
         expected: &'static str,
-        /// The value given.
+        /// The value that was passed.
         got: String,
     },
 
@@ -777,20 +777,20 @@ pub enum Error {
         name: String,
         /// The entry.
         entry: String,
-        /// The option without a value that is most similar, if one is.
+        /// The most similar option without a value, if one is similar.
         nearest: Option<String>,
     },
 
-    /// The name of a backend has a parenthesis without its partner.
+    /// The name of a backend has an unmatched parenthesis.
     #[error("{}; write the options or backends between `(` and `)`, as in `chip(tile=64)` and `first_of(gpu, cpu)`", partner(.name, *.at))]
     Parentheses {
         /// The requested name.
         name: String,
-        /// The position of the parenthesis, in characters from 1.
+        /// The position of the parenthesis, in characters, counted from 1.
         at: usize,
     },
 
-    /// An option was given twice: twice in the name of a backend, or in the name and in the options.
+    /// An option was passed twice: twice in the name of a backend, or in the name and in the options.
     #[error("the option `{option}` is given twice{}: leave out one", of_backend(.name), option = shown(.option))]
     OptionTwice {
         /// The requested name of the backend; empty if it is not known.
@@ -828,18 +828,18 @@ pub enum Error {
         device: String,
     },
 
-    /// The requested number of threads is greater than a machine can be expected to have.
+    /// The requested number of threads exceeds the supported maximum.
     #[error(
         "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
     )]
     ThreadCount {
         /// The requested number.
         got: usize,
-        /// The greatest number, [`most_threads`](crate::most_threads).
+        /// The maximum, [`most_threads`](crate::most_threads).
         most: usize,
     },
 
-    /// A backend lists two devices of one name.
+    /// A backend lists two devices with the same name.
     #[error("backend `{backend}` lists two devices called `{device}`", device = shown(.device))]
     DuplicateDevice {
         /// The backend's name.
@@ -851,21 +851,21 @@ pub enum Error {
     /// No model of this name is bound.
     #[error("no model is called `{name}`; those bound are {bound}", name = shown(.name), bound = listed(.bound))]
     UnknownModel {
-        /// The requested name; empty for the first.
+        /// The requested name; empty if the first model was requested.
         name: String,
-        /// The names of those that are bound.
+        /// The names of the bound models.
         bound: Vec<String>,
     },
 
-    /// Problems of the models, backends, components and rules of a node: all that would fail, and all that would have
-    /// no effect.
+    /// The models, backends, components or rules of a node have problems. Each problem would make a call fail, or is a
+    /// setting without effect.
     #[error("the node is not ready, for {} reason{}: {problems}", .problems.0.len(), if .problems.0.len() == 1 { "" } else { "s" })]
     NotReady {
         /// The problems.
         problems: ProblemList,
     },
 
-    /// A sequence, an optional or a map would leave the part of a node's model that makes it.
+    /// A sequence, an optional or a map would leave the part of a node's model that computes it.
     #[error(
         "`{value}` of the model `{model}` is {kind} and would go from {from} to {to}; only tensors do: bind the nodes \
          that make and read it to one backend", model = shown(.model), value = shown(.value), from = shown(.from), to = shown(.to)
@@ -873,7 +873,7 @@ pub enum Error {
     Leaves {
         /// The name under which the model is bound.
         model: String,
-        /// The value.
+        /// The name of the value.
         value: String,
         /// Its kind.
         kind: &'static str,
@@ -890,32 +890,32 @@ pub enum Error {
         message: String,
     },
 
-    /// Two linked backends have one name.
+    /// Two linked backends have the same name.
     #[error(
         "two backends are called `{name}`: `{first}` and `{second}`; {}", renamed(), name = shown(.name), first = shown(.first), second = shown(.second)
     )]
     DuplicateBackend {
         /// The name.
         name: String,
-        /// The path of the one.
+        /// The path of one backend.
         first: String,
-        /// The path of the other.
+        /// The path of the other backend.
         second: String,
     },
 
-    /// A backend that is added has a name that is ambiguous with a name of layers, a device or options.
+    /// The name of an added backend would be ambiguous: it reads like a name of layers, a device or options.
     #[error("`{name}` cannot be the name of a backend: expected text without spaces and without any of `:+(),=`", name = shown(.name))]
     BackendName {
         /// The name.
         name: String,
     },
 
-    /// A backend that is added has the name of another one.
+    /// An added backend has the name of another backend.
     #[error("the name `{name}` is taken{}", taken(.by, *.added), name = shown(.name))]
     NameTaken {
         /// The name.
         name: String,
-        /// The path of the backend that has it, or what else has it.
+        /// The path of the backend that has the name, or a description of another owner.
         by: String,
         /// Whether the program added that backend, so that it can be removed.
         added: bool,
@@ -926,14 +926,14 @@ pub enum Error {
     Unavailable {
         /// The backend's name.
         backend: &'static str,
-        /// Where the program has it from.
+        /// How the program got the backend.
         origin: BackendOrigin,
         /// The cause.
         #[source]
         source: BoxError,
     },
 
-    /// A layer is linked, but cannot stand on the backend.
+    /// A layer is linked, but cannot be opened on the backend.
     #[error("layer `{layer}` cannot be opened")]
     LayerUnavailable {
         /// The layer's name.
@@ -947,7 +947,7 @@ pub enum Error {
     OpenCycle {
         /// The backend's name.
         backend: &'static str,
-        /// The backends that open each other, each with its device; the last is the first again.
+        /// The backends that open each other, each with its device. The last entry repeats the first.
         path: Vec<String>,
     },
 
@@ -958,14 +958,14 @@ pub enum Error {
         backend: BackendId,
     },
 
-    /// The device of a backend is lost, so that no call works any more. Opening the backend anew may help.
+    /// The device of a backend is lost, so all further calls fail. Opening the backend again may help.
     #[error("the device of backend `{backend}` is lost: {reason}", reason = sentence(.reason))]
     DeviceLost {
         /// The backend.
         backend: BackendId,
         /// The reason that the backend reports.
         reason: String,
-        /// The error of the call during which the loss was noticed.
+        /// The error of the call that detected the loss.
         #[source]
         source: Option<BoxError>,
     },
@@ -977,11 +977,13 @@ pub enum Error {
         op: &'static str,
     },
 
-    /// The function that a backend gives to `forward_to_execute!` calls `execute` of the same backend, without end.
+    /// The function that a backend passes to `forward_to_execute!` calls `execute` of the same backend in an endless
+    /// recursion.
     #[error("the function of `forward_to_execute!` calls `execute` of its own backend again and again")]
     EndlessExecute,
 
-    /// A native operation of a backend calls itself, through a body, another native operation or a running backend, without end.
+    /// A native operation of a backend calls itself in an endless recursion, through a body, another native operation
+    /// or a running backend.
     #[error(
         "the native `{op}` calls itself again and again: within it, `bb::ext::Extended::new(self, &[]).{op}(…)` runs the body of the \
          operation"
@@ -1003,20 +1005,20 @@ pub enum Error {
     /// No linked backend meets the requirements.
     #[error("no backend meets the requirements: {candidates}")]
     NoCandidate {
-        /// The backends, and what each of them does not meet.
+        /// The backends, each with the requirements that it does not meet.
         candidates: CandidateList,
     },
 
-    /// A compiled model or a peer relies on other operations or versions.
+    /// A compiled model or a peer uses other operations or versions.
     #[error("the fingerprint of {of} differs: {differences}")]
     Fingerprint {
-        /// Whose fingerprint it is.
+        /// A description of the fingerprint's owner.
         of: &'static str,
         /// The differences.
         differences: DifferenceList,
     },
 
-    /// The bytes of a peer are no fingerprint.
+    /// The bytes that a peer sent are not a fingerprint.
     #[error("the bytes of a peer are no fingerprint")]
     PeerFingerprint {
         /// The cause.
@@ -1036,22 +1038,22 @@ pub enum Error {
         source: ServiceError,
     },
 
-    /// A buffer could not be used by its number.
+    /// A buffer could not be used by its id.
     #[error(transparent)]
     BufferFault(#[from] BufferFault),
 
-    /// The backend that a tensor belongs to is dropped.
+    /// The backend that owns a tensor was dropped.
     #[error("backend `{owner}`, to which the tensor belongs, is gone")]
     Gone {
         /// The backend.
         owner: BackendId,
     },
 
-    /// The backend dropped the handle that completes a call.
+    /// The backend dropped the handle that completes a call, so there is no result.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
 
-    /// An untrusted input takes more memory or work than it may.
+    /// An untrusted input takes more memory or work than its budget allows.
     #[error("{what} takes more than {most} {unit}")]
     Budget {
         /// The input.
@@ -1062,7 +1064,7 @@ pub enum Error {
         unit: &'static str,
     },
 
-    /// The deadline of a run passed before its end.
+    /// The deadline of a run passed before the run ended.
     #[error("the deadline of the run has passed")]
     DeadlineExceeded,
 
@@ -1070,7 +1072,7 @@ pub enum Error {
     #[error("the run was cancelled")]
     Cancelled,
 
-    /// A compiled model was made for another backend, another version of it, or another processor.
+    /// A compiled model was built for another backend, another version of the backend, or another processor.
     #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     SavedFor {
         /// The differing part.
@@ -1081,7 +1083,7 @@ pub enum Error {
         got: String,
     },
 
-    /// A plan of a compiled model is not a valid plan, or its results differ from its declaration.
+    /// A plan of a compiled model is not valid, or its results differ from its declaration.
     #[error("a plan of the compiled model is faulty: {0}")]
     SavedPlan(Box<Internal>),
 
@@ -1092,21 +1094,21 @@ pub enum Error {
         backend: &'static str,
     },
 
-    /// There is no pass of a name.
+    /// There is no pass with this name.
     #[error("there is no pass `{name}`; there are {}", quoted(.expected), name = shown(.name))]
     UnknownPass {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The names of all passes.
         expected: Vec<&'static str>,
     },
 
-    /// `bb` contradicts itself. No input can cause this: it is a mistake in `bb`.
+    /// `bb` violated one of its own invariants. No input can cause this: it is a bug in `bb`.
     #[error("internal error: {0}; this is a mistake in bb")]
     Internal(Internal),
 }
 
-/// A fault inside `bb`. No input can cause any of this, except a forged compiled model ([`Error::SavedPlan`]).
+/// A violated invariant of `bb`. No input can cause it, except a forged compiled model ([`Error::SavedPlan`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Internal {
@@ -1117,11 +1119,11 @@ pub enum Internal {
         what: &'static str,
         /// The index that was looked up.
         index: usize,
-        /// How many entries the table has.
+        /// The number of entries in the table.
         len: usize,
     },
 
-    /// An entry of a table holds nothing yet, or nothing any more.
+    /// An entry of a table is empty: it was not set yet, or was already taken.
     #[error("{what} {index} holds nothing")]
     Empty {
         /// The kind of entries in the table.
@@ -1130,22 +1132,22 @@ pub enum Internal {
         index: usize,
     },
 
-    /// A list does not have the length that its maker promises.
+    /// A list does not have the length that the code that built it guarantees.
     #[error("{what}: expected {expected}, got {got}")]
     Count {
         /// The kind of items in the list.
         what: &'static str,
-        /// The promised length.
+        /// The guaranteed length.
         expected: usize,
-        /// The length found.
+        /// The actual length.
         got: usize,
     },
 
-    /// A trace is not what passes and plans rely on.
+    /// A trace violates an invariant that passes and plans rely on.
     #[error("the trace is faulty: {0}")]
     Trace(TraceFault),
 
-    /// A pass made a trace that is not what other passes and plans rely on.
+    /// A pass produced a trace that violates an invariant that other passes and plans rely on.
     #[error("after `{pass}`: {fault}")]
     AfterPass {
         /// The pass; `trace` if it is the tracer.
@@ -1154,7 +1156,7 @@ pub enum Internal {
         fault: Box<Internal>,
     },
 
-    /// A part of `bb` is in a state that its maker excludes.
+    /// A part of `bb` is in a state that its constructor excludes.
     #[error("expected {expected}")]
     State {
         /// The expected state.
@@ -1163,7 +1165,7 @@ pub enum Internal {
 }
 
 impl Error {
-    /// Returns the allocation that did not fit into a memory limit, if this caused the error.
+    /// Returns the allocation that exceeded a memory limit, if it caused the error.
     pub fn memory_pressure(&self) -> Option<&Pressure> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
@@ -1175,7 +1177,8 @@ impl Error {
         None
     }
 
-    /// Returns the error that a backend left out an output of a graph. `rest` has the other outputs that it returned.
+    /// Returns the error for a backend that did not return an output of a graph. `rest` has the other outputs that it
+    /// returned.
     #[doc(hidden)]
     #[cold]
     pub fn missing_output<T>(name: &str, rest: &std::collections::HashMap<String, T>) -> Error {
@@ -1213,7 +1216,7 @@ impl Error {
         None
     }
 
-    /// Returns the error of a layer: its name, the operation, the kind, and the cause.
+    /// Builds the error of a layer from its name, the operation, the kind and the cause.
     pub fn layer(
         layer: &'static str,
         op: &'static str,
@@ -1223,7 +1226,7 @@ impl Error {
         Error::Layer { layer, op, kind, source: source.into() }
     }
 
-    /// The error that no family has a row.
+    /// Returns the error for an operation that its family has no table row for.
     pub(crate) fn unknown_row(op: &bb_ir::op::OpSpec) -> Error {
         Error::UnknownIndex { family: op.family.name(), index: op.index }
     }
@@ -1241,13 +1244,13 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// Writes an error and what caused it on one line.
+/// Formats an error and its causes on one line.
 pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |e| (*e).source());
     let mut text = error.to_string();
     let mut last = text.clone();
     for cause in causes.map(|cause| cause.to_string()) {
-        // A transparent error says what its cause says.
+        // A transparent error has the same message as its cause.
         if cause != last {
             text = format!("{text}: {cause}");
         }

@@ -1,8 +1,8 @@
 //! The items of the crate `bb-ir` that backends, components and tools use, by name.
 //!
 //! Kernels use [`infer`] for shapes, [`memory`] for results, and [`convert`] for casts. Backends for whole graphs read
-//! [`proto`]. Code that looks at a model reads [`graph`] and [`opset`]. The types that every user meets are at the root of
-//! `bb`.
+//! [`proto`]. Code that inspects a model reads [`graph`] and [`opset`]. The types that every user needs are at the root
+//! of `bb`.
 
 pub use bb_ir::{
     ALIGNMENT, Axis, Error, Identity, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
@@ -24,9 +24,9 @@ pub mod graph {
     };
 }
 
-/// The results of each primitive: the rules for shapes and element types that all backends share. [`Step`](infer::Step)
-/// resolves the options of windows, [`windows`](infer::windows) counts them, and [`Padding`](infer::Padding) reads
-/// ONNX's `auto_pad`.
+/// The shape and element type rules of each primitive, which all backends share. [`Step`](infer::Step) resolves the
+/// options of windows, [`windows`](infer::windows) counts windows, and [`Padding`](infer::Padding) reads ONNX's
+/// `auto_pad`.
 pub mod infer {
     pub use bb_ir::infer::{
         Extent, Extents, Joined, MatMul, Outputs, Padding, Reduction, SliceDim, Sliced, Step, Transposed,
@@ -35,7 +35,7 @@ pub mod infer {
     };
 }
 
-/// Memory for results: too little of it is an error, not the end of the process.
+/// Allocates memory for results. If memory runs out, these functions return an error and the process continues.
 pub mod memory {
     pub use bb_ir::memory::{
         append, collected, copied, filled, probe, probe_strings, push, reserve, room, try_collected,
@@ -47,7 +47,7 @@ pub mod pace {
     pub use bb_ir::pace::{Pace, STRETCH, ask, asked};
 }
 
-/// Operations as data: their rows and their parameters.
+/// Operations as data: their table rows and their parameters.
 pub mod op {
     pub use bb_ir::op::{
         Arity, AtomicOpDecl, AtomicOpsetDecl, Class, Family, OpSpec, Param, ParamKind, ParamSpec,
@@ -72,7 +72,7 @@ pub mod proto {
     };
 }
 
-/// Tensors on the wire.
+/// The frame format of tensors that are sent and received.
 pub mod wire {
     pub use bb_ir::wire::{
         Checksum, Frame, MAGIC, VERSION, decode, decode_as, element_type, encode, encode_into, hash_name,
@@ -80,7 +80,7 @@ pub mod wire {
     };
 }
 
-/// Text of strangers, as people may read it: errors, tables and logs show names escaped and cut.
+/// Formats untrusted text for people: errors, tables and logs show names escaped and truncated.
 pub mod text {
     pub use bb_ir::text::{is_hidden, listed, printable, sentence, shown, within};
 }

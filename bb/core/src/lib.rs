@@ -1,10 +1,10 @@
 //! The core of `bb`: the trait of backends, families of operations, tracing, plans and the runtime.
 //!
-//! Users depend on `bb`, which has the names of this crate that carry a promise. Backends of this repository depend on
-//! this crate, so that they are compiled in parallel with ONNX's operators. The modules and items that are hidden in
-//! the documentation are for `bb`, `bb-onnx` and `bb-conformance`.
+//! Users depend on `bb`, which re-exports the stable names of this crate. Backends of this repository depend on this
+//! crate directly, so that they compile in parallel with ONNX's operators. The modules and items that are hidden in the
+//! documentation are for `bb`, `bb-onnx` and `bb-conformance`.
 //!
-//! Nothing here knows an operator of ONNX by name: `operator` says how they are found.
+//! This crate refers to no ONNX operator by name: the module `operator` describes how operators are found.
 #![forbid(unsafe_code)]
 
 extern crate self as bb;
@@ -89,7 +89,7 @@ pub mod __private;
 
 pub mod prelude {
     //! The traits whose methods compute: [`Backend`](crate::Backend), [`Tensor`](crate::Tensor) and the families of
-    //! [`ext`](crate::ext). A glob imports their methods and no names.
+    //! [`ext`](crate::ext). A glob import brings their methods into scope, but no names.
 
     pub use crate::Tensor as _;
     pub use crate::ext::Ops as _;
@@ -108,11 +108,11 @@ pub mod prelude {
 pub mod services {
     //! Optional services of a backend, besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
     //!
-    //! Each is a small trait whose methods have defaults. A backend returns its implementation from
+    //! Each service is a small trait whose methods have defaults. A backend returns its implementation from
     //! [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and
-    //! [`Backend::kernels`](crate::Backend::kernels); a backend that returns `None` works as before. Users reach the
-    //! services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
-    //! that name the backend, and contains their panics.
+    //! [`Backend::kernels`](crate::Backend::kernels); a backend without a service returns `None`. Users reach the
+    //! services through [`BackendHandle`](crate::BackendHandle), which converts their errors into
+    //! [`Error`](crate::Error)s that name the backend, and catches their panics.
 
     pub use crate::runtime::{
         BufferId, BufferMeta, Buffers, Found, KernelsHandle, MemoryHandle, OfferedServices,

@@ -1,6 +1,6 @@
-//! The cost of a run: counted before it ([`Estimate`]), or measured in it ([`Profile`]).
+//! The cost of a run: estimated before the run ([`Estimate`]), or measured during it ([`Profile`]).
 //!
-//! [`Module::estimate`](crate::Module::estimate) makes an estimate. [`ErasedExecutable::run_profiled`] and
+//! [`Module::estimate`](crate::Module::estimate) computes an estimate. [`ErasedExecutable::run_profiled`] and
 //! [`Executable::run_profiled`] add a run to a profile.
 //!
 //! [`ErasedExecutable::run_profiled`]: crate::ErasedExecutable::run_profiled

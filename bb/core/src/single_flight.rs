@@ -1,11 +1,11 @@
-//! Values that are made on demand: one thread makes a value, and the other threads that need it wait.
+//! Values that are built on demand: one thread builds a value, and the other threads that need it wait.
 
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::PoisonError;
 
-/// Values that have been made, and a lock that a thread holds while it makes more.
+/// The values that exist, and a lock that a thread holds while it builds another value.
 ///
-/// A lookup that finds its value never waits for a thread that makes something.
+/// A lookup that finds its value never waits for a thread that builds one.
 #[derive(Debug, Default)]
 pub(crate) struct SingleFlight<K> {
     known: RwLock<K>,
@@ -13,21 +13,21 @@ pub(crate) struct SingleFlight<K> {
 }
 
 impl<K> SingleFlight<K> {
-    /// Returns the values that have been made, to read them. The lock must not be held while foreign code runs.
+    /// Locks the existing values for reading. The lock must not be held while foreign code runs.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, K> {
-        // A panic leaves a list or an option as it was before or after the change, so that a poisoned lock is valid.
+        // A poisoned lock is valid: a panic leaves the list or option either unchanged or completely changed.
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the values that have been made, to change them. The lock must not be held while foreign code runs.
+    /// Locks the existing values for writing. The lock must not be held while foreign code runs.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, K> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the result of `find`. If it finds nothing, calls `make`, which adds the value that it makes.
+    /// Returns the result of `find`. If `find` returns `None`, calls `make`, which builds a value and stores it.
     ///
-    /// One thread makes at a time, and the others look again after it, so nothing is made twice. If `make` fails or panics,
-    /// the next thread calls its own. Both functions get `state`.
+    /// Only one thread builds at a time, and the other threads call `find` again afterwards, so nothing is built twice.
+    /// If `make` fails or panics, the next thread calls its own `make`. Both functions get `state`.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl<K> SingleFlight<K> {
             return Ok(found);
         }
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have made it in the meantime.
+        // Another thread may have built the value while this thread waited for the lock.
         match find(state)? {
             Some(found) => Ok(found),
             None => make(state),
@@ -59,7 +59,7 @@ mod model {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::Arc;
 
-    /// A list, and how often something was made for it.
+    /// A list, and the number of calls that began to build an item for it.
     #[derive(Default)]
     struct CountingList {
         made: SingleFlight<Vec<u32>>,
@@ -67,7 +67,7 @@ mod model {
     }
 
     impl CountingList {
-        /// Returns `wanted` from the list; `make` gets the number of earlier constructions.
+        /// Returns an item of the list; `make` gets the number of earlier calls that began to build.
         fn get(&self, wanted: u32, make: impl FnOnce(usize) -> Result<(), ()>) -> Result<u32, ()> {
             let find = |_: &mut ()| Ok(self.made.read().iter().copied().find(|known| *known == wanted));
             self.made.find_or_make(&mut (), find, |_| {
@@ -80,7 +80,7 @@ mod model {
         }
     }
 
-    /// Calls `get` from three threads, and returns how many got the value.
+    /// Calls `get` from three threads, and returns how many of the calls returned the value.
     fn from_three(counted: &Arc<CountingList>, get: fn(&CountingList) -> Result<u32, ()>) -> usize {
         let caller = |_| {
             let counted = counted.clone();

@@ -1,4 +1,4 @@
-//! Checks of the constructors that authors name, for messages of rustc.
+//! Checks the signatures of the constructors that authors name, so that rustc reports clear messages.
 
 use super::Signature;
 use crate::{Backend, BoxError, OpenOptions};
@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 
 /// The constructor that `new` names, for a backend `B`.
 ///
-/// Its methods exist only if the function takes nothing. Otherwise rustc finds the methods of `WrongConstructor`, which fit
-/// every function, so that only [`Signature::constructs`] reports an error.
+/// Its methods exist only if the function takes no arguments. Otherwise rustc finds the methods of `WrongConstructor`,
+/// which exist for every function, so that only [`Signature::constructs`] reports an error.
 #[derive(Debug)]
 pub struct NewFunction<B, F>(F, PhantomData<fn() -> B>);
 
@@ -30,12 +30,12 @@ impl<B, R, F: FnOnce() -> R> NewFunction<B, F> {
     }
 }
 
-/// The methods of a constructor that has a wrong signature. Programs that contain them do not compile.
+/// The methods of a constructor with a wrong signature. A program that calls them does not compile.
 #[derive(Debug)]
 pub struct WrongConstructor<B, F>(PhantomData<(F, fn() -> B)>);
 
 impl<B, F> WrongConstructor<B, F> {
-    /// Takes the place of [`NewFunction::made`].
+    /// Replaces [`NewFunction::made`] if the signature is wrong.
     ///
     /// # Errors
     ///
@@ -58,12 +58,12 @@ impl<B, F> std::ops::Deref for NewFunction<B, F> {
     }
 }
 
-/// Calls the constructor that `open` names. Rustc shows this line if the constructor is another function.
+/// Calls the constructor that `open` names. Rustc shows this line if the constructor has another signature.
 pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOptions) -> R {
     open_takes_options(options)
 }
 
-/// Makes a backend with `Default`.
+/// Builds a backend with `Default`.
 ///
 /// The method exists only if the type has `Default`. Otherwise rustc finds the method of `NoDefault`, so that only [`Makes`]
 /// reports an error.
@@ -71,12 +71,12 @@ pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOpt
 pub struct ByDefault<B>(PhantomData<fn() -> B>);
 
 impl<B> ByDefault<B> {
-    /// Makes no value yet.
+    /// The value whose method rustc looks up.
     pub const NEW: Self = ByDefault(PhantomData);
 }
 
 impl<B: crate::runtime::Constructed> ByDefault<B> {
-    /// Makes a backend with `Default`.
+    /// Builds a backend with `Default`.
     ///
     /// # Errors
     ///
@@ -86,12 +86,12 @@ impl<B: crate::runtime::Constructed> ByDefault<B> {
     }
 }
 
-/// The method of a type without `Default`. Programs that contain it do not compile.
+/// The method of a type without `Default`. A program that calls it does not compile.
 #[derive(Debug)]
 pub struct NoDefault<B>(PhantomData<fn() -> B>);
 
 impl<B> NoDefault<B> {
-    /// Takes the place of [`ByDefault::made`].
+    /// Replaces [`ByDefault::made`] for a type without `Default`.
     ///
     /// # Errors
     ///
@@ -109,12 +109,13 @@ impl<B> std::ops::Deref for ByDefault<B> {
     }
 }
 
-/// Asserts that a backend has `Default`. A type that is no backend is reported by itself, so nothing is asserted of it.
+/// Asserts that a backend has `Default`. For a type that is no backend it asserts nothing, because another error
+/// reports that.
 #[derive(Debug)]
 pub struct Makes<B>(PhantomData<fn() -> B>);
 
 impl<B> Makes<B> {
-    /// Asserts nothing yet.
+    /// The value whose method rustc looks up.
     pub const NEW: Self = Makes(PhantomData);
 }
 

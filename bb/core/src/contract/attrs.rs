@@ -1,4 +1,4 @@
-//! The attributes that accompany a graph on its way to a backend.
+//! The attributes that are passed to a backend together with a graph.
 
 use super::{Backend, Module};
 use crate::Error;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Identifies a graph without comparing it, so that a backend can cache the graph that it compiled.
+/// Identifies a graph without comparing its contents, so that a backend can cache the graph that it compiled.
 ///
 /// Within one process, equal identities mean equal graphs. The other [`BackendAttrs`] may differ between two
 /// calls: a backend whose compiled form depends on attributes or metadata must include them in the key of its
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct GraphIdentity(u64);
 
 impl GraphIdentity {
-    /// Makes an identity that no other graph of this process has.
+    /// Returns an identity that no other graph of this process has.
     pub fn fresh() -> GraphIdentity {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -49,7 +49,7 @@ pub struct BackendAttrs<'a> {
     narrowed: Option<&'a (dyn Any + Send + Sync)>,
     /// Whose default of a method sets this, instead of running the graph.
     asking: Option<(&'a AtomicBool, Option<BackendPlace>)>,
-    /// Whether the call is one of `dispatch`, whose default has not been reached.
+    /// Whether the call comes from `dispatch` and has not reached the default of `dispatch`.
     in_dispatch: bool,
 }
 
@@ -98,19 +98,19 @@ impl<'a> BackendAttrs<'a> {
         self.narrowed?.downcast_ref()
     }
 
-    /// Returns the attributes for a call that only an overridden method answers. The default of the backend that is
-    /// [`asked`](Self::asked_of) sets `reached` and fails.
+    /// Returns the attributes for a call that only an overridden method may run. If the call reaches a default method
+    /// of the backend that [`asked_of`](Self::asked_of) sets, the default sets `reached` and fails.
     pub(crate) fn asking(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
         BackendAttrs { asking: Some((reached, None)), ..self }
     }
 
-    /// Returns the attributes for a call of `dispatch` that only an overridden method answers. An overridden `dispatch` may call
-    /// the default of `execute`, which then runs the graph.
+    /// Returns the attributes for a call of `dispatch` that only an overridden method may run. An overridden `dispatch`
+    /// may call the default of `execute`, which then runs the graph.
     pub(crate) fn asking_dispatch(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
         BackendAttrs { in_dispatch: true, ..self.asking(reached) }
     }
 
-    /// Returns the attributes with a note that the default of `dispatch` was reached.
+    /// Returns the attributes with the mark that the default of `dispatch` was reached.
     pub(crate) fn by_default_dispatch(self) -> BackendAttrs<'a> {
         BackendAttrs { in_dispatch: false, ..self }
     }
@@ -121,14 +121,15 @@ impl<'a> BackendAttrs<'a> {
         self.in_dispatch && self.asking.is_some_and(asked)
     }
 
-    /// Returns the attributes for a call of this backend. Its methods may pass them on to other backends, whose defaults run as always.
+    /// Returns the attributes for a call of this backend. Its methods may pass the attributes on to other backends,
+    /// whose default methods run as usual.
     #[doc(hidden)]
     #[must_use]
     pub fn asked_of<B: ?Sized>(self, on: &B) -> BackendAttrs<'a> {
         BackendAttrs { asking: self.asking.map(|(reached, _)| (reached, Some(BackendPlace::of(on)))), ..self }
     }
 
-    /// Fails if the caller requests only an overridden method. Defaults call this first.
+    /// Fails if only an overridden method may run the call. Default methods call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match self.asking {
             Some(_) if self.in_own_dispatch_of(on) => Ok(()),
@@ -170,19 +171,19 @@ impl BackendPlace {
     }
 }
 
-/// Notes that a default was reached although the caller requests only an overridden method.
+/// Records that a default method was reached, and returns an error so that it stops: only an overridden method may run
+/// the call.
 pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
     reached.store(true, Ordering::Relaxed);
     Err(Error::excluded("a method of the backend's own"))
 }
 
-/// Keeps plans and runs graphs with them.
+/// A cache of plans that runs graphs with them.
 pub(crate) trait KeepsPlans<T, E>: Send + Sync {
-    /// Returns whether the plans belong to this backend, which is identified by its address and the name of its
-    /// type.
+    /// Returns whether the plans belong to this backend, which is identified by its address and the name of its type.
     fn are_of(&self, backend: *const (), ty: &str) -> bool;
 
-    /// Runs a graph with the plan that is kept for it. If there is none, makes the plan first.
+    /// Runs a graph with its cached plan. If there is none, makes the plan first.
     ///
     /// # Errors
     ///
@@ -195,7 +196,8 @@ pub(crate) trait KeepsPlans<T, E>: Send + Sync {
     ) -> Result<HashMap<String, T>, E>;
 }
 
-/// Plans with the tensor and error types of their backend, because [`BackendAttrs`] have no type parameters.
+/// Cached plans with the tensor and error types of their backend. They are separate because [`BackendAttrs`] have no
+/// type parameters.
 pub(crate) struct Plans<T, E>(pub(crate) Arc<dyn KeepsPlans<T, E>>);
 
 /// A reference to the [`Plans`] of some backend.
@@ -227,7 +229,7 @@ pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
     plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(plans)
 }
 
-/// Returns the plans that the calling runtime keeps, if these are the types of their tensors and errors.
+/// Returns the plans that the calling runtime keeps, if their tensors and errors have these types.
 pub(crate) fn plans_with<'a, T: 'static, E: 'static>(
     attrs: BackendAttrs<'a>,
 ) -> Option<&'a dyn KeepsPlans<T, E>> {
@@ -235,7 +237,7 @@ pub(crate) fn plans_with<'a, T: 'static, E: 'static>(
     Some(&**plans)
 }
 
-/// The attributes and metadata of the caller that runs a graph, kept with its compiled form.
+/// The attributes and metadata of a graph's caller, stored with the compiled graph.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) attributes: Vec<AttributeProto>,
@@ -251,7 +253,7 @@ thread_local! {
 }
 
 impl Caller {
-    /// Runs `f`, which runs a plan, on behalf of a caller.
+    /// Runs `f` on behalf of a caller. `f` runs a plan.
     pub(crate) fn within<R>(caller: &Option<Arc<Caller>>, f: impl FnOnce() -> R) -> R {
         /// Restores the previous caller, also after a panic.
         struct CallerGuard(Option<Arc<Caller>>);

@@ -15,8 +15,9 @@ pub type Named<T> = HashMap<String, T>;
 
 /// The error of a backend.
 ///
-/// Every type is one that implements [`std::error::Error`] and [`From<bb::Error>`](crate::Error), and that threads may share: an
-/// enum with a variant `#[error(transparent)] Bb(#[from] bb::Error)`, which holds what `bb` finds wrong with operands.
+/// It must implement [`std::error::Error`] and [`From<bb::Error>`](crate::Error), and be `Send + Sync + 'static`.
+/// Usually it is an enum with a variant `#[error(transparent)] Bb(#[from] bb::Error)`, which holds errors that `bb`
+/// finds in operands.
 #[diagnostic::on_unimplemented(
     message = "this type cannot be the error of a backend",
     label = "it must implement `std::error::Error` and `From<bb::Error>`",
@@ -69,12 +70,12 @@ macro_rules! contract {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// A tensor backend: thirty operations, or one function that runs whole graphs.
+        /// A tensor backend: it implements thirty operations, or one function that runs whole graphs.
         ///
         /// An implementor either writes the operations and inherits the rest, or writes
-        /// [`forward_to_execute!`](crate::forward_to_execute) and runs graphs. Operands and parameters are as
-        /// the op table documents them. Whatever a backend does not support is an error that names the
-        /// operation and the element type, never an approximation.
+        /// [`forward_to_execute!`](crate::forward_to_execute) and runs graphs. The op table documents operands and
+        /// parameters. For anything that a backend does not support, it returns an error that names the operation and
+        /// the element type. It never returns an approximation.
         #[diagnostic::on_unimplemented(
             message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
             label = "this type has no `impl bb::Backend`",
@@ -100,50 +101,51 @@ macro_rules! contract {
 
             /// Returns the element types that the backend's tensors may have.
             ///
-            /// A backend that does not override this has every type. If one is missing, the runtime never gives the backend a
-            /// tensor of that type: it holds the elements in a type that the backend has, as far as that is exact, and the
-            /// host computes the rest. See "Which element types" in the guide `writing-a-backend.md`.
+            /// By default a backend supports every type. If a type is missing, the runtime never passes the backend a
+            /// tensor of that type: it stores the elements in a type that the backend supports, if that is exact, and
+            /// the host computes the rest. See "Which element types" in the guide `writing-a-backend.md`.
             ///
             /// The runtime calls this once, when the backend starts. The result may depend on the device.
             fn types(&self) -> bb_ir::DataTypes {
                 bb_ir::DataTypes::ALL
             }
 
-            /// Returns whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of primitives, and a
-            /// single operation is a graph of one node, which may have to be compiled.
+            /// Returns whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of
+            /// primitives. Then a single operation is a graph of one node, which may have to be compiled.
             ///
-            /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations writes this. If a whole-graph backend
-            /// declares [`types`](Self::types), it gets whole graphs in these types. The runtime relies on the declaration and never
-            /// tries which types the backend takes.
+            /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations overrides this method.
+            /// If a whole-graph backend declares [`types`](Self::types), it gets whole graphs in these types. The
+            /// runtime relies on the declaration and never tests which types the backend supports.
             fn runs_whole_graphs(&self) -> bool {
                 false
             }
 
-            /// Returns whether a backend that takes whole graphs runs a primitive.
+            /// Returns whether a backend that takes whole graphs supports a primitive.
             ///
-            /// Coverage and `Deployment::ready` do not try single calls on a whole-graph backend, so they rely on this method.
-            /// A graph with a primitive that the backend does not run is refused before the backend gets it, and the tests of
-            /// `bb::conformance!` leave the primitive out. The default is that it runs all.
+            /// Coverage and `Deployment::ready` do not try single calls on a whole-graph backend, so they rely on this
+            /// method. A graph with an unsupported primitive is refused before the backend gets it, and the tests of
+            /// `bb::conformance!` skip the primitive. By default all primitives are supported.
             fn runs_primitive(&self, op: bb_ir::op::Primitive) -> bool {
                 let _any = op;
                 true
             }
 
-            /// Returns why the backend does not run a node of a graph; `None` if it may.
+            /// Returns the reason why the backend refuses a node of a graph; `None` if it may run the node.
             ///
-            /// This is for a backend that takes models as they are, for example on a third-party engine: it compiles
-            /// nodes itself, and a trial of single operations would not show which nodes it refuses. Coverage counts a declined node as
-            /// unsupported, and `bb::FirstOf` places it on another backend. The default refuses none.
+            /// Override this for a backend that takes models unchanged, for example on a third-party engine. It
+            /// compiles nodes itself, so a trial of single operations would not show which nodes it refuses. Coverage
+            /// counts a refused node as unsupported, and `bb::FirstOf` places it on another backend. The default
+            /// refuses no node.
             fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
                 let _any = (graph, node);
                 None
             }
 
-            /// Returns the error of `bb` that an error of this backend wraps, if it wraps one.
+            /// Returns the error of `bb` that an error of this backend wraps, if there is one.
             ///
-            /// A backend whose error has a variant for errors of `bb` returns its content. Then callers of the
-            /// backend can tell who caused an error: an index that is out of range is an error of the caller that chose the operands.
-            /// The default returns none.
+            /// A backend whose error has a variant for errors of `bb` returns the content of that variant. Then callers
+            /// of the backend can see who caused an error: for example, an index out of range is an error of the caller
+            /// that chose the operands. The default returns `None`.
             fn wrapped(error: &Self::Error) -> Option<&crate::Error>
             where
                 Self: Sized,
@@ -152,7 +154,8 @@ macro_rules! contract {
                 None
             }
 
-            /// Does the same for an error whose type is erased. A backend that holds another backend delegates to it.
+            /// Does the same as `wrapped` for an error whose type is erased. A backend that contains another backend
+            /// delegates to it.
             #[doc(hidden)]
             fn wrapped_in<'a>(&self, error: &'a (dyn ::std::error::Error + 'static)) -> Option<&'a crate::Error>
             where
@@ -168,7 +171,7 @@ macro_rules! contract {
             /// The backend's own error if the device failed.
             fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error>;
 
-            /// Copies a tensor that is not of strings into memory of the caller, in the form that [`TensorData`]
+            /// Copies a tensor that is not of strings into memory of the caller, in the layout that [`TensorData`]
             /// describes.
             ///
             /// [`Executable::run_into`] calls this. The default copies what [`to_host`](Self::to_host) returns.
@@ -177,8 +180,8 @@ macro_rules! contract {
             ///
             /// # Errors
             ///
-            /// [`bb_ir::Error::ByteLength`] if it has another number of bytes; the backend's own error if the device
-            /// failed. Then the contents of `into` are not specified.
+            /// [`bb_ir::Error::ByteLength`] if `into` has another number of bytes; the backend's own error if the
+            /// device failed. Then the contents of `into` are unspecified.
             fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> Result<(), Self::Error> {
                 crate::contract::copy_from_host(&self.to_host(x)?, into).map_err(Self::Error::from)
             }
@@ -186,9 +189,9 @@ macro_rules! contract {
             /// Runs a graph and returns its outputs by name.
             ///
             /// The default lowers the graph and runs what [`compile`](Self::compile) returns. If a
-            /// [`Runtime`](crate::Runtime) calls, the compiled graph is kept; else each call compiles again.
-            /// A backend that overrides this method gets the graph as the model has it, with its operators,
-            /// opsets and functions.
+            /// [`Runtime`](crate::Runtime) calls, it caches the compiled graph; otherwise each call compiles again. A
+            /// backend that overrides this method gets the graph as it is in the model, with its operators, opsets and
+            /// functions.
             ///
             /// # Errors
             ///
@@ -198,9 +201,9 @@ macro_rules! contract {
                 self.execute_planned(graph, inputs, attrs)
             }
 
-            /// Runs a graph and answers now or later.
+            /// Runs a graph and returns the result immediately or later.
             ///
-            /// The default calls [`execute`](Self::execute) and answers now.
+            /// The default calls [`execute`](Self::execute) and returns the result immediately.
             fn dispatch(
                 &self,
                 graph: Arc<GraphProto>,
@@ -228,25 +231,27 @@ macro_rules! contract {
                 self.compile_planned(module, options)
             }
 
-            /// Prepares a step of a plan that will run more than once: packs its constants, chooses its algorithm.
+            /// Prepares a step of a plan that will run more than once, for example by packing its constants and
+            /// choosing an algorithm.
             ///
-            /// A compiled graph calls this once for each step of a plan; runs then call the returned kernel instead of the operation. It
-            /// releases the constants that only prepared kernels read, unless a [`Kernel`] says that it reads them. A step whose
-            /// parameters differ between runs, or that runs once for all runs, is not prepared.
+            /// A compiled graph calls this once for each step of a plan; runs then call the returned kernel instead of
+            /// the operation. The compiled graph releases the constants that only prepared kernels use, unless a
+            /// [`Kernel`] reports that it reads them. A step whose parameters differ between runs, or that runs once
+            /// for all runs, is not prepared.
             ///
             /// The default prepares nothing.
             ///
             /// # Errors
             ///
-            /// The backend's own error if preparing failed; then no plan is made. A step that the backend does not prepare is
-            /// no error but `None`.
+            /// The backend's own error if preparing failed; then no plan is made. For a step that the backend does not
+            /// prepare, it returns `None` and no error.
             fn prepare(&self, step: &PrepareStep<'_, Self::Tensor>)
                 -> Result<Option<Box<dyn Kernel<Self>>>, Self::Error> {
                 let _unprepared = step;
                 Ok(None)
             }
 
-            /// Makes a tensor from a frame that was received.
+            /// Builds a tensor from a frame that was received.
             ///
             /// # Errors
             ///
@@ -256,15 +261,15 @@ macro_rules! contract {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
             }
 
-            /// Returns the backend's description of its device, for [`Capabilities`](crate::Capabilities): its kind, the greatest
-            /// rank of a tensor, the alignment of memory, and further details.
+            /// Returns the backend's description of its device, for [`Capabilities`](crate::Capabilities): its kind,
+            /// the maximum rank of a tensor, the alignment of memory, and further details.
             ///
             /// The default describes nothing.
             fn device_info(&self) -> DeviceInfo {
                 DeviceInfo::default()
             }
 
-            /// Returns the service that waits for the device and notices its loss, if the backend has one.
+            /// Returns the service that waits for the device and detects its loss, if the backend has one.
             fn lifecycle(&self) -> Option<&dyn Lifecycle> {
                 None
             }
@@ -274,8 +279,9 @@ macro_rules! contract {
                 None
             }
 
-            /// Returns whether the backend passes graphs on, unchanged, to the one at this address, of the type with this name. Layers
-            /// write this, so that the inner backend uses the plans of the runtime that runs the layer.
+            /// Returns whether the backend passes graphs on, unchanged, to the backend at this address whose type has
+            /// this name. Layers override this, so that the inner backend uses the plans of the runtime that runs the
+            /// layer.
             #[doc(hidden)]
             fn stands_on(&self, backend: *const (), ty: &str) -> bool {
                 let _alone = (backend, ty);

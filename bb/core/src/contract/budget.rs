@@ -1,17 +1,18 @@
-//! The bound of the memory, work and time that one input of a stranger may take.
+//! Limits on the memory, work and time that one untrusted input may take.
 
 use super::RunOptions;
 use crate::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The steps between two looks at the clock.
+/// The number of steps between two checks of the deadline.
 const STRIDE: u64 = 1 << 10;
 
 /// The bytes, steps and time that reading or running one untrusted input may take.
 ///
-/// A reader, parser, template, tokenizer, grammar or planner receives a budget, takes bytes from it before it allocates them, and
-/// takes steps while it works. Bytes are not given back: a budget bounds the sum of all allocations, and so the memory at any
-/// time. The deadline and the cancel tokens come from the thread that made the budget ([`RunOptions::current`]).
+/// A reader, parser, template, tokenizer, grammar or planner receives a budget. It takes bytes from the budget before
+/// it allocates them, and takes steps while it works. Bytes are never returned: a budget limits the sum of all
+/// allocations, and therefore the memory in use at any time. The deadline and the cancel tokens come from the thread
+/// that created the budget ([`RunOptions::current`]).
 ///
 /// # Examples
 ///
@@ -31,7 +32,7 @@ pub struct Budget {
     options: RunOptions,
 }
 
-/// A number that only falls.
+/// An upper bound and the amount taken so far, which only grows.
 #[derive(Debug)]
 struct Allowance {
     most: u64,
@@ -39,7 +40,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Takes an amount, and returns how much was taken before; `None` if the sum exceeds the bound.
+    /// Takes an amount, and returns the amount that was taken before; `None` if the sum exceeds the bound.
     fn take(&self, amount: u64) -> Option<u64> {
         let add = |taken: u64| Some(taken.saturating_add(amount));
         let before = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
@@ -52,12 +53,12 @@ impl Budget {
     ///
     /// Units: bytes that are allocated, and steps of about 10 to 100 nanoseconds.
     pub fn new(what: &'static str, bytes: u64, steps: u64) -> Budget {
-        // A sum that saturates is beyond the bound.
+        // `take` saturates at `u64::MAX`, so a smaller bound guarantees that a saturated sum is refused.
         let allowance = |most: u64| Allowance { most: most.min(u64::MAX - 1), taken: AtomicU64::new(0) };
         Budget { what, bytes: allowance(bytes), steps: allowance(steps), options: RunOptions::current() }
     }
 
-    /// Returns a budget in proportion to the size of an input: `base` and `factor` times its bytes.
+    /// Returns a budget proportional to the size of an input: `base + factor * size` bytes.
     pub fn for_input(what: &'static str, size: usize, factor: u64, base: u64, steps: u64) -> Budget {
         Budget::new(what, (size as u64).saturating_mul(factor).saturating_add(base), steps)
     }
@@ -66,18 +67,18 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`Error::Budget`] if too many were taken.
+    /// [`Error::Budget`] if the sum exceeds the bound.
     pub fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
         let Budget { what, bytes: allowance, .. } = self;
         let taken = allowance.take(bytes as u64);
         taken.map(|_| ()).ok_or(Error::Budget { what, most: allowance.most, unit: "bytes" })
     }
 
-    /// Takes steps of work. Every thousand steps, the deadline is checked as well.
+    /// Takes steps of work. About every thousand steps, it also checks the deadline.
     ///
     /// # Errors
     ///
-    /// [`Error::Budget`] if too many were taken; the errors of [`check`](Self::check).
+    /// [`Error::Budget`] if the sum exceeds the bound; the errors of [`check`](Self::check).
     pub fn take_steps(&self, steps: u64) -> Result<(), Error> {
         let Budget { what, steps: allowance, .. } = self;
         let refused = Error::Budget { what, most: allowance.most, unit: "steps" };

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 /// Memory of the caller for one result of a run.
 ///
-/// A buffer has an element type, and either the shape that the result must have, or any shape that fits its memory.
-/// It borrows the memory for as long as it exists, so that one buffer serves many runs.
+/// A buffer has an element type. It accepts either one shape, or any shape that fits its memory. It borrows the memory
+/// for as long as it exists, so that one buffer serves many runs.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 pub struct ResultBuffer<'a> {
     dtype: DataType,
     bytes: &'a mut [u8],
-    /// The shape that the result must have; `None` for any.
+    /// The shape that the result must have; `None` if any shape is accepted.
     shape: Option<Shape>,
     result: Option<Shape>,
     /// Why the last run's result did not fit.
@@ -36,7 +36,7 @@ pub struct ResultBuffer<'a> {
 }
 
 impl<'a> ResultBuffer<'a> {
-    /// Lends memory for a result of exactly this shape.
+    /// Borrows memory for a result of exactly this shape.
     ///
     /// # Errors
     ///
@@ -45,15 +45,16 @@ impl<'a> ResultBuffer<'a> {
         ResultBuffer::of_bytes(T::DTYPE, shape, bytemuck::cast_slice_mut(elements))
     }
 
-    /// Lends memory for a result of any shape with at most that many elements.
+    /// Borrows memory for a result of any shape with at most `elements.len()` elements.
     ///
     /// [`result`](Self::result) returns the shape after the run.
     pub fn open<T: Element>(elements: &'a mut [T]) -> ResultBuffer<'a> {
         ResultBuffer::open_bytes(T::DTYPE, bytemuck::cast_slice_mut(elements))
     }
 
-    /// Lends bytes for a result of this element type and shape. Use it for truth values, and for packed elements of less than a
-    /// byte, because Rust has no types for them. The elements are in the form that [`TensorData`](crate::TensorData) describes.
+    /// Borrows bytes for a result of this element type and shape. Use it for booleans, and for packed elements smaller
+    /// than a byte, because Rust has no types for them. The bytes have the layout that
+    /// [`TensorData`](crate::TensorData) describes.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl<'a> ResultBuffer<'a> {
         Ok(ResultBuffer { dtype, bytes, shape: Some(known), result: None, refused: None })
     }
 
-    /// Lends bytes for a result of this element type and of any shape that fits.
+    /// Borrows bytes for a result of this element type and of any shape that fits.
     pub fn open_bytes(dtype: DataType, bytes: &'a mut [u8]) -> ResultBuffer<'a> {
         ResultBuffer { dtype, bytes, shape: None, result: None, refused: None }
     }
@@ -103,7 +104,7 @@ impl<'a> ResultBuffer<'a> {
         let (dtype, dims) = match ty {
             ValueType::Unknown => return self.check_dtype(self.dtype),
             ValueType::Tensor { dtype, shape } => (*dtype, shape.as_deref()),
-            // Whether there is a tensor in it shows in the run.
+            // Only the run shows whether the optional contains a tensor.
             ValueType::Optional(of) => return self.check_port(of),
             ValueType::Sequence(_) | ValueType::Map(..) => return Err(BufferProblem::Kind),
         };
@@ -150,10 +151,10 @@ impl<'a> ResultBuffer<'a> {
     }
 }
 
-/// Returns the number of bytes of a tensor that is not text.
+/// Returns the number of bytes of a tensor that is not of strings.
 fn size(dtype: DataType, shape: &[usize]) -> Option<usize> {
     let count = shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent));
-    // An extent of 0 makes the product 0, whatever the other extents are.
+    // An extent of 0 makes the product 0, even if the product of the other extents overflows.
     let count = if shape.contains(&0) { Some(0) } else { count };
     dtype.bytes_for(count?)
 }
@@ -170,7 +171,7 @@ fn check_extent(axis: usize, expected: usize, got: usize) -> Result<(), BufferPr
 ///
 /// # Errors
 ///
-/// [`bb_ir::Error::ByteLength`] if the memory has another size.
+/// [`bb_ir::Error::ByteLength`] if the memory has the wrong number of bytes.
 pub(crate) fn copy_from_host(data: &TensorData, into: &mut [u8]) -> Result<(), Error> {
     if data.byte_len() != into.len() {
         let (dtype, shape, expected) = (data.dtype(), data.shape().into(), data.byte_len());
@@ -180,14 +181,15 @@ pub(crate) fn copy_from_host(data: &TensorData, into: &mut [u8]) -> Result<(), E
     Ok(())
 }
 
-/// The buffers of a run, by the position of the output; `None` for an output that is not requested.
+/// The buffers of a run, in the order of the outputs; `None` for an output that is not requested.
 pub(crate) type Buffers<'s, 'b, 'm> = &'s mut [Option<&'b mut ResultBuffer<'m>>];
 
-/// Checks buffers against the declared types of the outputs before a run, and forgets earlier results.
+/// Checks buffers against the declared types of the outputs before a run, and clears earlier results.
 ///
 /// # Errors
 ///
-/// [`Error::OutputCount`] if there are more buffers than outputs; [`Error::Buffer`] with the first buffer that no result fits.
+/// [`Error::OutputCount`] if there are more buffers than outputs; [`Error::Buffer`] for the first buffer that no result
+/// can fit.
 pub(crate) fn begin(ports: &[Port], buffers: Buffers<'_, '_, '_>) -> Result<(), Error> {
     for buffer in buffers.iter_mut().flatten() {
         (buffer.result, buffer.refused) = (None, None);
@@ -206,11 +208,11 @@ pub(crate) fn begin(ports: &[Port], buffers: Buffers<'_, '_, '_>) -> Result<(), 
     Ok(())
 }
 
-/// Writes the results of a run into buffers, after it has compared all of them.
+/// Copies the results of a run into buffers, after checking that all of them fit.
 ///
 /// # Errors
 ///
-/// [`Error::Buffer`] with the first result that does not fit; the backend's own error if it cannot copy a result.
+/// [`Error::Buffer`] for the first result that does not fit; the backend's own error if it cannot copy a result.
 pub(crate) fn fill<B: Backend + ?Sized>(
     on: &B,
     ports: &[Port],
@@ -253,18 +255,18 @@ fn mismatch(
     BufferMismatch { name: port.name.clone(), output: output.clone(), buffer: buffer.ty(), problem }
 }
 
-/// Returns the error of the buffer that a result did not fit, which a backend may have wrapped into an error of its own.
+/// Returns the error of the buffer that a result did not fit. A backend may have wrapped this error into its own.
 pub(crate) fn refused(buffers: Buffers<'_, '_, '_>) -> Option<Error> {
     buffers.iter_mut().flatten().find_map(|buffer| buffer.refused.take()).map(Error::Buffer)
 }
 
-/// Up to this number of inputs and outputs are put in order without allocating a list.
+/// The maximum number of inputs or outputs that are put in order without a heap allocation.
 const FEW: usize = 8;
 
-/// Values in the order of the ports; `None` for a port without one.
+/// Values in the order of the ports; `None` for a port without a value.
 pub(crate) type Ordered<T> = SmallVec<[Option<T>; FEW]>;
 
-/// Puts buffers that are given by name into the order of the outputs; an output that is not named is `None`.
+/// Puts buffers that are passed by name into the order of the outputs; an output that is not named is `None`.
 ///
 /// # Errors
 ///

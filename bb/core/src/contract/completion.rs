@@ -1,7 +1,7 @@
-//! Deferred answers: a backend returns at once and completes the answer later, from any thread.
+//! Deferred answers: a backend returns immediately and completes the answer later, from any thread.
 //!
-//! Caller and backend share a cell, and each notices if the other end is dropped: the caller gets
-//! [`Error::Abandoned`], and the backend can ask whether its caller has given up.
+//! The caller and the backend share a cell, and each detects if the other end is dropped: the caller gets
+//! [`Error::Abandoned`], and the backend can check whether the caller has given up.
 
 use super::RunOptions;
 use crate::Error;
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// How often a thread that waits for an answer looks whether its run must end.
+/// The interval at which a thread that waits for an answer checks whether its run must end.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The return value of [`Backend::dispatch`](crate::Backend::dispatch).
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub enum ContractResponse<T, E> {
     /// The result.
     Now(Result<T, E>),
-    /// A promise of the result, which [`CompletionHandle::later`] makes.
+    /// A promise of the result, which [`CompletionHandle::later`] creates.
     Later(Later<T, E>),
 }
 
@@ -55,12 +55,12 @@ where
     }
 }
 
-/// Lets a backend answer later. Each dispatch gets one; dropping it unused costs nothing.
+/// Lets a backend answer later. Each dispatch gets one handle; dropping it unused costs nothing.
 #[derive(Debug)]
 pub struct CompletionHandle<T, E>(std::marker::PhantomData<fn(T, E)>);
 
 impl<T, E> CompletionHandle<T, E> {
-    /// Makes a handle.
+    /// Creates a handle.
     #[expect(clippy::new_without_default, reason = "a handle belongs to one dispatch")]
     pub fn new() -> Self {
         CompletionHandle(std::marker::PhantomData)
@@ -91,7 +91,7 @@ struct Cell<T, E> {
 /// The state that both ends of an answer share.
 struct AnswerState<T, E> {
     state: AnswerStage<T, E>,
-    /// Dropped when the completer ends. Only `bb` puts something here.
+    /// Values that are dropped when the completer ends. Only `bb` adds values here.
     kept: Vec<Box<dyn Send>>,
     /// Whether the completer was used or dropped.
     ended: bool,
@@ -106,8 +106,8 @@ impl<T, E> Cell<T, E> {
     fn finish(&self, end: AnswerStage<T, E>) {
         let mut shared = self.lock();
         shared.ended = true;
-        // This is dropped under the lock: a thread that notices that it is gone finds the answer complete, and a thread that has
-        // the answer finds it gone.
+        // The kept values are dropped under the lock. So a thread that detects their drop finds the answer complete,
+        // and a thread that has the answer finds them dropped.
         shared.kept.clear();
         match std::mem::replace(&mut shared.state, AnswerStage::Closed) {
             AnswerStage::Pending(waker) => {
@@ -118,7 +118,7 @@ impl<T, E> Cell<T, E> {
                     waker.wake();
                 }
             }
-            // The answer had ended already, so its state stays. The result is dropped after the lock is released.
+            // The answer had already ended, so its state stays. The new result is dropped after the lock is released.
             other => {
                 shared.state = other;
                 drop(shared);
@@ -128,7 +128,7 @@ impl<T, E> Cell<T, E> {
     }
 }
 
-/// The backend's end of an answer; it may be completed from any thread.
+/// The backend's end of an answer. Any thread may complete it.
 ///
 /// If it is dropped without a result, the waiting caller gets an error.
 pub struct Completer<T, E>(Option<Arc<Cell<T, E>>>);
@@ -161,7 +161,7 @@ impl<T, E> std::fmt::Debug for Completer<T, E> {
     }
 }
 
-/// The caller's end of an answer. It can block, and it is a future for any executor.
+/// The caller's end of an answer. The caller can block on it, or poll it as a future on any executor.
 pub struct Later<T, E>(AnswerSource<T, E>);
 
 /// The source of an answer.
@@ -175,7 +175,7 @@ enum AnswerSource<T, E> {
 /// The caller's end of a cell; dropping it closes the cell.
 struct CellEnd<T, E>(Arc<Cell<T, E>>);
 
-/// The answer behind a mapped answer, with its type hidden.
+/// An answer that another answer is converted from, with its type erased.
 trait Awaited<T, E>: Send {
     fn wait(self: Box<Self>) -> Result<T, E>;
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>>;
@@ -212,7 +212,7 @@ where
 }
 
 impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
-    /// Converts the answer when it is taken. Dropping the returned answer drops this one.
+    /// Converts the answer when the caller takes it. Dropping the returned answer drops this one.
     pub(crate) fn map<U: 'static, G: From<Error> + 'static>(
         self,
         convert: impl FnOnce(Result<T, E>) -> Result<U, G> + Send + 'static,
@@ -275,8 +275,8 @@ impl<T, E: From<Error>> CellEnd<T, E> {
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        // Wakers are cloned and dropped while the lock is not held, because they are code of the executor: a task that is
-        // dropped with its last waker may own the other end.
+        // Wakers are cloned and dropped while the lock is not held, because they run code of the executor. For example,
+        // dropping the last waker may drop a task that owns the other end, which would lock again.
         let waker = cx.waker().clone();
         let mut shared = self.0.lock();
         match std::mem::replace(&mut shared.state, AnswerStage::Closed) {
@@ -306,7 +306,7 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 
 impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
-        // A result that was never taken is dropped after the lock is released.
+        // A result that was never taken is dropped only after the lock is released.
         let _result = std::mem::replace(&mut self.0.lock().state, AnswerStage::Closed);
     }
 }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_waker_that_owns_the_completer_may_be_replaced() {
-        /// A task that is gone when its last waker is gone.
+        /// A task that is dropped with its last waker.
         struct Task(#[expect(dead_code, reason = "dropped with the task")] Completer<u32, Error>);
         impl std::task::Wake for Task {
             fn wake(self: Arc<Self>) {}
@@ -360,7 +360,7 @@ mod tests {
         let first = Waker::from(Arc::new(Task(completer)));
         assert!(Pin::new(&mut response).poll(&mut Context::from_waker(&first)).is_pending());
         drop(first);
-        // The second waker takes the place of the first, whose task drops the completer.
+        // The second waker replaces the first one. This drops the first task, which drops the completer.
         let mut second = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut response).poll(&mut second).is_pending());
         let ended = Pin::new(&mut response).poll(&mut second);

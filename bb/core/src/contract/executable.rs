@@ -14,14 +14,14 @@ use std::collections::{HashMap, HashSet};
 pub struct Port {
     /// The name in the graph.
     pub name: String,
-    /// The known type.
+    /// The type as far as it is known.
     pub ty: ValueType,
-    /// Whether a caller may omit it because the graph has a default value.
+    /// Whether a caller may omit the input because the graph has a default value for it.
     pub optional: bool,
 }
 
 impl Port {
-    /// Returns the names and types of inputs or outputs of a graph. An input has the type that the model declares.
+    /// Returns the names and types of inputs or outputs of a graph. Each input has the type that the model declares.
     pub fn all_of(graph: &Graph, values: &[ValueId]) -> Vec<Port> {
         let constants: HashSet<ValueId> = graph.constants.iter().map(|(constant, _)| *constant).collect();
         let port = |value: &ValueId| Port {
@@ -35,7 +35,7 @@ impl Port {
 
 /// A compiled graph that runs on the backend that compiled it.
 ///
-/// It does not own the backend, and threads may share it.
+/// It does not own the backend. Threads may share it.
 pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Returns the inputs, in the order that [`run`](Self::run) takes them.
     fn inputs(&self) -> &[Port];
@@ -43,11 +43,11 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` is an optional input that is omitted.
+    /// Runs the graph. An optional input that is omitted is `None`.
     ///
-    /// The default plans check the inputs against the graph's declarations, and so does a
-    /// [`Runtime`](crate::Runtime) before it runs any executable. A backend's own executable that is called
-    /// without a runtime should check its inputs with an [`InputSpec`](crate::InputSpec).
+    /// The default plans check the inputs against the graph's declarations. A [`Runtime`](crate::Runtime) does the same
+    /// before it runs any executable. A backend's own executable that is called without a runtime should check its
+    /// inputs with an [`InputSpec`](crate::InputSpec).
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
 
-    /// Runs like [`run`](Self::run), at most until these options end the run.
+    /// Runs like [`run`](Self::run), but stops when `options` end the run.
     ///
     /// # Errors
     ///
@@ -71,12 +71,12 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         options.within(|| self.run(on, inputs))
     }
 
-    /// Runs the graph with inputs by name; the result has the outputs by name.
+    /// Runs the graph with inputs by name, and returns the outputs by name.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownInput`](crate::Error::UnknownInput) if the graph has no input of a name;
-    /// [`Error::RepeatedInput`](crate::Error::RepeatedInput) if a name comes twice; as [`run`](Self::run).
+    /// [`Error::UnknownInput`](crate::Error::UnknownInput) if the graph has no input of this name;
+    /// [`Error::RepeatedInput`](crate::Error::RepeatedInput) if a name occurs twice; the errors of [`run`](Self::run).
     fn run_named(
         &self,
         on: &B,
@@ -86,20 +86,20 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         Ok(by_name(self.outputs(), results))
     }
 
-    /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
+    /// Runs like [`run`](Self::run), and writes the results into buffers of the caller, in the order of the outputs.
     ///
-    /// An output without a buffer, `None` or behind the last one, is computed and dropped;
+    /// An output without a buffer is computed and dropped: its entry is `None`, or the list is shorter.
     /// [`Module::with_outputs`](crate::Module::with_outputs) avoids computing values that only that output needs.
     ///
-    /// Results are copied into the buffers once all of them are there and fit. So if the run fails, or a result does not
-    /// fit its buffer, no buffer was written. If the backend fails while it copies, the contents of all buffers are not
-    /// specified. After every failure, [`ResultBuffer::result`] is `None`.
+    /// Results are copied into the buffers after all results exist and fit. So if the run fails, or a result does not
+    /// fit its buffer, no buffer is written. If the backend fails during copying, the contents of all buffers are
+    /// unspecified. After every failure, [`ResultBuffer::result`] is `None`.
     ///
     /// # Errors
     ///
     /// [`Error::OutputCount`](crate::Error::OutputCount) if there are more buffers than outputs;
-    /// [`Error::Buffer`](crate::Error::Buffer) if a buffer does not fit: before the run as far as the outputs' types are known
-    /// then; the errors of [`run`](Self::run) and of [`Backend::read_into`].
+    /// [`Error::Buffer`](crate::Error::Buffer) if a buffer does not fit (known output types are checked before the
+    /// run); the errors of [`run`](Self::run) and of [`Backend::read_into`].
     fn run_into(
         &self,
         on: &B,
@@ -115,8 +115,8 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// # Errors
     ///
     /// [`Error::UnknownInput`](crate::Error::UnknownInput), [`Error::RepeatedInput`](crate::Error::RepeatedInput),
-    /// [`Error::UnknownOutput`](crate::Error::UnknownOutput) and [`Error::RepeatedOutput`](crate::Error::RepeatedOutput); as
-    /// [`run_into`](Self::run_into).
+    /// [`Error::UnknownOutput`](crate::Error::UnknownOutput) and
+    /// [`Error::RepeatedOutput`](crate::Error::RepeatedOutput); the errors of [`run_into`](Self::run_into).
     fn run_named_into(
         &self,
         on: &B,
@@ -127,12 +127,12 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         self.run_into(on, &inputs, &mut by_output(self.outputs(), outputs)?)
     }
 
-    /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
-    /// kernels, so that the first run on these types and shapes takes no longer than later ones.
+    /// Makes the plan for inputs of these element types and shapes before the inputs exist. It copies constants to the
+    /// device and prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
     ///
-    /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is omitted or the plan
-    /// depends on the elements of an input; then the first run makes the plan. A plan often holds for other extents, too, and plans share their
-    /// prepared kernels.
+    /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is
+    /// omitted or the plan depends on the elements of an input; then the first run makes the plan. A plan is often
+    /// valid for other extents too, and plans share their prepared kernels.
     ///
     /// The default does nothing.
     ///
@@ -144,9 +144,9 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         Ok(())
     }
 
-    /// Returns the module with the plans that were made so far, to be saved; `None` if the executable has none to save.
+    /// Returns the module with the plans that exist so far, to be saved; `None` if the executable cannot save plans.
     ///
-    /// The default plans have; the default of this method is `None`.
+    /// The default plans can be saved. The default of this method returns `None`.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     }
 }
 
-/// Puts inputs that are given by name into the order of the ports; an input that is left out is `None`.
+/// Puts inputs that are passed by name into the order of the ports; an omitted input is `None`.
 ///
 /// # Errors
 ///
@@ -219,7 +219,7 @@ pub fn by_position<'a, T>(ports: &[Port], inputs: &[(&str, &'a T)]) -> Result<Or
     Ok(ordered)
 }
 
-/// Names results by the ports.
+/// Returns a map from the names of the ports to their results.
 pub fn by_name<T>(ports: &[Port], results: Vec<T>) -> HashMap<String, T> {
     ports.iter().map(|port| port.name.clone()).zip(results).collect()
 }

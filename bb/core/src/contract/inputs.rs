@@ -1,8 +1,8 @@
-//! Checks the inputs that a caller gives against the declarations of a graph.
+//! Checks the inputs that a caller passes against the declarations of a graph.
 //!
-//! The declarations are prepared once, when a graph is compiled or first dispatched, so that a run compares
-//! element types and extents without allocating. The inputs of a compiled graph have positions, so no name is
-//! looked up. Each path of tensors into a graph uses this module.
+//! The declarations are prepared once, when a graph is compiled or first dispatched, so that a run compares element
+//! types and extents without allocating. The inputs of a compiled graph are identified by index, so no name is looked
+//! up. Every code path that passes tensors into a graph uses this module.
 
 use super::OnnxValue;
 use super::Tensor;
@@ -15,11 +15,11 @@ use std::collections::HashMap;
 
 /// The inputs that a graph declares.
 ///
-/// Element types, ranks and fixed extents are conditions. The equality of extents with the same name is a claim of the model that
-/// exporters often get wrong: [`contradictions`](InputSpec::contradictions) lists where inputs contradict it, and it is a condition
-/// only for an `InputSpec` that is [strict](InputSpec::with_strict).
+/// Element types, ranks and fixed extents are always checked. A model also claims that symbolic extents with the same
+/// name are equal, but exporters often get this wrong. [`contradictions`](InputSpec::contradictions) lists the inputs
+/// that contradict the claim; only a [strict](InputSpec::with_strict) `InputSpec` refuses them.
 ///
-/// Plans check their inputs by themselves. A backend with its own [`Executable`](crate::Executable) makes an
+/// The default plans check their inputs. A backend with its own [`Executable`](crate::Executable) creates an
 /// `InputSpec` from the module's graph and calls it at the beginning of each run.
 ///
 /// # Examples
@@ -42,7 +42,7 @@ use std::collections::HashMap;
 pub struct InputSpec {
     inputs: Box<[Declared]>,
     symbols: Box<[Symbol]>,
-    /// Whether extents of one name must be equal.
+    /// Whether extents with the same name must be equal.
     strict: bool,
 }
 
@@ -56,7 +56,7 @@ struct Declared {
     default: Option<Shape>,
 }
 
-/// A declared type in the form that checks use.
+/// A declared type in the form that the checks use.
 #[derive(Debug, Clone)]
 enum DeclaredType {
     Any,
@@ -78,21 +78,21 @@ struct TensorForm {
 enum Extent {
     Any,
     Number(usize),
-    /// The number of the symbolic dimension, and how many of its places come before this one.
+    /// The index of the symbolic dimension, and the number of its occurrences before this one.
     Symbol {
         symbol: u32,
         before: u32,
     },
 }
 
-/// A symbolic dimension and the places where it occurs, in order.
+/// A symbolic dimension and the input axes where it occurs, in order.
 #[derive(Debug, Clone)]
 struct Symbol {
     name: String,
     places: Vec<InputAxis>,
 }
 
-/// The symbolic dimensions found so far, and their numbers by name.
+/// The symbolic dimensions found so far, and their indices by name.
 #[derive(Default)]
 struct Symbols {
     list: Vec<Symbol>,
@@ -105,7 +105,7 @@ struct InputAxis {
     axis: usize,
 }
 
-/// A mismatch as numbers, which becomes an [`InputProblem`] when it is reported.
+/// A mismatch with indices instead of names. It becomes an [`InputProblem`] when it is reported.
 enum Wrong {
     Kind,
     DataType { expected: DataType, got: DataType },
@@ -127,7 +127,8 @@ impl InputSpec {
         }))
     }
 
-    /// Returns the same specification, with `strict` saying whether differing extents with the same name in the model are an error.
+    /// Returns the same specification. If `strict` is true, differing extents with the same name in the model are an
+    /// error.
     #[must_use]
     pub fn with_strict(self, strict: bool) -> InputSpec {
         InputSpec { strict, ..self }
@@ -135,8 +136,8 @@ impl InputSpec {
 
     /// Lists the extents that differ from other extents with the same name in the model.
     ///
-    /// `given` returns the element types and shapes of tensors. Omitted inputs, sequences and inputs that differ otherwise from the
-    /// declarations are skipped.
+    /// `given` returns the element type and shape of the tensor of each input. Omitted inputs, sequences and inputs
+    /// that do not match the declared type are skipped.
     pub fn contradictions<'a>(
         &self,
         given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,
@@ -172,13 +173,13 @@ impl InputSpec {
         Ok(InputSpec::of(declared.into_iter().map(|(name, ty)| (name.to_owned(), ty, None))))
     }
 
-    /// Checks tensors that are given by name; omitted inputs are not checked.
+    /// Checks tensors that are passed by name; omitted inputs are not checked.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::Input`] with the first difference.
+    /// [`Error::UnknownInput`] if the graph has no input of this name; [`Error::Input`] for the first difference.
     pub(crate) fn check_named<T: Tensor>(&self, given: &HashMap<String, T>) -> Result<(), Error> {
-        // Names of a map differ, so if all are known there are not more of them than inputs.
+        // Names in a map are unique, so there are no more tensors than inputs if all names are known.
         let known = self.inputs.iter().filter(|input| given.contains_key(&input.name)).count();
         if known < given.len() {
             let expected: Vec<String> = self.inputs.iter().map(|input| input.name.clone()).collect();
@@ -192,7 +193,7 @@ impl InputSpec {
         })
     }
 
-    /// Prepares declarations, which are names, types and shapes of defaults.
+    /// Prepares declarations. Each has a name, a type and the shape of the default value, if any.
     fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
         let mut symbols = Symbols::default();
         let inputs = inputs.enumerate().map(|(input, (name, ty, default))| {
@@ -202,11 +203,11 @@ impl InputSpec {
         InputSpec { inputs: inputs.collect(), symbols: symbols.list.into(), strict: false }
     }
 
-    /// Checks tensors against the declarations; the default value replaces an omitted input.
+    /// Checks tensors against the declarations. For an omitted input, the default value is used.
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] with the first difference; [`Error::InputCount`] if there are more tensors than inputs.
+    /// [`Error::Input`] for the first difference; [`Error::InputCount`] if there are more tensors than inputs.
     #[inline]
     pub fn check<T: Tensor>(&self, given: &[Option<&T>]) -> Result<(), Error> {
         self.check_by(given.len(), &|i| given.get(i).copied().flatten().map(|x| (x.dtype(), x.shape())))
@@ -241,7 +242,7 @@ impl InputSpec {
         Ok(())
     }
 
-    /// Checks values against the declarations; the default value replaces an omitted input.
+    /// Checks values against the declarations. For an omitted input, the default value is used.
     ///
     /// # Errors
     ///
@@ -297,7 +298,7 @@ impl InputSpec {
         }
     }
 
-    /// Checks a tensor. `extent` returns the extent at another place, or `None` if that input is omitted.
+    /// Checks a tensor. `extent` returns the extent of another input axis, or `None` if that input is omitted.
     #[inline]
     fn tensor(
         &self,
@@ -331,7 +332,8 @@ impl InputSpec {
         Ok(())
     }
 
-    /// Returns the first place of a symbolic dimension that has an extent, usually its first place of all.
+    /// Returns the extent that later occurrences of a symbolic dimension must equal, with its input axis. This is the
+    /// first occurrence that has an extent.
     #[inline]
     fn bound(
         &self,
@@ -383,7 +385,7 @@ impl InputSpec {
 }
 
 impl DeclaredType {
-    /// Prepares a type; `input` is the position of the input that a tensor of this type is, if it is one.
+    /// Prepares a type. `input` is the index of the input whose tensor has this type, if the tensor is an input itself.
     fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Symbols) -> DeclaredType {
         match ty {
             ValueType::Unknown => DeclaredType::Any,
@@ -396,8 +398,8 @@ impl DeclaredType {
                 });
                 DeclaredType::Tensor(TensorForm { dtype: *dtype, extents })
             }
-            // The elements of a sequence share a type but may have different extents, so a symbolic dimension
-            // in it has no single extent and is not checked. Numbers and the rank are checked for each
+            // The elements of a sequence share a type but may have different extents. So a symbolic dimension in a
+            // sequence has no single extent and is not checked. Fixed extents and the rank are checked for each
             // element.
             ValueType::Sequence(of) => DeclaredType::Sequence(Box::new(DeclaredType::new(of, None, symbols))),
             ValueType::Optional(of) => {
@@ -410,7 +412,7 @@ impl DeclaredType {
         }
     }
 
-    /// Returns the form of an optional's content; any other form is returned unchanged.
+    /// Returns the content type of an optional; any other type is returned unchanged.
     fn optional(&self) -> &DeclaredType {
         match self {
             DeclaredType::Optional(of) => of.optional(),
@@ -443,7 +445,7 @@ pub(crate) fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
     ValueType::Tensor { dtype, shape: Some(shape.iter().map(|&n| Dim::Known(n)).collect()) }
 }
 
-/// Returns the type of a given value; a sequence has the type of its first element.
+/// Returns the type of a value that was passed. The type of a sequence is derived from its first element.
 fn item_type<T: Tensor>(item: &OnnxValue<&T>) -> ValueType {
     match item {
         OnnxValue::Tensor(x) => tensor_type(x.dtype(), x.shape()),

@@ -1,18 +1,18 @@
-//! Whether a call is made inside the body of an operation, and how many calls are inside each other.
+//! Detects calls from inside the body of an operation, and limits the depth of nested calls.
 
 use crate::Error;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
 thread_local! {
-    /// Whether this thread runs the body of an operation. Operations are methods that only take operands and parameters, so that a layer
-    /// reads it here.
+    /// Whether this thread runs the body of an operation. It is a thread-local, because operations are methods that
+    /// only take operands and parameters, and layers must read it.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs calls that the body of an operation makes.
 pub(crate) fn inside<R>(body: impl FnOnce() -> R) -> R {
-    /// Restores the former value, after a panic too.
+    /// Restores the previous value, also after a panic.
     struct Restore(bool);
 
     impl Drop for Restore {
@@ -25,27 +25,27 @@ pub(crate) fn inside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Returns true if the body of an operation makes the call.
+/// Returns true if the current call comes from the body of an operation.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// A thread's count of calls that are inside each other.
+/// A thread's depth of nested calls.
 pub(crate) type Depth = LocalKey<Cell<usize>>;
 
-/// Runs a call, unless `most` of its kind are inside each other on this thread. Without the bound, a function that calls itself would
-/// end the process.
+/// Runs a call, unless `most` calls of its kind are already nested on this thread. Without this limit, a function that
+/// calls itself would overflow the stack and abort the process.
 ///
 /// # Errors
 ///
-/// `endless`; the errors of the call.
+/// The error of `endless` if the limit is reached; the errors of the call.
 pub(crate) fn nested<R, E: From<Error>>(
     depth: &'static Depth,
     most: usize,
     endless: impl FnOnce() -> Error,
     call: impl FnOnce() -> Result<R, E>,
 ) -> Result<R, E> {
-    /// Restores the former depth, after a panic too.
+    /// Restores the previous depth, also after a panic.
     struct Leave(&'static Depth, usize);
 
     impl Drop for Leave {

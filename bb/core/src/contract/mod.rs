@@ -1,6 +1,6 @@
 //! The contract between `bb` and its backends, and the types that it uses.
 //!
-//! The operations of [`Backend`] expand from the op table; nothing here computes.
+//! The operations of [`Backend`] expand from the op table. This module contains no computations.
 
 mod attrs;
 mod backend;
@@ -60,5 +60,5 @@ pub use switches::{PassSwitch, PassSwitches};
 pub use tensor::{SlotValue, Tensor};
 pub use value::OnnxValue;
 
-/// The results of one operation; a single result needs no allocation.
+/// The results of one operation; a single result needs no heap allocation.
 pub type Outputs<T> = smallvec::SmallVec<[T; 1]>;

@@ -1,4 +1,4 @@
-//! Models of answers that arrive later.
+//! Model checks (`shuttle` tests) of answers that arrive later.
 
 use super::completion::{CompletionHandle, ContractResponse};
 use crate::Error;
@@ -19,7 +19,7 @@ impl Drop for DropCounter {
 
 type Handle = CompletionHandle<DropCounter, Error>;
 
-/// Wakes a thread that waits with `park`.
+/// Wakes a thread that is parked.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -28,10 +28,10 @@ impl Wake for Unpark {
     }
 }
 
-/// Drives an answer to its end, as an executor does.
+/// Polls an answer until it is ready, as an executor does.
 fn block_on(mut answer: ContractResponse<DropCounter, Error>) -> Result<DropCounter, Error> {
     loop {
-        // Each time it is another task that waits.
+        // Each poll uses a new waker, as if another task waited.
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         match Pin::new(&mut answer).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => return result,
@@ -40,7 +40,7 @@ fn block_on(mut answer: ContractResponse<DropCounter, Error>) -> Result<DropCoun
     }
 }
 
-/// Waits for an answer in either way.
+/// The two ways to wait for an answer: block, or poll it as a future.
 const WAYS: [fn(ContractResponse<DropCounter, Error>) -> Result<DropCounter, Error>; 2] =
     [ContractResponse::wait, block_on];
 
@@ -97,7 +97,7 @@ fn a_completer_notices_that_its_caller_has_gone() {
     check(|| {
         let (answer, completer) = Handle::new().later();
         let caller = thread::spawn(move || drop(answer));
-        // A device that works until its answer is abandoned.
+        // This loop simulates a device that works until its answer is abandoned.
         while !completer.is_abandoned() {
             thread::yield_now();
         }
@@ -113,7 +113,7 @@ fn what_is_kept_until_the_end_is_gone_when_the_answer_is_there() {
             let (answer, completer) = Handle::new().later();
             let device = thread::spawn(move || completer.complete(Ok(DropCounter(Arc::default()))));
             let ContractResponse::Later(later) = &answer else { return };
-            // The answer may be there already.
+            // The answer may have arrived already.
             later.keep_until_end(Box::new(DropCounter(kept.clone())));
             assert!(wait(answer).is_ok());
             assert_eq!(kept.load(SeqCst), 1);

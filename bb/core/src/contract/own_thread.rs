@@ -1,13 +1,13 @@
-//! Calls that run on a thread of their own and are awaited.
+//! Runs calls on threads of their own and returns their results as futures.
 
 use super::{Completer, CompletionHandle, ContractResponse, RunOptions};
 use crate::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Starts a call on its own thread, and returns its result as a future, which can also be waited for.
+/// Starts a call on its own thread, and returns its result as a future. The caller can also block on the future.
 ///
-/// The call ends when the [`RunOptions`] of the calling thread end it, or when the future is dropped. If no thread can be
-/// started, as in WebAssembly, the call has finished when this returns.
+/// The call ends when the [`RunOptions`] of the calling thread end it, or when the future is dropped. If no thread can
+/// be started, as in WebAssembly, the call runs to its end before this function returns.
 pub(crate) fn on_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> ContractResponse<T, Error> {
@@ -21,7 +21,8 @@ pub(crate) fn on_own_thread<T: Send + 'static>(
         }
     };
     let options = RunOptions::current().with_watch(given_up);
-    // If no thread can be started, its closure is dropped, and the call must still be there.
+    // If no thread can be started, the thread's closure is dropped. The call is shared, so that this thread can still
+    // run it.
     let call = Arc::new(Mutex::new(Some(call)));
     let there = call.clone();
     let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();

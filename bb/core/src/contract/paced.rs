@@ -1,28 +1,28 @@
-//! How loops on the host end with the run that they belong to.
+//! Ends loops on the host when their run must end.
 
 use super::RunOptions;
 use crate::Error;
 use bb_ir::pace;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// The panic payload of a loop that ends with its run.
+/// The panic payload of a loop that is stopped because its run must end.
 pub(super) struct Ended(Error);
 
-/// Ends the work around it if its run must end.
+/// Unwinds the surrounding work if its run must end.
 fn look() {
     if let Err(error) = RunOptions::check_current() {
-        // This calls no panic hook.
+        // Unlike `panic!`, `resume_unwind` does not call the panic hook.
         resume_unwind(Box::new(Ended(error)));
     }
 }
 
 impl RunOptions {
-    /// Calls `work`, whose loops end early if the run that this thread is in must end: the loops of
-    /// [`bb::ir`](crate::ir), for example casts and [`memory::collected`](crate::ir::memory::collected), and loops that count their
-    /// work with a [`Pace`](crate::ir::pace::Pace).
+    /// Calls `work`, and stops its loops early if the current run of this thread must end. This covers the loops of
+    /// [`bb::ir`](crate::ir), for example casts and [`memory::collected`](crate::ir::memory::collected), and loops that
+    /// count their work with a [`Pace`](crate::ir::pace::Pace).
     ///
-    /// A loop that ends early unwinds. So, as with a panic, `work` must leave nothing half done that is used afterwards. In a program
-    /// that is compiled with `panic = "abort"`, loops run to their ends.
+    /// A loop that stops early unwinds. So, as with a panic, `work` must not leave data half updated that is used
+    /// afterwards. In a program that is compiled with `panic = "abort"`, loops are not stopped early.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ mod tests {
         token.cancel();
         options.within(|| {
             assert!(matches!(RunOptions::paced(pace::ask), Err(Error::Cancelled)));
-            // Outside of it, nothing unwinds.
+            // Outside `paced`, nothing unwinds.
             pace::ask();
         });
     }

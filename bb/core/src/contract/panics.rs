@@ -1,23 +1,24 @@
-//! Panics of code that others wrote, as errors.
+//! Converts panics of foreign code into errors.
 
 use super::paced::Ended;
 use crate::Error;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs foreign code; if it panics, returns the message of the panic.
+/// Runs foreign code. If it panics, returns the panic message as `Err`.
 #[inline]
 pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(message)
 }
 
-/// Runs a part of a plan and converts a panic to an error. The plan adds the node to it.
+/// Runs a part of a plan and converts a panic to an error. The plan adds the name of the node to the error.
 ///
-/// A loop that ends with its run unwinds too; it goes on to the [`RunOptions::paced`](crate::RunOptions::paced) around it.
+/// A loop that stops because its run must end unwinds too. That unwinding is not converted: it continues to the
+/// enclosing [`RunOptions::paced`](crate::RunOptions::paced).
 ///
 /// # Errors
 ///
-/// Those of `body`; [`Error::KernelPanicked`].
+/// The errors of `body`; [`Error::KernelPanicked`].
 #[inline]
 pub(crate) fn contained<R, E: From<Error>>(body: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(kernel_panicked(payload).into()))
@@ -41,7 +42,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<&'static str>() {
         Ok(text) => (*text).to_owned(),
         Err(other) => {
-            // The payload is not dropped, because dropping a value of unknown type might panic again.
+            // The payload is leaked, because dropping a value of unknown type might panic again.
             std::mem::forget(other);
             "the panic carried no message".to_owned()
         }

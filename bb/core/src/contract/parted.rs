@@ -1,4 +1,4 @@
-//! The values that pass between the parts of a graph: those that the caller gives, and those that it gets.
+//! The values of a graph that runs in parts: inputs, outputs and values that pass between parts.
 
 use super::executable::Port;
 use super::{InputSpec, OnnxValue, Tensor};
@@ -14,11 +14,11 @@ pub struct PartedGraph<T> {
     /// The number of values of the graph.
     count: usize,
     declared: InputSpec,
-    /// The constants that are defaults of inputs, or outputs, or that a part reads from outside.
+    /// The constants that are defaults of inputs, or are outputs, or are read by a part from outside.
     constants: Vec<(ValueId, T)>,
 }
 
-/// The values of a run, by number.
+/// The values of a run, indexed by value id.
 pub struct PartValues<T>(Vec<Option<OnnxValue<T>>>);
 
 impl<T: Tensor + Clone> PartedGraph<T> {
@@ -34,7 +34,8 @@ impl<T: Tensor + Clone> PartedGraph<T> {
         }
     }
 
-    /// Checks the inputs of a run, and returns them with the constants. Trailing inputs may be omitted.
+    /// Checks the inputs of a run, and returns them together with the constants. Trailing inputs may be
+    /// omitted.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl<T: Tensor + Clone> PartedGraph<T> {
 }
 
 impl Port {
-    /// Returns whether a caller may omit the input, because it has a default or is an optional.
+    /// Returns whether a caller may omit the input, because it has a default value or is an optional.
     fn may_be_omitted(&self) -> bool {
         self.optional || matches!(self.ty, ValueType::Optional(_))
     }
@@ -85,7 +86,7 @@ impl<T> PartValues<T> {
         self.0.get(value.index()).and_then(Option::as_ref)
     }
 
-    /// Stores a value, or drops it.
+    /// Stores a value; `None` drops the previous value.
     pub fn set(&mut self, value: ValueId, item: Option<OnnxValue<T>>) {
         if let Some(slot) = self.0.get_mut(value.index()) {
             *slot = item;
@@ -105,7 +106,7 @@ impl<T> PartValues<T> {
     }
 }
 
-/// Returns results that all are tensors.
+/// Returns results as tensors; fails if one of them is not a tensor.
 ///
 /// # Errors
 ///
@@ -138,7 +139,8 @@ mod tests {
         }
     }
 
-    /// A graph with the inputs `x`, `d` with a default and `o` that is optional, and the outputs `y` and `d`.
+    /// Returns a graph with the inputs `x`, `d` (with a default) and `o` (optional), and the outputs `y` and
+    /// `d`.
     fn parted() -> PartedGraph<Number> {
         let tensor = || ValueType::Tensor { dtype: DataType::F32, shape: Some(Vec::new()) };
         let types = [tensor(), tensor(), ValueType::Optional(Box::new(tensor())), tensor()];

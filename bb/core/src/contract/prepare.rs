@@ -1,7 +1,7 @@
-//! Prepared kernels: the form of a step that a backend may build before the plan runs.
+//! Prepared kernels: implementations of steps that a backend may build before a plan runs.
 //!
-//! Preparing a step packs its constants, lays them out and chooses an algorithm once; each run calls the [`Kernel`] instead of
-//! the operation. This is optional: the default of [`Backend::prepare`] returns `None`.
+//! Preparing a step packs its constants, chooses their layout and chooses an algorithm once; each run calls the
+//! [`Kernel`] instead of the operation. This is optional: the default of [`Backend::prepare`] returns `None`.
 
 use super::{Backend, Outputs, Tensor};
 use crate::Error;
@@ -13,11 +13,12 @@ use std::cell::Cell;
 /// The extents of an operand as far as they are known before a run.
 pub(crate) type KnownExtents = SmallVec<[Option<usize>; 4]>;
 
-/// A step of a plan, before the plan runs: its operation, and the known facts of its operands.
+/// A step of a plan before the plan runs: its operation and the known properties of its operands.
 ///
-/// The plan records which facts of the operands [`Backend::prepare`] queries. A kernel also serves the steps of other plans that
-/// call the same operation with the same constants and element types, and that agree in the queried facts. So a kernel that packs
-/// a weight and never queries the extents of the other operand is made once, whatever extents arrive.
+/// The plan records which properties of the operands [`Backend::prepare`] queries. A kernel is reused for steps of
+/// other plans that call the same operation with the same constants and element types, and whose queried properties are
+/// equal. So a kernel that packs a weight and never queries the extents of the other operand is built once for all
+/// extents.
 #[derive(Debug)]
 pub struct PrepareStep<'a, T> {
     spec: &'static OpSpec,
@@ -26,7 +27,7 @@ pub struct PrepareStep<'a, T> {
 }
 
 impl<'a, T: Tensor> PrepareStep<'a, T> {
-    /// Describes a step; an operand that is left out is `None`. Plans do this; so do tests of a backend.
+    /// Describes a step; an omitted operand is `None`. Plans and tests of backends call this.
     pub fn new(
         spec: &'static OpSpec,
         params: &'a [Param<'static>],
@@ -35,7 +36,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         PrepareStep { spec, params, operands: operands.into_iter().collect() }
     }
 
-    /// Returns the row of the operation.
+    /// Returns the table row of the operation.
     pub fn spec(&self) -> &'static OpSpec {
         self.spec
     }
@@ -45,17 +46,17 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         if self.spec.family == Family::Primitive { Primitive::from_index(self.spec.index) } else { None }
     }
 
-    /// Returns the parameters, in the order of the row. They are the same in all runs.
+    /// Returns the parameters, in the order of the table row. They are the same in all runs.
     pub fn params(&self) -> &'a [Param<'static>] {
         self.params
     }
 
-    /// Returns an operand; `None` if it is left out.
+    /// Returns an operand; `None` if it is omitted.
     pub fn operand(&self, index: usize) -> Option<&PrepareOperand<'a, T>> {
         self.operands.get(index)?.as_ref()
     }
 
-    /// Returns an operand that is the same in all runs; `None` if it is left out or differs between runs.
+    /// Returns an operand that is the same in all runs; `None` if it is omitted or differs between runs.
     pub fn constant(&self, index: usize) -> Option<&'a T> {
         self.operand(index)?.constant()
     }
@@ -65,8 +66,8 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(Option::as_ref)
     }
 
-    /// Returns the step with other tensors instead of its constants, and with no recorded queries. `tensor` returns `None`
-    /// for a constant that has no other tensor.
+    /// Returns the step with its constants replaced and without recorded queries. `tensor` returns the replacement of a
+    /// constant, or `None` if there is none.
     pub(crate) fn with_constants<U: Tensor>(
         &self,
         tensor: impl Fn(&T) -> Option<&U>,
@@ -90,7 +91,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         Some(PrepareStep { spec: self.spec, params: self.params, operands })
     }
 
-    /// Marks the facts that were queried of another step's operands as queried of these.
+    /// Records the properties that were queried of another step's operands as queried of this step's operands.
     pub(crate) fn note_asked_of<U>(&self, other: &PrepareStep<'_, U>) {
         for (own, asked) in self.operands.iter().flatten().zip(other.operands.iter().flatten()) {
             own.asked_extents.set(own.asked_extents.get() || asked.asked_extents.get());
@@ -98,12 +99,12 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         }
     }
 
-    /// Returns the facts that were queried of the operands.
+    /// Returns the properties that were queried of the operands.
     pub(crate) fn asked(&self) -> SmallVec<[Option<AskedOperand>; 4]> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
     }
 
-    /// Returns whether the operands agree with the facts that were queried of another step.
+    /// Returns whether the operands have the properties that were queried of another step.
     pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
         self.operands.len() == asked.len()
             && self.operands.iter().zip(asked).all(|pair| match pair {
@@ -114,7 +115,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
     }
 }
 
-/// The known facts of an operand before a plan runs.
+/// The properties of an operand that are known before a plan runs.
 #[derive(Debug)]
 pub struct PrepareOperand<'a, T> {
     dtype: DataType,
@@ -126,8 +127,8 @@ pub struct PrepareOperand<'a, T> {
 }
 
 impl<'a, T: Tensor> PrepareOperand<'a, T> {
-    /// Describes an operand that is new in each run. An extent is `None` if it may differ between runs; `last_use` says whether
-    /// runs hand the operand over to the kernel.
+    /// Describes an operand whose tensor differs between runs. An extent is `None` if it may differ between runs.
+    /// `last_use` says whether runs pass ownership of the operand to the kernel.
     pub fn varying(
         dtype: DataType,
         extents: impl IntoIterator<Item = Option<usize>>,
@@ -154,9 +155,9 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
         self.dtype
     }
 
-    /// Returns the extents, outermost first. An extent is `None` if runs may differ in it.
+    /// Returns the extents, outermost first. An extent is `None` if it may differ between runs.
     ///
-    /// A kernel whose preparation queries the extents of an operand serves no step with other known extents.
+    /// A kernel whose preparation queries the extents of an operand is not reused for a step with other known extents.
     pub fn extents(&self) -> &[Option<usize>] {
         self.asked_extents.set(true);
         &self.extents
@@ -172,7 +173,8 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
         self.constant
     }
 
-    /// Returns whether runs hand the operand over, because the step is the last to read it: see [`KernelOperands::take`].
+    /// Returns whether runs pass ownership of the operand to the kernel, because the step is the last that reads it:
+    /// see [`KernelOperands::take`].
     pub fn is_last_use(&self) -> bool {
         self.asked_last_use.set(true);
         self.last_use
@@ -195,7 +197,7 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
     }
 }
 
-/// The facts that a kernel's preparation queried of an operand, with their values.
+/// The properties of an operand that a kernel's preparation queried, with their values.
 #[derive(Debug)]
 pub(crate) struct AskedOperand {
     dtype: DataType,
@@ -204,49 +206,49 @@ pub(crate) struct AskedOperand {
     last_use: Option<bool>,
 }
 
-/// A step that a backend has prepared. Threads that run a plan share it.
+/// A step that a backend has prepared. All threads that run a plan share it.
 pub trait Kernel<B: Backend + ?Sized>: Send + Sync {
     /// Runs the step.
     ///
-    /// The operands have the element types and ranks of the step that was prepared, and the extents that were known of it.
-    /// The results equal the results of the operation, which the plan would have called without the kernel.
+    /// The operands have the element types and ranks of the prepared step, and the extents that were known at
+    /// preparation. The results must equal the results of the operation that the kernel replaces.
     ///
     /// # Errors
     ///
-    /// The operation's own.
+    /// The errors of the operation.
     fn run(
         &self,
         on: &B,
         operands: &mut KernelOperands<'_, B::Tensor>,
     ) -> Result<Outputs<B::Tensor>, B::Error>;
 
-    /// Returns the memory of the kernel, except the constants that it [`reads`](Self::reads).
+    /// Returns the memory of the kernel, excluding the constants that it [`reads`](Self::reads).
     ///
     /// Units: bytes. They count towards [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes).
     fn bytes(&self) -> usize;
 
-    /// Returns whether runs need a constant operand, by its position. The plan releases the others, unless something else
-    /// reads them, and does not give them to [`run`](Self::run).
+    /// Returns whether runs need the constant operand with this index. The plan releases constants that are not needed,
+    /// unless something else reads them, and does not pass them to [`run`](Self::run).
     ///
-    /// The default needs none.
+    /// By default no constant is needed.
     fn reads(&self, operand: usize) -> bool {
         let _none = operand;
         false
     }
 }
 
-/// An operand as a run gives it to a kernel.
+/// An operand that a run passes to a kernel.
 #[derive(Debug)]
 pub enum KernelOperand<'a, T> {
-    /// It is left out, or a constant that the kernel does not [`read`](Kernel::reads), or taken.
+    /// The operand is omitted, was taken, or is a constant that the kernel does not [`read`](Kernel::reads).
     Absent,
-    /// Others read it too: later steps, the caller, other runs.
+    /// The operand has other readers too: later steps, the caller or other runs.
     Shared(&'a T),
-    /// The kernel may take it, because nothing of the plan reads it again.
+    /// The kernel may take the operand, because the plan does not read it again.
     Owned(T),
 }
 
-/// The operands of a run of a kernel, in the order of the operation's row.
+/// The operands of one run of a kernel, in the order of the operation's table row.
 #[derive(Debug)]
 pub struct KernelOperands<'a, T>(SmallVec<[KernelOperand<'a, T>; 4]>);
 
@@ -283,11 +285,12 @@ impl<T> KernelOperands<'_, T> {
         self.get(index).ok_or(Error::Operand { op, index, expected: "a tensor" })
     }
 
-    /// Takes an operand out, if the step is the last that reads it in the run and it is neither an input nor a constant nor an
-    /// output of the plan, nor another operand of the step as well. Otherwise the operand stays, for [`get`](Self::get).
+    /// Takes ownership of an operand if no one else in the plan reads it: the step is its last reader in the run, it
+    /// occurs only once among the step's operands, and it is not an input, a constant or an output of the plan.
+    /// Otherwise returns `None`, and the operand stays available through [`get`](Self::get).
     ///
-    /// The elements may be shared all the same, with a view of them for example. A kernel that writes into them must check with the
-    /// tensor itself that no other handle shares them.
+    /// The elements may still be shared, for example with a view of them. A kernel that writes into them must check
+    /// with the tensor itself that no other handle shares them.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<T> {
         let operand = self.0.get_mut(index)?;
@@ -300,7 +303,7 @@ impl<T> KernelOperands<'_, T> {
         }
     }
 
-    /// Returns the number of operands, those that are absent included.
+    /// Returns the number of operands, including absent ones.
     pub fn len(&self) -> usize {
         self.0.len()
     }

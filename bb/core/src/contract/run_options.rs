@@ -1,4 +1,4 @@
-//! Limits on the duration of a run, and cancellation from outside.
+//! Options that end a run: deadlines and cancellation.
 
 use crate::Error;
 use std::cell::Cell;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// When a run must end.
+/// The conditions that end a run early.
 ///
-/// A run that is stopped returns [`Error::DeadlineExceeded`] or [`Error::Cancelled`] and, like a failed run, leaves no partial
-/// results. It checks at each node and step while a model is checked, compiled and planned, between the operations of a plan or of
-/// a body, between the iterations of a loop, while it waits for a backend, and inside the kernels that check
-/// [`RunOptions::check_current`].
+/// A run that is stopped returns [`Error::DeadlineExceeded`] or [`Error::Cancelled`] and, like a failed run, leaves no
+/// partial results. The conditions are checked at each node and step while a model is checked, compiled and planned,
+/// between the operations of a plan or of a body, between the iterations of a loop, during waits for a backend, and
+/// inside kernels that call [`RunOptions::check_current`].
 ///
 /// # Examples
 ///
@@ -53,41 +53,42 @@ impl std::fmt::Debug for Ends {
     }
 }
 
-/// Stops the runs that were given it, from any thread. Clones stop the same runs.
+/// Stops the runs that it was passed to, from any thread. Clones stop the same runs.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Makes a token.
+    /// Creates a token.
     pub fn new() -> CancelToken {
         CancelToken::default()
     }
 
-    /// Stops the runs, also those that have not begun.
+    /// Stops all runs with this token, including runs that have not begun.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the runs were cancelled.
+    /// Returns whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 thread_local! {
-    /// The options of the runs that this thread is in, taken together.
+    /// The combined options of all nested runs on this thread.
     static CURRENT: Cell<RunOptions> = const { Cell::new(RunOptions(None)) };
 }
 
 impl RunOptions {
-    /// Returns the same options with a deadline. Of several, the earliest counts.
+    /// Returns the same options with a deadline. If there are several deadlines, the earliest applies.
     pub fn with_deadline(mut self, deadline: Instant) -> RunOptions {
         let ends = self.ends();
         ends.deadline = Some(ends.deadline.map_or(deadline, |known| known.min(deadline)));
         self
     }
 
-    /// Returns the same options with a token that stops the run. Each of several stops it.
+    /// Returns the same options with a token that stops the run. If there are several tokens, each of them stops the
+    /// run.
     pub fn with_cancel(mut self, token: &CancelToken) -> RunOptions {
         self.ends().tokens.push(token.clone());
         self
@@ -95,8 +96,9 @@ impl RunOptions {
 
     /// Returns the same options with a function that stops the run with [`Error::Cancelled`] once it returns true.
     ///
-    /// It is called wherever a run checks whether it must end, on the thread that runs and on those that share its kernels. So it
-    /// must be quick, and it must not wait for the run. An embedding in another language polls the signals of its interpreter here.
+    /// The function is called wherever a run checks whether it must end, on the thread of the run and on the threads of
+    /// its kernels. So it must be quick, and it must not wait for the run. A binding for another language can poll the
+    /// signals of its interpreter here.
     ///
     /// # Examples
     ///
@@ -114,9 +116,10 @@ impl RunOptions {
         Arc::make_mut(self.0.get_or_insert_default())
     }
 
-    /// Returns the options of the runs that this thread is in; those that never end a run if it is in none.
+    /// Returns the combined options of the runs on this thread; if there is no run, returns options that never end a
+    /// run.
     ///
-    /// A backend with threads of its own hands them over, because they hold for one thread.
+    /// The options apply to one thread. A backend with its own threads passes the options to them.
     ///
     /// # Examples
     ///
@@ -131,9 +134,9 @@ impl RunOptions {
         current
     }
 
-    /// Calls `f`; every run that it starts on this thread ends when these options, or the options around them, end it.
+    /// Calls `f`. Every run that `f` starts on this thread ends when these options, or the surrounding options, end it.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        /// Restores the options from before, also after a panic.
+        /// Restores the previous options, also after a panic.
         struct OptionsGuard(RunOptions);
         impl Drop for OptionsGuard {
             fn drop(&mut self) {
@@ -156,10 +159,10 @@ impl RunOptions {
         f()
     }
 
-    /// Polls a future; its runs end when these options end them, on whichever thread it is polled.
+    /// Polls a future. Its runs end when these options end them, on whichever thread it is polled.
     ///
-    /// A deadline does not wake a future that waits for a backend: put an executor's own timer around it as well. Dropping
-    /// the future ends the run, too.
+    /// A deadline does not wake a future that waits for a backend, so combine it with a timer of the executor. Dropping
+    /// the future also ends the run.
     ///
     /// # Examples
     ///
@@ -175,10 +178,10 @@ impl RunOptions {
         std::future::poll_fn(|cx| self.within(|| future.as_mut().poll(cx))).await
     }
 
-    /// Returns whether the run that this thread is in must end.
+    /// Returns an error if the current run of this thread must end.
     ///
-    /// A kernel that may take longer than 10 ms calls it every now and then, and returns the error. Each call takes some
-    /// nanoseconds without options, and about 50 with a deadline.
+    /// A kernel that may take longer than 10 ms calls this regularly, and returns the error. Each call takes a few
+    /// nanoseconds without options, and about 50 ns with a deadline.
     ///
     /// # Errors
     ///
@@ -194,13 +197,13 @@ impl RunOptions {
         checked
     }
 
-    /// Returns whether these options can end a run.
+    /// Returns whether these options contain a condition that can end a run.
     #[inline]
     pub(crate) fn bounds(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns whether a run within these options must end.
+    /// Returns an error if a run with these options must end.
     ///
     /// # Errors
     ///

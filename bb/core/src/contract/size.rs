@@ -1,12 +1,12 @@
-//! How large values are, and how large they may be.
+//! The size of values in bytes, and the limit on it.
 
 use super::Tensor;
 use crate::Error;
 use bb_ir::DataType;
 
-/// Returns how many bytes the elements of a tensor take; `usize::MAX` if that is more than a number holds.
+/// Returns the number of bytes of a tensor's elements; `usize::MAX` if the number overflows.
 ///
-/// A string counts as one byte. Its text counts where it is known, on the host.
+/// A string counts as one byte here. Its characters are counted only on the host, where they are known.
 #[inline]
 pub(crate) fn bytes_of(dtype: DataType, shape: &[usize]) -> usize {
     let elements = bb_ir::element_count(shape).unwrap_or(usize::MAX);
@@ -32,7 +32,7 @@ pub(crate) fn most_elements(dtype: DataType, bytes: usize) -> usize {
     }
 }
 
-/// Refuses a value of more bytes than one value may have.
+/// Returns an error if a value exceeds the limit on the bytes of one value.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn check_value(dtype: DataType, shape: &[usize], value_bytes: usize) -> Resu
     Err(too_large(dtype, shape, value_bytes))
 }
 
-/// Returns the error for a value of more bytes than one value may have.
+/// Returns the error for a value that exceeds the limit on the bytes of one value.
 #[cold]
 pub(crate) fn too_large(dtype: DataType, shape: &[usize], value_bytes: usize) -> Error {
     let (shape, name) = (shape.into(), Some("value_bytes"));

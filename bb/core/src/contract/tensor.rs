@@ -1,10 +1,10 @@
-//! The tensors of a backend, typed and with their type erased.
+//! The tensors of a backend, in typed and in type-erased form.
 
 use bb_ir::DataType;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor of some backend whose type is erased.
+/// A tensor of any backend whose type is erased.
 pub trait SlotValue: Any + Send + Sync {
     /// Returns the element type.
     fn dtype(&self) -> DataType;
@@ -15,7 +15,7 @@ pub trait SlotValue: Any + Send + Sync {
 
 /// A tensor of a backend: a handle that is cheap to clone and knows its element type and shape.
 ///
-/// The elements may be anywhere.
+/// The elements may be stored anywhere, for example on a device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor: `bb::Tensor` is not implemented for it",
     note = "write `impl bb::Tensor for {Self}` with `fn dtype(&self)` and `fn shape(&self)`; the type must also be `Clone + Send + Sync + 'static`"
@@ -40,23 +40,23 @@ pub trait Tensor:
         self.shape().len()
     }
 
-    /// Erases the type.
+    /// Erases the type of the tensor.
     ///
-    /// The default allocates. A tensor that consists of one `Arc` can implement [`SlotValue`] for the type
-    /// behind it, and return that `Arc` here; [`restore`](Self::restore) then restores it.
+    /// The default allocates. A tensor that consists of one `Arc` can avoid this: implement [`SlotValue`] for
+    /// the type behind the `Arc`, return that `Arc` here, and override [`restore`](Self::restore)
+    /// accordingly.
     fn erase(self) -> Arc<dyn SlotValue> {
         Arc::new(TensorSlot(self))
     }
 
-    /// Restores the type that [`erase`](Self::erase) erased; `None` if the value belongs to a backend of
-    /// another type.
+    /// Restores the type that [`erase`](Self::erase) erased; `None` if the value is a tensor of another type.
     fn restore(value: &Arc<dyn SlotValue>) -> Option<Self> {
         let any: &dyn Any = value.as_ref();
         any.downcast_ref::<TensorSlot<Self>>().map(|slot| slot.0.clone())
     }
 }
 
-/// A tensor in its own allocation.
+/// The default type-erased form of a tensor: an allocation that contains the tensor.
 struct TensorSlot<T>(T);
 
 impl<T: Tensor> SlotValue for TensorSlot<T> {

@@ -1,12 +1,12 @@
-//! The values that nodes exchange: tensors, and ONNX's structures of tensors.
+//! The values that nodes exchange: tensors, and ONNX's sequences, optionals and maps of tensors.
 
 use bb_ir::TensorData;
 
 /// A value of a graph: a tensor, or a structure of tensors.
 ///
-/// The structure of the inputs is known when a plan is made, and the plan is only valid for inputs of this
-/// structure; long sequences are passed on as they are, whatever their length. An optional with a content is represented by
-/// the content itself.
+/// A plan is made for one structure of the inputs, and is valid only for inputs of that structure. Long sequences are
+/// passed on unchanged, so their length is not part of the structure. An optional with a content is represented by the
+/// content itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OnnxValue<T> {
     /// A tensor.
@@ -33,7 +33,7 @@ impl<T> OnnxValue<T> {
         }
     }
 
-    /// Returns the kind as text for messages.
+    /// Returns the kind of the value for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             OnnxValue::Tensor(_) => "a tensor",

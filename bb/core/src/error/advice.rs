@@ -1,18 +1,18 @@
-//! Advice to the user about an operator that nothing runs.
+//! Advice for the user about an operator that is not supported.
 
 use super::DoorAdvice;
 use bb_ir::opset::{Presence, presence};
 use bb_ir::text::shown;
 use std::fmt;
 
-/// Explains why nothing runs an operator, and how the user can fix it.
+/// Explains why an operator is not supported, and how the user can fix it.
 pub struct Advice<'a> {
     pub(crate) domain: &'a str,
     pub(crate) op: &'a str,
     pub(crate) opset: i64,
-    /// Whether some operator of the domain is known.
+    /// Whether any operator of the domain is known.
     pub(crate) known_domain: bool,
-    /// The operator of the domain whose name is nearest.
+    /// The operator of the domain with the most similar name.
     pub(crate) nearest: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Advice<'_> {
             write!(f, "; the nearest name is `{near}`")?;
         }
         match DoorAdvice::given() {
-            // Only a program in Rust binds components.
+            // Only Rust programs can bind components.
             Some(_) => Ok(()),
             None => write!(f, "; bind a component to it: `.component(\"{title}\", \"{op}\", …)`"),
         }

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-/// A running instance of a backend. Two instances of one backend have different ids.
+/// The id of a running instance of a backend. Two instances of one backend have different ids.
 ///
 /// A process never reuses an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId {
-    /// The row of the name in [`NAMES`].
+    /// The index of the entry of the name in [`NAMES`].
     row: u32,
-    /// How many instances of this row were opened before.
+    /// The number of instances of this entry that were opened before.
     before: u32,
 }
 
-/// The names of all instances that were ever opened. Its size depends only on the number of different names.
+/// The names of all instances that were ever opened. Its size depends only on the number of distinct names.
 struct Names {
     rows: Vec<InstanceCount>,
-    /// The row that assigns the id of the next instance of a name.
+    /// The index of the entry that assigns the id of the next instance of a name.
     current: BTreeMap<&'static str, u32>,
 }
 
 struct InstanceCount {
     name: &'static str,
-    /// How many instances of this name were opened before the first one of this row.
+    /// The number of instances of this name that earlier entries count.
     earlier: u64,
-    /// How many instances of this row were opened.
+    /// The number of instances that this entry counts.
     opened: u32,
 }
 
@@ -43,7 +43,7 @@ impl Names {
                 found.opened = opened;
                 return BackendId { row, before };
             }
-            // Every number of this row is taken, so the name gets another row.
+            // The counter of this entry is used up, so the name gets another entry.
             earlier = found.earlier + u64::from(before);
         }
         let row = self.rows.len() as u32;
@@ -54,12 +54,12 @@ impl Names {
 }
 
 impl BackendId {
-    /// Makes the id of a new instance.
+    /// Creates the id of a new instance.
     pub(crate) fn of_new(name: &'static str) -> BackendId {
         NAMES.write().unwrap_or_else(PoisonError::into_inner).open(name)
     }
 
-    /// Returns the name, and how many instances of it were opened before.
+    /// Returns the name, and the number of instances with this name that were opened before.
     fn entry(self) -> (&'static str, u64) {
         let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
         let row = names.rows.get(self.row as usize);
@@ -73,7 +73,7 @@ impl BackendId {
 }
 
 impl std::fmt::Display for BackendId {
-    /// Writes the name; from the second instance of a name on, with a number.
+    /// Writes the name, and a number from the second instance of a name on.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.entry() {
             (name, 0) => f.write_str(name),

@@ -1,8 +1,8 @@
-//! Where a program has a backend from, so that errors can say it.
+//! The origin of a program's backend, for error messages.
 
 use bb_ir::text::sentence;
 
-/// Where a program has a backend from.
+/// How a program got a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum BackendOrigin {
@@ -11,7 +11,7 @@ pub enum BackendOrigin {
     Linked,
     /// It was loaded from the library at this path.
     Loaded(&'static str),
-    /// The program registered it while it ran.
+    /// The program registered it at run time.
     Registered,
 }
 

@@ -4,16 +4,16 @@ use bb_ir::DataType;
 use bb_ir::graph::ValueType;
 use bb_ir::text::{sentence, shown};
 
-/// A buffer that a result does not fit.
+/// A buffer that does not fit its result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the buffer for output `{name}` is {buffer}, but the output is {output}: {problem}", name = shown(.name), output = sentence(.output), buffer = sentence(.buffer))]
 #[non_exhaustive]
 pub struct BufferMismatch {
     /// The name of the output.
     pub name: String,
-    /// The type of the output: the type of the result, or the part known in advance if the run did not begin.
+    /// The type of the output: the type of the result, or the type known in advance if the run has not begun.
     pub output: ValueType,
-    /// The type of the buffer; without a shape if it takes any.
+    /// The type of the buffer. It has no shape if the buffer accepts any shape.
     pub buffer: ValueType,
     /// The difference.
     pub problem: BufferProblem,
@@ -25,7 +25,7 @@ pub struct BufferMismatch {
 pub enum BufferProblem {
     /// The output is a sequence or a map.
     Kind,
-    /// The output, or the buffer, is of strings, whose size does not follow from the element type.
+    /// The output or the buffer has string elements, whose size is not fixed.
     Text,
     /// The element types differ.
     DataType {
@@ -50,7 +50,7 @@ pub enum BufferProblem {
         /// The extent of the buffer.
         got: usize,
     },
-    /// The buffer, which takes any shape, is too small.
+    /// The buffer accepts any shape, but is too small.
     Bytes {
         /// The number of bytes of the output.
         expected: usize,

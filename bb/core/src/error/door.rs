@@ -1,17 +1,18 @@
-//! Advice of errors for programs that are not written in Rust.
+//! Error advice for programs that are not written in Rust.
 
 use std::sync::OnceLock;
 
-/// Advice for users of C, Python, JavaScript and other languages. The library for that language sets it once.
+/// Advice for users of C, Python, JavaScript and other languages. The bindings for the language set it once.
 ///
-/// Without it, errors give advice for a program in Rust.
+/// If it is not set, errors give advice for Rust programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DoorAdvice {
-    /// How to add a backend, as in "name its library in the variable `BB_BACKEND_PATH`".
+    /// How to add a backend, for example "name its library in the variable `BB_BACKEND_PATH`".
     pub backend: &'static str,
-    /// How to get operators and decoders that this build lacks, as in "this library was built without them".
+    /// How to get operators and decoders that this build lacks, for example "this library was built without them".
     pub left_out: &'static str,
-    /// How to remove a backend that the program added, as in "call `bb.unregister(name)` before"; `None` if it cannot.
+    /// How to remove a backend that the program added, for example "call `bb.unregister(name)` before"; `None` if that
+    /// is impossible.
     pub remove: Option<&'static str>,
 }
 
@@ -23,7 +24,7 @@ impl DoorAdvice {
         ADVICE.get_or_init(|| self);
     }
 
-    /// Returns the advice if a library set one.
+    /// Returns the advice if bindings have set it.
     pub(crate) fn given() -> Option<&'static DoorAdvice> {
         ADVICE.get()
     }
@@ -37,7 +38,7 @@ pub(crate) fn link(feature: &str, package: &str) -> String {
     }
 }
 
-/// Returns the advice to run a node on another backend, one that `does` something.
+/// Returns the advice to run a node on another backend. `does` describes the required ability.
 pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
     match DoorAdvice::given() {
         Some(_) => {

@@ -13,7 +13,7 @@ pub struct InputMismatch {
     pub name: String,
     /// The declared type.
     pub declared: ValueType,
-    /// The type of the given value.
+    /// The type of the value that was passed.
     pub got: ValueType,
     /// The difference.
     pub problem: InputProblem,
@@ -23,20 +23,20 @@ pub struct InputMismatch {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputProblem {
-    /// The declared and the given value are of different kinds: tensor, sequence, map or absent value.
+    /// The declared and the passed value are of different kinds: tensor, sequence, map or absent value.
     Kind,
     /// The element types differ.
     DataType {
         /// The declared element type.
         expected: DataType,
-        /// The given element type.
+        /// The element type of the passed value.
         got: DataType,
     },
     /// The ranks differ.
     Rank {
         /// The declared rank.
         expected: usize,
-        /// The given rank.
+        /// The rank of the passed value.
         got: usize,
     },
     /// An extent differs from the declared number.
@@ -45,7 +45,7 @@ pub enum InputProblem {
         axis: usize,
         /// The declared extent.
         expected: usize,
-        /// The given extent.
+        /// The extent of the passed value.
         got: usize,
     },
     /// A symbolic dimension has two different extents.
@@ -54,18 +54,18 @@ pub enum InputProblem {
         axis: usize,
         /// The name of the symbolic dimension.
         symbol: String,
-        /// The extent at its first place.
+        /// The extent at its first occurrence.
         expected: usize,
-        /// The given extent.
+        /// The extent of the passed value.
         got: usize,
-        /// The input that has its first place.
+        /// The input with its first occurrence.
         bound_by: String,
-        /// The axis of its first place.
+        /// The axis of its first occurrence.
         bound_axis: usize,
     },
     /// An element of a sequence differs.
     Element {
-        /// The position of the element.
+        /// The index of the element.
         index: usize,
         /// The difference.
         problem: Box<InputProblem>,

@@ -1,4 +1,4 @@
-//! Kinds of errors of `bb`, by the caller's options to handle them.
+//! Classifies the errors of `bb` by how a caller can react.
 
 use super::{Error, NarrowError};
 use crate::service::{OutOfMemory, Pressure};
@@ -6,15 +6,15 @@ use bb_ir::ErrorKind;
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Returns the error of `bb` that a backend's own error wraps, if it wraps one and reports it.
+/// A function that returns the error of `bb` that a backend's own error wraps, if the backend reports it.
 pub(crate) type Unwrap<'f> = &'f dyn for<'a> Fn(Source<'a>) -> Option<&'a Error>;
 
 impl Error {
-    /// Returns the kind of the error, which decides how a caller may react. An error that only says where something failed has the kind of its
-    /// cause.
+    /// Returns the kind of the error, which determines how a caller may react. An error that only adds a location has
+    /// the kind of its cause.
     ///
-    /// A backend's own error that wraps an error of `bb` counts as a failure of the backend here;
-    /// [`BackendHandle::error_kind`](crate::BackendHandle::error_kind) queries the backend for the inner error.
+    /// A backend's own error that wraps an error of `bb` counts as a failure of the backend here.
+    /// [`BackendHandle::error_kind`](crate::BackendHandle::error_kind) also queries the backend for the inner error.
     ///
     /// # Examples
     ///
@@ -27,7 +27,7 @@ impl Error {
         self.kind_by(&|_| None)
     }
 
-    /// Returns the kind, with the errors of `bb` that `unwrap` finds in the errors of backends.
+    /// Returns the kind. `unwrap` finds the errors of `bb` inside errors of backends.
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
@@ -144,7 +144,7 @@ impl Error {
     }
 }
 
-/// Returns the kind of the first cause that is an error of `bb`, or that reports a lack of memory. Any other error is a
+/// Returns the kind of the first cause that is an error of `bb` or reports a lack of memory. Any other error is a
 /// failure of the backend.
 fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     let mut cause = Some(source);
@@ -166,8 +166,8 @@ fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     ErrorKind::Device
 }
 
-/// Returns whether a panic within a plan caused an error. Reports of another running backend are left out, because that one
-/// has counted it.
+/// Returns whether a panic within a plan caused an error. A panic that another running backend reports does not count,
+/// because that backend has already counted it.
 pub(crate) fn is_panic(source: Source<'_>, unwrap: Unwrap<'_>) -> bool {
     let mut cause = Some(source);
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! The nodes that cannot run, or may not: what errors and reports say of them.
+//! Describes nodes that cannot run or may not run, for errors and reports.
 
 use super::advice::{Advice, title};
 use super::door::{elsewhere, link};
@@ -7,22 +7,22 @@ use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::text::{sentence, shown};
 
-/// Returns the label of a node; [`Graph::label_of`] says what that is.
+/// Returns the label of a node, as [`Graph::label_of`] defines it.
 pub fn name(graph: &Graph, node: &Node) -> String {
     graph.label_of(node).to_owned()
 }
 
-/// The way a node runs.
+/// How a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum How {
-    /// One native operation of the backend.
+    /// As one native operation of the backend.
     Native,
-    /// Operations that the operator is lowered to; their number, if it is known before inputs are given.
+    /// As several operations that the operator is lowered to. The number is known only if it does not depend on inputs.
     Lowered(Option<usize>),
-    /// The host, because the operator depends on data or on values that are not numbers, or because the
-    /// backend has no kernel that replaces the host kernel.
+    /// On the host, because the operator depends on data or on non-numeric values, or because the backend has no kernel
+    /// that replaces the host kernel.
     Host,
-    /// Nothing.
+    /// Not at all.
     Unsupported,
 }
 
@@ -53,7 +53,7 @@ pub struct Refusal {
 }
 
 impl std::fmt::Display for Refusal {
-    /// Writes for example `` `cast` of f32 to f16 ``.
+    /// Formats the call, for example `` `cast` of f32 to f16 ``.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}`", self.op)?;
         for (types, word) in
@@ -68,7 +68,7 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Returns whether the call contains an element type.
+    /// Returns whether the call has an operand or parameter of an element type.
     pub fn is_of(&self, dtype: DataType) -> bool {
         self.operands.contains(&dtype) || self.params.contains(&dtype)
     }
@@ -106,55 +106,55 @@ impl std::fmt::Display for NodeInfo {
     }
 }
 
-/// A library that some operators need, and that a program may leave out.
+/// A library that some operators need, and that a program may omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Library {
     /// A description, as in `a decoder of pictures`.
     pub what: &'static str,
-    /// The feature of `bb` that links it.
+    /// The feature of `bb` that links the library.
     pub feature: &'static str,
-    /// The crate.
+    /// The crate of the library.
     pub package: &'static str,
 }
 
-/// The reason that a node cannot run.
+/// The reason why a node cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// Nothing runs the operator.
+    /// The operator is not implemented.
     Operator {
-        /// Whether `bb` has any operator of the domain.
+        /// Whether any operator of the domain is known.
         known_domain: bool,
-        /// The operator of the domain whose name is nearest.
+        /// The operator of the domain with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// No crate of operators is linked.
+    /// The program links no crate of operators.
     NoOperators,
     /// The operators of the domain are in a crate that is not linked.
     LeftOut {
-        /// The feature of `bb` that links it.
+        /// The feature of `bb` that links the crate.
         feature: &'static str,
         /// The crate.
         package: &'static str,
     },
-    /// It needs a library that is not linked.
+    /// The operator needs a library that is not linked.
     Unlinked(Library),
     /// Two linked crates define operations of the domain, and the choice must not depend on the order of linking.
     TwoVendors {
         /// The paths of their traits.
         paths: [&'static str; 2],
     },
-    /// The vendor's operation exists from a newer opset of its domain on.
+    /// The vendor's operation was added in a newer opset of its domain.
     NotYet {
         /// The first opset that has it.
         since: i64,
     },
-    /// The vendor's operation has no body, and the backend no kernel for it.
+    /// The vendor's operation has no body, and the backend has no kernel for it.
     NoKernel {
         /// The method that the backend's author writes.
         method: &'static str,
     },
-    /// The backend takes whole graphs and does not run a primitive that the operator is, or is lowered to.
+    /// The backend takes whole graphs and does not support a primitive that the operator is, or is lowered to.
     NoPrimitive {
         /// The method of the primitive.
         method: &'static str,
@@ -167,17 +167,17 @@ pub enum Why {
     },
     /// The backend refuses the element types of operations that the node is lowered to.
     ElementTypes(Vec<Refusal>),
-    /// A result may leave the range of the type that the backend holds it in. The host then computes it, if it is
-    /// small.
+    /// A result may exceed the range of the type that the backend stores it in, and is too large for the host to
+    /// compute.
     Exceeds(NarrowError),
-    /// The backend, which takes models as they are, does not run it.
+    /// The backend takes models unchanged, and refuses the node.
     Declined {
-        /// The reason that the backend gives.
+        /// The reason that the backend reports.
         reason: String,
     },
-    /// Its types, extents and constants, which are known before inputs are given, make it fail.
+    /// The node fails for every input, because of its types, extents and constants.
     Fails {
-        /// The message of the error and of its causes.
+        /// The error message with its causes.
         reason: String,
     },
 }
@@ -192,8 +192,8 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Returns the reason as a key: it is equal for nodes that differ only in their names, or in the operation whose type a backend
-    /// lacks.
+    /// Returns the reason as a key for grouping. The key is equal for nodes that differ only in their names, or only in
+    /// the operation whose element type the backend lacks.
     pub(crate) fn reason(&self) -> String {
         match &self.why {
             Why::ElementTypes(refusals) => {
@@ -205,7 +205,7 @@ impl Missing {
         }
     }
 
-    /// Returns true if the option `narrow_floats` of the backend lets the node run.
+    /// Returns true if the option `narrow_floats` of the backend allows the node to run.
     pub(crate) fn is_solved_by_narrow_floats(&self) -> bool {
         let option = OpenOption::NarrowFloats.name();
         match &self.why {
@@ -216,7 +216,7 @@ impl Missing {
 }
 
 impl std::fmt::Display for Missing {
-    /// Writes the node, why it cannot run, and how the user can fix it.
+    /// Writes the node, the reason why it cannot run, and how the user can fix it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let NodeInfo { op, domain, opset, .. } = &self.node;
         let node = shown(&self.node.node);
@@ -306,26 +306,26 @@ impl std::fmt::Display for Missing {
     }
 }
 
-/// All nodes that cannot run.
+/// The list of all nodes that cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingList(pub Vec<Missing>);
 
-/// The number of nodes that a message lists; the others are only counted.
+/// The maximum number of nodes that a message lists. The rest are only counted.
 const LISTED: usize = 50;
 
 impl std::fmt::Display for MissingList {
-    /// Writes a line for each node.
+    /// Writes one line per node.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         lines(f, &self.0)
     }
 }
 
-/// A node that the options refuse because of how it would run.
+/// A node that the options refuse because of the way it would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNode {
     /// The node.
     pub node: NodeInfo,
-    /// How it would run.
+    /// How the node would run.
     pub how: How,
 }
 
@@ -335,18 +335,18 @@ impl std::fmt::Display for RefusedNode {
     }
 }
 
-/// All nodes that the options refuse.
+/// The list of all nodes that the options refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedList(pub Vec<RefusedNode>);
 
 impl std::fmt::Display for RefusedList {
-    /// Writes a line for each node.
+    /// Writes one line per node.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         lines(f, &self.0)
     }
 }
 
-/// Writes a line for each entry of a list; a single entry does not start a new line.
+/// Writes one line per entry of a list. A single entry is written on the current line.
 pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list: &[T]) -> std::fmt::Result {
     if let [only] = list {
         return only.fmt(f);

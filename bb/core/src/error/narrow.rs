@@ -1,12 +1,12 @@
-//! Errors of operations that need an element type which the backend lacks.
+//! Errors of operations that need an element type that the backend lacks.
 
 use bb_ir::DataType;
 
-/// The reason that neither a backend nor the host computes an operation.
+/// The reason why neither a backend nor the host can compute an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NarrowError {
-    /// The backend lacks a type, and has no type that holds the elements exactly.
+    /// The backend lacks a type, and has no other type that represents the elements exactly.
     #[error("`{op}` needs {dtype}, which the backend does not have{}", if dtype.is_float() {
         "; the option `narrow_floats` accepts that it is held in another float"
     } else {
@@ -19,7 +19,7 @@ pub enum NarrowError {
         dtype: DataType,
     },
 
-    /// A result may be out of range of the type that the backend holds it in.
+    /// A result may exceed the range of the type that the backend stores it in.
     #[error(
         "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host"
     )]
@@ -28,7 +28,7 @@ pub enum NarrowError {
         op: &'static str,
         /// The type of the elements.
         dtype: DataType,
-        /// The type that the backend holds them in.
+        /// The type that the backend stores them in.
         held: DataType,
     },
 }

@@ -1,4 +1,4 @@
-//! Which part of a node an error is about.
+//! Identifies the part of a node that an error is about.
 
 use bb_ir::text::shown;
 use std::borrow::Cow;
@@ -8,19 +8,19 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodePart {
-    /// An attribute or a parameter, by its name. Some versions of an operator have an operand of that name instead of
+    /// An attribute or a parameter, by its name. In some versions of an operator, an operand with this name replaces
     /// the attribute.
     Named(String),
-    /// An operand, by its position.
+    /// An operand, by its index.
     Operand(usize),
-    /// A result, by its position.
+    /// A result, by its index.
     Output(usize),
-    /// Something else, as a message calls it: several operands together, or the contents of a sequence.
+    /// Another part, described in words: for example several operands together, or the contents of a sequence.
     Other(Cow<'static, str>),
 }
 
 impl NodePart {
-    /// A part that has no name or position of its own.
+    /// Returns a part that is described in words because it has no name or index.
     pub fn other(text: &'static str) -> NodePart {
         NodePart::Other(Cow::Borrowed(text))
     }

@@ -1,4 +1,4 @@
-//! The conversion of errors of numbers to [`Error`].
+//! Converts errors of scalars to [`Error`].
 
 use super::Error;
 use crate::number::NumberError;

@@ -1,4 +1,4 @@
-//! The options of opening a backend, as errors and lists name them.
+//! Identifies the options for opening a backend, in errors and lists.
 
 /// One of the [`OpenOptions`](crate::OpenOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,19 +16,20 @@ pub enum OpenOption {
     Own(OwnOption),
 }
 
-/// An option that a backend declares: `options(tile: u64 = 128 => "rows of a tile")` in its derive.
+/// An option that a backend declares in its derive, for example `options(tile: u64 = 128 => "rows of a
+/// tile")`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct OwnOption {
     /// The name.
     pub name: &'static str,
-    /// The value if none is given; it also defines the type.
+    /// The value if the option is not set. It also determines the type.
     pub default: OptionDefault,
     /// A description in one line.
     pub about: &'static str,
 }
 
-/// The default of an option that a backend declares, and so its type.
+/// The default of an option that a backend declares. It also determines the option's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum OptionDefault {
@@ -38,19 +39,19 @@ pub enum OptionDefault {
     Int(i64),
     /// A `u64`.
     Count(u64),
-    /// The bits of an `f64`, which is finite.
+    /// The bits of a finite `f64`.
     Float(u64),
-    /// A text.
+    /// A string.
     Text(&'static str),
 }
 
 impl OptionDefault {
-    /// Makes the default of an option of type `f64`.
+    /// Returns the default of an option of type `f64`.
     pub const fn float(value: f64) -> OptionDefault {
         OptionDefault::Float(value.to_bits())
     }
 
-    /// Returns the name of the type, as the derive has it.
+    /// Returns the name of the type as written in the derive.
     pub fn type_name(self) -> &'static str {
         match self {
             OptionDefault::Bool(_) => "bool",
@@ -61,7 +62,7 @@ impl OptionDefault {
         }
     }
 
-    /// Returns which values the type has, for errors.
+    /// Returns a description of the allowed values, for errors.
     pub(crate) fn values(self) -> &'static str {
         match self {
             OptionDefault::Bool(_) => "`true` or `false`",
@@ -72,7 +73,7 @@ impl OptionDefault {
         }
     }
 
-    /// Returns a value of the type as everybody writes it; `None` if the text is no value of the type.
+    /// Returns the normal form of a value of this type; `None` if the string is not a value of the type.
     pub(crate) fn normal(self, text: &str) -> Option<String> {
         Some(match self {
             OptionDefault::Bool(_) => text.parse::<bool>().ok()?.to_string(),
@@ -99,7 +100,7 @@ impl std::fmt::Display for OptionDefault {
 }
 
 impl OwnOption {
-    /// Makes the declaration of an option; the derive calls this.
+    /// Returns the declaration of an option. The derive calls this.
     #[doc(hidden)]
     pub const fn new(name: &'static str, default: OptionDefault, about: &'static str) -> OwnOption {
         OwnOption { name, default, about }

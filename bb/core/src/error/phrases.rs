@@ -1,10 +1,10 @@
-//! Parts of the sentences of errors.
+//! Builds parts of error messages.
 
 use super::DoorAdvice;
 use crate::OpenOption;
 use bb_ir::text::{listed, shown};
 
-/// The backends of this repository, and their crates.
+/// The names of the backends of this repository, with their crates.
 const CRATES: [(&str, &str); 6] = [
     ("cpu", "bb-cpu"),
     ("ort", "bb-ort"),
@@ -14,7 +14,8 @@ const CRATES: [(&str, &str); 6] = [
     ("whole-graph", "bb-whole-graph"),
 ];
 
-/// Says that no backend of a name is linked, and which crate has one of this name.
+/// Returns the message that no linked backend has a name, and the crate that has a backend with this name, if
+/// known.
 pub(super) fn no_backend(name: &str) -> String {
     match CRATES.iter().find(|(known, _)| *known == name) {
         Some((name, package)) if DoorAdvice::given().is_none() => {
@@ -40,7 +41,7 @@ pub(super) fn linked_backends(linked: &[String]) -> String {
     }
 }
 
-/// Explains how to rename a backend.
+/// Returns advice on renaming a backend.
 pub(super) fn renamed() -> &'static str {
     match DoorAdvice::given() {
         Some(_) => "rename one, or use one alone",
@@ -48,7 +49,7 @@ pub(super) fn renamed() -> &'static str {
     }
 }
 
-/// Lists the linked layers, and how to link the layers of `bb`.
+/// Lists the linked layers, and explains how to link the layers of `bb`.
 pub(super) fn linked_layers(linked: &[String]) -> String {
     match linked {
         [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
@@ -66,12 +67,12 @@ pub(super) fn are(names: &[String]) -> String {
     }
 }
 
-/// Returns the subject and verb of the sentence that an option does not exist.
+/// Returns the beginning of the sentence that an option does not exist.
 pub(super) fn declares(backend: &Option<&'static str>) -> String {
     backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
 }
 
-/// Lists the options that there are. `narrow_floats` is the last, unless it cannot be given.
+/// Lists the declared options. `narrow_floats` comes last, and is absent if it cannot be set.
 pub(super) fn declared(takes: &[String]) -> String {
     let floats = OpenOption::NarrowFloats.name();
     let (own, if_lacking) = match takes {
@@ -94,7 +95,7 @@ pub(super) fn options(takes: &[OpenOption]) -> String {
     }
 }
 
-/// Says which partner a parenthesis of a name lacks; `at` is its position, in characters from 1.
+/// Describes the missing partner of a parenthesis. `at` is its position, in characters, counted from 1.
 pub(super) fn partner(name: &str, at: usize) -> String {
     let is_open = name.chars().nth(at.saturating_sub(1)) == Some('(');
     let name = shown(name);
@@ -104,7 +105,7 @@ pub(super) fn partner(name: &str, at: usize) -> String {
     }
 }
 
-/// Lists outputs that were returned instead of another one.
+/// Lists the outputs that were returned instead of an expected one.
 pub(super) fn returned(made: &[String]) -> String {
     match made {
         [] => String::new(),
@@ -112,7 +113,7 @@ pub(super) fn returned(made: &[String]) -> String {
     }
 }
 
-/// Lists the backends that open each other, unless there is only one.
+/// Lists the backends that open each other, unless there is only one backend.
 pub(super) fn through(path: &[String]) -> String {
     match path {
         [first, .., last] if path.len() > 2 || first != last => format!(", through {}", quoted(path)),
@@ -125,18 +126,18 @@ pub(super) fn quoted(names: &[impl std::fmt::Display]) -> String {
     names.join(", ")
 }
 
-/// Suggests a name, where there is one.
+/// Returns a suggestion of a name, if there is one.
 pub(super) fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }
 
-/// Suggests the most similar one of the names.
+/// Returns a suggestion of the most similar of the names.
 pub(super) fn nearest_of(name: &str, names: &[String]) -> String {
     let nearest = bb_ir::nearest(name, names.iter().map(String::as_str));
     did_you_mean(&nearest.map(str::to_owned))
 }
 
-/// Names the method for values other than tensors, which only programs in Rust choose.
+/// Returns the method for values other than tensors. Only Rust programs can choose it.
 pub(super) fn for_other_values() -> &'static str {
     match DoorAdvice::given() {
         Some(_) => "",
@@ -144,12 +145,12 @@ pub(super) fn for_other_values() -> &'static str {
     }
 }
 
-/// Names the backend that an option belongs to, if it is known.
+/// Returns the name of the backend that an option belongs to, if it is known.
 pub(super) fn of_backend(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }
 }
 
-/// Names the backend that has a name, and how to free the name if the program added the backend.
+/// Describes the backend that already has a name, and how to free the name if the program added the backend.
 pub(super) fn taken(by: &str, added: bool) -> String {
     match (DoorAdvice::given(), added) {
         (Some(DoorAdvice { remove: Some(remove), .. }), true) => {

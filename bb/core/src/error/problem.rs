@@ -1,4 +1,4 @@
-//! The problems of a node that is not ready: all of them at once, each with its remedy.
+//! All problems of a node that is not ready, each with advice on how to fix it.
 
 use super::advice::title;
 use super::missing::{Missing, NodeInfo, lines};
@@ -13,41 +13,41 @@ use std::fmt;
 pub struct Uncovered {
     /// The name under which the model is bound.
     pub model: String,
-    /// The node, why it cannot run, and the cure.
+    /// The node, the reason why it cannot run, and advice.
     pub missing: Missing,
     /// The backend.
     pub backend: String,
 }
 
 impl Uncovered {
-    /// Combines the model, the problem of its node, and the backend.
+    /// Creates the description from the model, the problem of its node, and the backend.
     pub fn new(model: String, missing: Missing, backend: String) -> Uncovered {
         Uncovered { model, missing, backend }
     }
 }
 
-/// A problem of the models, backends, components and rules that were bound.
+/// A problem with the bound models, backends, components or rules.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A model could not be read, is not valid, or cannot be cut as it was bound.
+    /// A model could not be read, is not valid, or cannot be cut as requested.
     Model {
         /// The name under which the model is bound.
         model: String,
         /// The cause.
         source: Box<Error>,
     },
-    /// Two models are bound under one name.
+    /// Two models are bound under the same name.
     DuplicateModel {
         /// The name.
         model: String,
     },
-    /// Two instances of backends have one name, so that a rule with this name is ambiguous.
+    /// Two instances of backends have the same name, so a rule with this name is ambiguous.
     DuplicateBackend {
         /// The name.
         backend: String,
     },
-    /// Two components are bound to one operator.
+    /// Two components are bound to the same operator.
     DuplicateComponent {
         /// The domain; empty for `ai.onnx`.
         domain: String,
@@ -56,14 +56,14 @@ pub enum Problem {
     },
     /// A node cannot run.
     Node(Uncovered),
-    /// A backend is named that is not bound.
+    /// A call names a backend that is not bound.
     UnknownBackend {
         /// The call that names it, as in `` `.bind_op("Neg", "gpu")` ``.
         by: String,
         /// The error about the name.
         source: Box<Error>,
     },
-    /// A component runs no node.
+    /// No node uses a component.
     UnusedComponent {
         /// The domain; empty for `ai.onnx`.
         domain: String,
@@ -72,26 +72,26 @@ pub enum Problem {
         /// The operator of the models that was probably meant, with its domain.
         nearest: Option<(String, String)>,
     },
-    /// A rule chooses no node.
+    /// A rule matches no node.
     UnusedRule {
-        /// The call that made it, as in `` `.bind_node("conv_1", "gpu")` ``.
+        /// The call that added the rule, as in `` `.bind_node("conv_1", "gpu")` ``.
         rule: String,
         /// The name in the models that was probably meant.
         nearest: Option<String>,
-        /// The node whose subgraph contains the nodes that the rule would choose; subgraphs go to a backend with their
-        /// node.
+        /// The node whose subgraph contains the nodes that the rule would match. A subgraph always runs on the backend
+        /// of its node.
         inside: Option<String>,
-        /// Names that the rule could have: of nodes or of operators.
+        /// The valid names for the rule: names of nodes or of operators.
         names: Vec<String>,
     },
-    /// All nodes that a rule chooses are chosen already, by a component or by an earlier rule.
+    /// All nodes that a rule matches are already assigned, by a component or by an earlier rule.
     ShadowedRule {
-        /// The call that made it.
+        /// The call that added the rule.
         rule: String,
     },
-    /// Data that accompanies the parts of a backend has no effect, because the backend gets no part.
+    /// Data was attached to the parts of a backend, but has no effect, because the backend gets no part.
     NoPart {
-        /// The calls, as in `` `.metadata("gpu", …)` ``.
+        /// The calls that attached the data, as in `` `.metadata("gpu", …)` ``.
         by: String,
         /// The backend.
         backend: String,
@@ -154,17 +154,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of the models, backends, components and rules that were bound.
+/// All problems with the bound models, backends, components and rules.
 #[derive(Debug)]
 pub struct ProblemList(pub Vec<Problem>);
 
-/// A problem, and the nodes that cannot run for the same reason.
+/// A problem, with the other nodes that cannot run for the same reason.
 struct Group<'a> {
     problem: &'a Problem,
     others: Vec<&'a NodeInfo>,
 }
 
-/// The number of nodes that a group names; the others are only counted.
+/// The maximum number of nodes that a group names. The rest are only counted.
 const NAMED: usize = 8;
 
 impl fmt::Display for Group<'_> {
@@ -187,7 +187,7 @@ impl fmt::Display for Group<'_> {
 }
 
 impl ProblemList {
-    /// Groups nodes that one backend cannot run for the same reason. Groups that an option of the backend solves are first.
+    /// Groups nodes that one backend cannot run for the same reason. Groups that a backend option solves come first.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         let mut known: HashMap<(&str, &str, String), usize> = HashMap::new();
@@ -213,7 +213,7 @@ impl ProblemList {
 }
 
 impl fmt::Display for ProblemList {
-    /// A line for each; nodes that cannot run for the same reason share one.
+    /// Writes one line per problem. Nodes that cannot run for the same reason share a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         lines(f, &self.groups())
     }

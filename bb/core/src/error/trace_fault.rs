@@ -1,14 +1,14 @@
-//! Faults of a trace.
+//! Violated invariants of a trace.
 
 use super::{Error, Internal};
 use crate::DataType;
 use bb_ir::text::{sentence, shown};
 
-/// An inconsistency of a trace. It is a defect of a pass or of the tracer, because no input can cause it.
+/// A violated invariant of a trace. It is a bug of a pass or of the tracer, because no input can cause it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceFault {
-    /// A step reads, or the trace returns, a value that no earlier step makes.
+    /// A step reads, or the trace returns, a value that no earlier step computes.
     #[error("{reader} reads `{value}`, which nothing before it makes", reader = sentence(.reader), value = shown(.value))]
     NotMade {
         /// The step, or `return`.
@@ -17,7 +17,7 @@ pub enum TraceFault {
         value: String,
     },
 
-    /// Two steps make a value, or a step makes one that comes from elsewhere.
+    /// Two steps compute the same value, or a step computes a value that has another source.
     #[error("{step} makes `{value}`, which is made already", step = sentence(.step), value = shown(.value))]
     MadeTwice {
         /// The step.
@@ -26,18 +26,18 @@ pub enum TraceFault {
         value: String,
     },
 
-    /// A step makes another number of values than its operation has results.
+    /// The number of values that a step computes differs from the number of results of its operation.
     #[error("{step} makes {got} values, expected {expected}", step = sentence(.step))]
     Results {
         /// The step.
         step: String,
-        /// How many results the operation has.
+        /// The number of results of the operation.
         expected: usize,
-        /// How many values the step makes.
+        /// The number of values that the step computes.
         got: usize,
     },
 
-    /// A value has another element type or other extents than its operation gives, or than its constant has.
+    /// The element type or the extents of a value differ from its operation's result or from its constant.
     #[error("`{value}` is {}{:?}, expected {}{:?}", .got.0, .got.1, .expected.0, .expected.1, value = shown(.value))]
     Type {
         /// The value.
@@ -48,7 +48,7 @@ pub enum TraceFault {
         got: (DataType, Vec<usize>),
     },
 
-    /// An operation does not take its operands.
+    /// An operation refuses its operands.
     #[error("{step} is refused: {reason}", step = sentence(.step), reason = sentence(.reason))]
     Refused {
         /// The step.

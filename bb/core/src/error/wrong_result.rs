@@ -1,10 +1,10 @@
-//! A result that is not of the type that its operation has.
+//! The error for a result whose type differs from the type that its operation defines.
 
 use crate::Error;
 use bb_ir::text::shown;
 use bb_ir::{DataType, Shape};
 
-/// A result of a backend or a component is not of the element type or the extents that its operation has.
+/// A result of a backend or a component has another element type or other extents than its operation defines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: the {maker} computed it",
@@ -15,22 +15,22 @@ use bb_ir::{DataType, Shape};
 pub struct WrongResult {
     /// The operation.
     pub op: String,
-    /// The position of the result, counted from 0.
+    /// The index of the result, from 0.
     pub index: usize,
-    /// The element type that the operation has.
+    /// The element type that the operation defines.
     pub expected: DataType,
-    /// The extents that the operation has; `None` for one that differs between runs.
+    /// The extents that the operation defines; `None` for an extent that differs between runs.
     pub expected_shape: Vec<Option<usize>>,
-    /// The element type that came.
+    /// The actual element type.
     pub got: DataType,
-    /// The extents that came.
+    /// The actual extents.
     pub got_shape: Shape,
-    /// The part of the program that computed it: "backend" or "component".
+    /// The part of the program that computed the result: "backend" or "component".
     pub maker: &'static str,
 }
 
 impl WrongResult {
-    /// Returns the error for a result of a backend, of another element type or other extents.
+    /// Returns the error for a result of a backend with a wrong element type or wrong extents.
     #[cold]
     pub fn new(
         op: &str,
@@ -42,13 +42,13 @@ impl WrongResult {
         WrongResult { op, index, expected, expected_shape, got, got_shape, maker: "backend" }
     }
 
-    /// Returns the error for a result of a component instead of a backend.
+    /// Returns the same error for a result of a component.
     #[must_use]
     pub fn by_component(self) -> WrongResult {
         WrongResult { maker: "component", ..self }
     }
 
-    /// Returns the error for a result of another element type, with the extents that came.
+    /// Returns the error for a result with a wrong element type. Its extents are not compared.
     #[cold]
     pub(crate) fn of_type(op: &str, index: usize, expected: DataType, got: (DataType, &[usize])) -> Error {
         let extents = got.1.iter().copied().map(Some).collect();
@@ -62,7 +62,7 @@ impl From<WrongResult> for Error {
     }
 }
 
-/// Writes extents, with `?` for those that differ between runs.
+/// Formats extents, with `?` for extents that differ between runs.
 fn extents(extents: &[Option<usize>]) -> String {
     let one = |extent: &Option<usize>| extent.map_or("?".to_owned(), |extent| extent.to_string());
     extents.iter().map(one).collect::<Vec<_>>().join(", ")

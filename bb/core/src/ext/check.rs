@@ -1,7 +1,8 @@
 //! Checks the invariants of a trace that passes and plans rely on.
 //!
-//! Each value is written once, before it is read. Element types and extents follow the operations' rules. Constants have the
-//! types and shapes that their values declare. Steps that run once read nothing that differs between runs.
+//! The invariants are: each value is written once, before it is read; element types and extents follow the operations'
+//! rules; constants have the types and shapes that their values declare; steps that run once read nothing that differs
+//! between runs.
 
 use super::vendor;
 use crate::error::TraceFault;
@@ -13,7 +14,7 @@ use crate::{DataType, Error, Tensor};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{Shape, infer};
 
-/// The state of a value at a point of the trace.
+/// When a value is available, at a point of the trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Availability {
     No,
@@ -26,19 +27,19 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// [`Internal::Trace`](crate::Internal::Trace) with the first fault; [`Internal::NoEntry`](crate::Internal::NoEntry) for
-    /// an index without an entry.
+    /// [`Internal::Trace`](crate::Internal::Trace) with the first violation;
+    /// [`Internal::NoEntry`](crate::Internal::NoEntry) for an index without an entry.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_order()?;
         self.steps.iter().try_for_each(|(id, step)| self.check_results(id, step))
     }
 
-    /// Checks that each value is written once, before it is read, and that constants match their values. Does not check that
-    /// results match the operations' rules.
+    /// Checks that each value is written once, before it is read, and that constants match their values. Does not check
+    /// the operations' rules.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub(crate) fn check_order(&self) -> Result<(), Error> {
         let mut made: Table<TraceValue, Availability> = Table::with(self.values.len(), || Availability::No);
         for (value, info) in self.values.iter() {
@@ -95,7 +96,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// [`Internal::Trace`](crate::Internal::Trace) if it has others.
+    /// [`Internal::Trace`](crate::Internal::Trace) if the type or the extents differ.
     pub(crate) fn check_type(
         &self,
         value: TraceValue,
@@ -114,7 +115,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub(crate) fn check_results(&self, id: StepId, step: &Step) -> Result<(), Error> {
         let Some(expected) = self.results_of(id, step)? else { return Ok(()) };
         let (expected_count, got) = (expected.len(), step.outputs.len());
@@ -127,7 +128,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Finds the types and extents of a step's results; `None` where only running gives them.
+    /// Returns the types and extents of a step's results; `None` if only running the step determines them.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl Trace {
         }
     }
 
-    /// Finds the types and extents of the results of a family's operation by tracing its body.
+    /// Returns the types and extents of the results of a family's operation, by tracing its body.
     fn results_of_body(
         &self,
         id: StepId,
@@ -198,7 +199,7 @@ impl Trace {
     }
 }
 
-/// Names a step in a fault.
+/// Formats a step for an error message.
 fn of(id: StepId) -> String {
     format!("step {id}")
 }
@@ -228,7 +229,8 @@ mod tests {
     use crate::error::Internal;
     use crate::{Backend, TensorData};
 
-    /// `exp(-x) + 1`: the values are the input 0, 1 of `neg`, 2 of `exp`, the constant 3, and 4.
+    /// Returns a valid trace of `exp(-x) + 1`. Its values are: 0 the input, 1 the result of `neg`, 2 of `exp`, 3 the
+    /// constant, 4 the sum.
     fn sound() -> Trace {
         let on = Tracer::default();
         let x = on.input(InputIndex::at(0), "x", DataType::F32, &[2], &Varies::Everything, None);
@@ -238,7 +240,7 @@ mod tests {
         on.finish([sum].iter().map(TracedTensor::read).collect())
     }
 
-    /// Plants a fault and returns the fault that the check finds.
+    /// Applies a change that breaks the trace, and returns the violation that the check finds.
     fn fault(plant: impl FnOnce(&mut Trace)) -> TraceFault {
         let mut trace = sound();
         trace.check().unwrap();

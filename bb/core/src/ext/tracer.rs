@@ -1,4 +1,4 @@
-//! Operations of the tracer on extents: parameters become expressions.
+//! Operations of the tracer on extents, whose parameters become expressions.
 
 use super::vendor::{self, MadeOf};
 use super::{
@@ -11,24 +11,25 @@ use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
-/// The maximum number of indices to repeat a symbolic extent by; for a larger number the extent is tied and computed as a product.
+/// The maximum number of indices for repeating a symbolic extent. For larger numbers the trace is tied to the extent,
+/// and the indices are computed as a product.
 const INDICES: i64 = 1 << 16;
 
-/// The most elements of a range that tracing knows one by one.
+/// The maximum length of a range whose elements tracing tracks individually.
 const FOLLOWED: usize = 256;
 
 impl Tracer {
-    /// Returns whether an extent of a tensor is a number.
+    /// Returns whether an extent of a tensor equals a number.
     pub(crate) fn has_extent(&self, x: &TracedTensor, axis: usize, number: usize) -> bool {
         if !self.symbolic {
-            // A check computes nothing, so the trace is not tied to the extents.
+            // This is only a check and computes nothing, so the trace is not tied to the extents.
             return x.present().get(axis) == Some(&number);
         }
         i64::try_from(number).is_ok_and(|number| self.extent(x, axis).is(number))
     }
 
-    /// Returns placeholder results of these types if only the types of a native operation are traced, so that its body is
-    /// skipped; otherwise `None`.
+    /// Returns placeholder results of these types if only the types of a native operation are traced, so that its body
+    /// can be skipped; otherwise `None`.
     pub(crate) fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
         self.in_body()
             .then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
@@ -48,7 +49,7 @@ impl Tracer {
         crate::call::unwrap_output!(Tensor, op.spec().method, outputs)
     }
 
-    /// The body of [`expand_to`](Ops::expand_to): a gather of the only entry along each dimension that grows.
+    /// The body of [`expand_to`](Ops::expand_to): gathers the only entry along each dimension that grows.
     fn expanded(&self, x: &TracedTensor, shape: &[Extent]) -> Result<TracedTensor, TraceStop> {
         let from = self.extents(x);
         let wrong = || bb_ir::Error::Shapes {
@@ -131,7 +132,7 @@ impl Ops for Tracer {
 
     fn broadcasts_to(&self, x: &TracedTensor, to: &TracedTensor) -> bool {
         if !self.symbolic {
-            // A check computes nothing, so the trace is not tied to the extents.
+            // This is only a check and computes nothing, so the trace is not tied to the extents.
             return types::broadcasts(x.present(), to.present());
         }
         let (own, to) = (self.extents(x), self.extents(to));
@@ -157,7 +158,8 @@ impl Ops for Tracer {
     fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<TracedTensor, TraceStop> {
         let parts = [start, step, count].map(Extent::clone);
         let present = usize::try_from(count.present()).map_err(|_| negative(&parts))?;
-        // No run makes more elements than a value may have, and of a native operation's body only the types are needed.
+        // Runs may not create more elements than the limit. In the body of a native operation only the types are
+        // needed, so a placeholder suffices.
         if let Err(too_large) = self.bound_one(DataType::I64, &Shape::from_slice(&[present])) {
             let in_body = self.in_body();
             return if in_body {
@@ -225,7 +227,7 @@ impl Ops for Tracer {
         if most.clone().next().is_none() || most.map(Extent::present).any(|extent| extent >= INDICES) {
             return super::Create::expand(self, x, &numbers::<Tracer>(shape)?);
         }
-        // The limit on the bytes of a value holds in every run.
+        // The limit on the bytes of a value applies to every run, not only to the traced extents.
         let bytes = Extent::from(x.dtype().bits().div_ceil(8).max(1));
         let limit = Extent::from(self.limit());
         if !limit.at_least(&product(shape).times(&bytes)) {

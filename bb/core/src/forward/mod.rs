@@ -1,5 +1,4 @@
-//! Forwarding macros: they write the methods of a backend that runs whole graphs, or that takes operations as
-//! values.
+//! Macros that write the methods of a backend that runs whole graphs, or of a backend that takes operations as values.
 
 mod operands;
 mod signature;
@@ -19,8 +18,8 @@ use std::collections::HashMap;
 ///
 /// # Errors
 ///
-/// [`Error::NoPrimitive`] if the backend does not run the operation; the errors of the backend; [`Error::Results`] if its answer lacks an
-/// output.
+/// [`Error::NoPrimitive`] if the backend does not support the operation; the errors of the backend; [`Error::Results`]
+/// if an output is missing.
 pub fn one_node<B: Backend + ?Sized>(
     on: &B,
     op: Primitive,
@@ -34,8 +33,9 @@ pub fn one_node<B: Backend + ?Sized>(
         if let Param::Data(data) = param
             && data.dtype() == DataType::String
         {
-            // A message has an allocation for each string, and a failure of one is not reported: the graph is written,
-            // and copied when it is checked.
+            // A protobuf message allocates for each string, and the message library does not report a failed
+            // allocation. So this checks the memory beforehand, for the written graph and for the copy that checking it
+            // creates.
             let (count, bytes) = (data.len().saturating_mul(3), data.byte_len().saturating_mul(3));
             bb_ir::memory::probe_strings(op.spec().method, count, bytes).map_err(Error::from)?;
         }
@@ -63,10 +63,10 @@ pub fn one_node<B: Backend + ?Sized>(
         .collect()
 }
 
-/// The types of a backend, for the signatures that macros write inside its `impl`.
+/// The types of a backend, for the signatures that the macros write inside its `impl`.
 ///
-/// If the macros wrote `Self::Tensor`, rustc would check the supertraits of [`Backend`] for each method, and
-/// would report a type that is not `Sync` for every method instead of once.
+/// If the macros wrote `Self::Tensor`, rustc would check the supertraits of [`Backend`] for each method. It would then
+/// report a type that is not `Sync` once for every method, instead of only once.
 pub trait Types {
     /// The tensor.
     type Tensor;
@@ -79,14 +79,15 @@ impl<B: Backend + ?Sized> Types for B {
     type Error = B::Error;
 }
 
-/// Runs a graph with the plan of primitives that the calling runtime keeps for it. If no runtime keeps a plan, returns
-/// the inputs as `Err`.
+/// Runs a graph with the plan of primitives that the calling runtime caches for it. If no runtime caches a plan,
+/// returns the inputs as `Err`.
 ///
-/// No plan exists for a graph that a plan of primitives runs itself, or for a graph from a caller that is not a runtime.
+/// There is no plan for a graph that a plan of primitives runs itself, or for a graph from a caller that is not a
+/// runtime.
 ///
 /// # Errors
 ///
-/// The inner result has the backend's own error.
+/// The inner result contains the backend's own error.
 #[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
 pub fn kept<B: Backend + ?Sized>(
     on: &B,
@@ -104,18 +105,20 @@ pub fn kept<B: Backend + ?Sized>(
 }
 
 thread_local! {
-    /// How many functions of `forward_to_execute!` the thread is in.
+    /// The number of nested functions of `forward_to_execute!` on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The most functions of `forward_to_execute!` that may call each other. More are a function that calls `execute` of its own backend.
+/// The maximum nesting depth of functions of `forward_to_execute!`. A greater depth means that a function calls
+/// `execute` of its own backend.
 const MOST_DEEP: usize = 32;
 
-/// Runs the function of a backend for whole graphs. Without the bound, one that calls itself would end the process.
+/// Runs the function of a whole-graph backend. Without the limit, a function that calls itself would overflow the
+/// stack.
 ///
 /// # Errors
 ///
-/// [`Error::EndlessExecute`]; the function's own.
+/// [`Error::EndlessExecute`] if the limit is reached; the function's own errors.
 pub fn once<B: Backend + ?Sized, R>(
     on: &B,
     run: impl FnOnce() -> Result<R, B::Error>,
@@ -124,18 +127,18 @@ pub fn once<B: Backend + ?Sized, R>(
     nested(&DEPTH, MOST_DEEP, || Error::EndlessExecute, run)
 }
 
-/// Writes the operations and `execute` for a backend that runs whole graphs.
+/// Writes the operations and `execute` of a backend that runs whole graphs.
 ///
 /// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations, `execute`, a
 /// `compile` that passes on whole graphs, and [`runs_whole_graphs`](crate::Backend::runs_whole_graphs). The function
-/// has the signature
+/// must have the signature
 ///
 /// ```text
 /// fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, attrs: bb::BackendAttrs<'_>)
 ///     -> Result<HashMap<String, Self::Tensor>, Self::Error>
 /// ```
 ///
-/// The nodes of the graph are primitives, which [`decode`](crate::decode) reads.
+/// The nodes of the graph are primitives. [`decode`](crate::decode) reads them.
 ///
 /// `bb::forward_to_execute!(Self::run; pow, gather);` writes only the listed operations and `execute`, for a
 /// backend that has kernels for the other operations.
@@ -183,9 +186,9 @@ macro_rules! forward_to_execute {
 
 /// Writes the operations of a backend as calls of one function that takes the operation as a value.
 ///
-/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty operations. It suits
-/// backends that send operations elsewhere, that wrap another backend, or that choose their kernels
-/// themselves. The function has the signature
+/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty operations. It suits backends
+/// that send operations elsewhere, that wrap another backend, or that choose their kernels themselves. The function
+/// must have the signature
 ///
 /// ```text
 /// fn call(&self, op: bb::Primitive, inputs: &[Option<&Self::Tensor>], params: &[bb::ir::op::Param<'_>])
@@ -326,7 +329,7 @@ macro_rules! __forward_one {
     };
 }
 
-/// As `__forward_all`, for the function that an author named in `forward_to_call!`.
+/// Does the same as `__forward_all`, for the function that an author named in `forward_to_call!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_calls {
@@ -351,7 +354,7 @@ macro_rules! __forward_calls {
     };
 }
 
-/// Checks the signature of the function in one of the thirty methods, so that a wrong one is one error.
+/// Checks the signature of the function in only one of the thirty methods, so that a wrong signature causes one error.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_check {

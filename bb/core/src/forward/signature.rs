@@ -1,7 +1,7 @@
-//! Checks of the signatures of functions that authors name, for messages of rustc.
+//! Checks the signatures of functions that authors name, so that rustc reports clear messages.
 //!
-//! A type has the methods of a right function only if the signature is right. Otherwise rustc finds methods of the same names behind
-//! `Deref`, which fit every function, so that a wrong signature is one error.
+//! A type has the methods of a correct function only if the signature is correct. Otherwise rustc finds methods with
+//! the same names behind `Deref`, which exist for every function, so that a wrong signature causes only one error.
 
 use super::Types;
 use crate::{Backend, BackendAttrs, Error, Outputs};
@@ -13,8 +13,8 @@ use std::ops::Deref;
 
 /// A call of the function in [`forward_to_call!`](crate::forward_to_call).
 ///
-/// Its methods exist only if the function has the right signature. Otherwise rustc finds the methods of
-/// `WrongFunction`, which fit every function, so that only [`Signature::takes_calls`] reports an error.
+/// Its methods exist only if the function has the correct signature. Otherwise rustc finds the methods of
+/// `WrongFunction`, which exist for every function, so that only [`Signature::takes_calls`] reports an error.
 #[derive(Debug)]
 pub struct ForwardedCall<'a, B: Types + ?Sized, F> {
     /// The backend.
@@ -54,7 +54,7 @@ where
     }
 }
 
-/// A call of the function in [`forward_to_execute!`](crate::forward_to_execute), as [`ForwardedCall`].
+/// A call of the function in [`forward_to_execute!`](crate::forward_to_execute). It works like [`ForwardedCall`].
 #[derive(Debug)]
 pub struct ForwardedGraph<'a, B: Types + ?Sized, F> {
     /// The backend.
@@ -98,7 +98,7 @@ where
 #[derive(Debug)]
 pub struct Signature<const RIGHT: bool>(());
 
-// These are methods, because rustc would infer `RIGHT` from the bound of a function.
+// These are methods, because in a free function rustc would infer `RIGHT` from the bound.
 impl<const RIGHT: bool> Signature<RIGHT> {
     /// Asserts that the function has the signature for [`forward_to_call!`](crate::forward_to_call).
     pub fn takes_calls(&self)
@@ -114,7 +114,7 @@ impl<const RIGHT: bool> Signature<RIGHT> {
     {
     }
 
-    /// Asserts that the constructor of a backend `B` takes nothing.
+    /// Asserts that the constructor of a backend `B` takes no arguments.
     pub fn constructs<B>(&self)
     where
         Self: Constructs<B>,
@@ -123,16 +123,16 @@ impl<const RIGHT: bool> Signature<RIGHT> {
 }
 
 impl Signature<true> {
-    /// The signature is right.
+    /// The value for a correct signature.
     pub const RIGHT: Self = Signature(());
 }
 
 impl Signature<false> {
-    /// The signature is wrong.
+    /// The value for a wrong signature.
     pub const WRONG: Self = Signature(());
 }
 
-/// The methods of a call whose function has a wrong signature. Programs that contain them do not compile.
+/// The methods of a call whose function has a wrong signature. A program that calls them does not compile.
 #[derive(Debug)]
 pub struct WrongFunction<B: ?Sized, F>(PhantomData<F>, PhantomData<fn(&B)>);
 
@@ -142,7 +142,7 @@ impl<B: Backend + ?Sized, F> WrongFunction<B, F> {
         Signature::WRONG
     }
 
-    /// Takes the place of [`ForwardedCall::call`].
+    /// Replaces [`ForwardedCall::call`] if the signature is wrong.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl<B: Backend + ?Sized, F> WrongFunction<B, F> {
         Err(Error::Abandoned.into())
     }
 
-    /// Takes the place of [`ForwardedGraph::run`].
+    /// Replaces [`ForwardedGraph::run`] if the signature is wrong.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl<B: Types + ?Sized, F> Deref for ForwardedGraph<'_, B, F> {
     }
 }
 
-/// The [`Signature`] of a constructor that takes nothing.
+/// The [`Signature`] of a constructor that takes no arguments.
 #[diagnostic::on_unimplemented(
     message = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>`",
     label = "this function has another signature",

@@ -1,4 +1,4 @@
-//! The derivatives that rows of families name, one function each.
+//! The derivatives that table rows of families refer to, one function each.
 
 use super::rules::{At, Gradients};
 use super::shapes::unbroadcast;
@@ -11,7 +11,7 @@ use std::f64::consts::PI;
 
 type Found = Result<Gradients, TraceStop>;
 
-/// The function is level between its steps, or its results are positions.
+/// Returns no gradients, for a function that is piecewise constant, or whose results are indices.
 pub(super) fn zero(at: &At<'_>) -> Found {
     Ok(at.none())
 }
@@ -76,7 +76,7 @@ pub(super) fn asinh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&on.sqrt(&math::plus(on, &on.mul(x, x)?, 1.0)?)?))
 }
 
-/// The product of roots does not overflow where the square does.
+/// The product of two square roots does not overflow, but the square root of `x² - 1` does.
 pub(super) fn acosh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| {
         let roots = on.mul(&on.sqrt(&math::plus(on, x, -1.0)?)?, &on.sqrt(&math::plus(on, x, 1.0)?)?)?;
@@ -88,17 +88,18 @@ pub(super) fn atanh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&one_less_square(on, x)?))
 }
 
-/// `1 - x`.
+/// Computes `1 - x`.
 fn one_less(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.sub(&on.scalar_like(x, 1.0)?, x)
 }
 
-/// `1 - x²`, as a product, which is precise near 1.
+/// Computes `1 - x²` as the product `(1 - x)(1 + x)`, which is precise near 1.
 fn one_less_square(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.mul(&one_less(on, x)?, &math::plus(on, x, 1.0)?)
 }
 
-/// The greater or the lesser takes the gradient; two that are equal share it.
+/// Computes the gradients of an elementwise maximum or minimum. The selected operand takes the gradient; equal
+/// operands share it.
 pub(super) fn extremum(at: &At<'_>) -> Found {
     let on = at.on;
     let (Some((g, _, y)), &[a, b, ..]) = (at.first(), at.operands) else { return Ok(at.none()) };
@@ -110,7 +111,7 @@ pub(super) fn extremum(at: &At<'_>) -> Found {
     at.both(|| share(a), || share(b))
 }
 
-/// `a = b q + y` for an integer `q`.
+/// Computes the gradients of a remainder `y`, with `a = b q + y` for an integer `q`.
 pub(super) fn modulo(at: &At<'_>) -> Found {
     let on = at.on;
     let (Some((g, _, y)), &[a, b, ..]) = (at.first(), at.operands) else { return Ok(at.none()) };
@@ -178,14 +179,14 @@ pub(super) fn scatter_nd(at: &At<'_>) -> Found {
     scattered(at, reduction, &scatter, &gather)
 }
 
-/// Writes updates to the places of data, combined with the elements there.
+/// Scatters updates into data, and combines them with the existing elements.
 type Scatter<'a> =
     dyn Fn(&TracedTensor, &TracedTensor, ScatterReduction) -> Result<TracedTensor, TraceStop> + 'a;
 
-/// Reads the elements at the places of the updates.
+/// Gathers the elements at the positions of the updates.
 type Gather<'a> = dyn Fn(&TracedTensor) -> Result<TracedTensor, TraceStop> + 'a;
 
-/// The gradients by the data and the updates of a scatter.
+/// Computes the gradients of a scatter by the data and by the updates.
 fn scattered(
     at: &At<'_>,
     reduction: ScatterReduction,
@@ -203,7 +204,8 @@ fn scattered(
         ScatterReduction::Add => (g.clone(), gather(g)?),
         ScatterReduction::Mul => {
             let by_data = on.mul(g, &scatter(&ones(data)?, updates, ScatterReduction::Mul)?)?;
-            // The product of all but one factor: a quotient, but where factors are 0.
+            // The product of all other factors is the quotient of the whole product and one factor, but zeros
+            // must be excluded.
             let zero = on.scalar_like(updates, 0.0)?;
             let is_zero = on.equal(updates, &zero)?;
             let factors = on.r#where(&is_zero, &on.scalar_like(updates, 1.0)?, updates)?;
@@ -220,7 +222,8 @@ fn scattered(
             (on.mul(&share, &of_data)?, on.mul(&gather(&share)?, &of_updates)?)
         }
         ScatterReduction::None => {
-            // Of several updates of one place the last one stays: it is the one whose number can be read there.
+            // If several updates write to the same position, the last one remains. To find it, the index of
+            // each update is scattered and read back.
             let kept = scatter(g, &zeros(updates)?, ScatterReduction::None)?;
             let numbers = crate::ext::counted(on, updates.shape(), 1)?;
             let none = on.zeros(data.shape(), numbers.dtype())?;

@@ -1,4 +1,4 @@
-//! Which operations have derivatives of their own: the primitives, and the operations whose rows name one.
+//! Looks up derivatives: of primitives, and of operations whose table rows name a derivative.
 
 use super::rules::{At, Gradients};
 use super::{derivatives, rules};
@@ -12,12 +12,12 @@ use bb_ir::op::{Family, OpSpec, Primitive};
 
 type Found = Result<Gradients, TraceStop>;
 
-/// A family some of whose rows may name derivatives.
+/// A family whose table rows may name derivatives.
 trait Differentiable {
-    /// The operations that do.
+    /// The operations whose rows name a derivative.
     const KNOWN: OpSet;
 
-    /// Computes the gradients by the operands of an operation; `None` if its row names no derivative.
+    /// Computes the gradients of an operation by its operands; returns `None` if its row names no derivative.
     fn gradients(index: u16, at: &At<'_>) -> Option<Found>;
 }
 
@@ -37,7 +37,7 @@ macro_rules! with_derivative {
     };
 }
 
-/// The gradients that a row names.
+/// Expands to the call of the derivative that a row names.
 macro_rules! gradients {
     ($at:ident) => {
         None
@@ -70,7 +70,7 @@ macro_rules! differentiable {
 
 bb_ir::for_each_family!(bb_ir::facts_of_rows, differentiable);
 
-/// The operations of families that have derivatives, as natives of a tracer.
+/// Returns the operations of families that have derivatives, as native operations of a tracer.
 pub(super) fn with_rules() -> Vec<(Family, OpSet)> {
     every_operation()
         .into_iter()
@@ -78,7 +78,7 @@ pub(super) fn with_rules() -> Vec<(Family, OpSet)> {
         .collect()
 }
 
-/// Computes the gradients by the operands of an operation.
+/// Computes the gradients of an operation by its operands.
 pub(super) fn rule(at: &At<'_>, spec: &OpSpec) -> Found {
     let of_vendor: fn(u16, &At<'_>) -> Option<Found> = |_, _| None;
     let gradients = of_family!(spec.family, gradients, of_vendor);

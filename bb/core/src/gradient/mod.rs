@@ -1,11 +1,12 @@
-//! Gradients of functions over any backend, in reverse mode on a trace.
+//! Gradients of functions over any backend, computed in reverse mode on a trace.
 //!
-//! A function is traced at the operands, and the rules of its steps are traced backwards. On a [`Tracer`] both become part of its
-//! trace, so that a gradient becomes part of a model, and has a gradient itself. On a backend the trace runs. There are rules for the primitives (`rules.rs`) and for
-//! some operations of families (`families.rs`), whose bodies would lose digits, compute NaN where the function does not, or run on the
-//! host. All other operations are differentiated through their bodies.
+//! A function is traced with the operands, and then the derivatives of its steps are traced in reverse order. On a
+//! [`Tracer`] both become part of its trace, so that the gradient becomes part of a model and can itself be
+//! differentiated. On another backend the trace runs. There are rules for the primitives (`rules.rs`) and for some
+//! operations of families (`families.rs`), whose bodies would lose precision, compute NaN where the function does not,
+//! or run on the host. All other operations are differentiated through their bodies.
 //!
-//! Where a function has no derivative, the rules choose one: `bb/docs/training.md` lists the choices.
+//! At points where a function has no derivative, the rules choose a value: `bb/docs/training.md` lists the choices.
 
 mod derivatives;
 mod families;
@@ -27,25 +28,28 @@ use std::any::Any;
 pub struct Gradient<T> {
     /// The result of the function.
     pub value: T,
-    /// The gradient by each input that was named, with the element type and the shape of that input.
+    /// The gradient by each input in `by`, with the element type and the shape of that input.
     pub gradients: Vec<T>,
 }
 
 /// Computes a function and its gradient by some of its inputs.
 ///
-/// `function` is any Rust code over a backend, as [`bb::trace`](crate::trace()) takes it; it returns one number, such as
-/// a loss. `by` has the positions of the inputs to differentiate by. On a backend this computes. Inside a trace
-/// ([`ModelTrace`](crate::export::ModelTrace)) it records the operations of the function and of its gradient, which makes a
-/// model that any backend compiles once. Inside the function of another `gradient` it gives second derivatives.
+/// `function` is any Rust code over a backend, as for [`bb::trace`](crate::trace()). It returns one number, for example
+/// a loss. `by` has the indices of the inputs to differentiate by. On a backend this function computes the gradient.
+/// Inside a trace ([`ModelTrace`](crate::export::ModelTrace)) it records the operations of the function and of its
+/// gradient, so that they become a model that any backend compiles once. Inside the function of another `gradient` it
+/// yields second derivatives.
 ///
-/// An input that the function does not depend on, or depends on only through comparisons, roundings and integers, has a gradient of zeros.
+/// If the function does not depend on an input, or only through comparisons, roundings and integers, the gradient by it
+/// is zero.
 ///
 /// Shapes: the function's result has one element. Types: the result and the inputs to differentiate by are floats.
 ///
 /// # Errors
 ///
-/// [`Error::NotDifferentiable`] for an operation without a derivative, which it names; [`Error::NotScalar`] if the
-/// function returns more than a number; [`Error::GradientBy`] for an input that is not there or is no float; the function's own.
+/// [`Error::NotDifferentiable`] with the name of an operation without a derivative; [`Error::NotScalar`] if the
+/// function returns more than one number; [`Error::GradientBy`] for an input that does not exist or is not a float; the
+/// function's own errors.
 ///
 /// # Examples
 ///
@@ -82,14 +86,15 @@ pub fn gradient<B: Ops + ?Sized>(
     compute(on, inputs, by, None, function)
 }
 
-/// Does the same for a function whose result is a tensor: the gradient of the sum of the products of its elements and the elements of
-/// `seed`.
+/// Does the same as [`gradient`] for a function whose result is a tensor. Computes the gradient of the scalar product
+/// of the result and `seed`.
 ///
-/// Shapes: `seed` has the shape of the function's result, and its element type.
+/// Shapes: `seed` has the shape and the element type of the function's result.
 ///
 /// # Errors
 ///
-/// As [`gradient`]; [`bb_ir::Error::Shapes`] and [`bb_ir::Error::DataType`] for a seed that is unlike the result.
+/// The errors of [`gradient`]; [`bb_ir::Error::Shapes`] and [`bb_ir::Error::DataType`] if the seed does not match the
+/// result.
 pub fn gradient_with_seed<B: Ops + ?Sized>(
     on: &B,
     inputs: &[&B::Tensor],
@@ -108,7 +113,7 @@ fn compute<B: Ops + ?Sized>(
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
 ) -> Result<Gradient<B::Tensor>, B::Error> {
     if let Some(tracer) = on.tracer() {
-        // Then these are the tensors and the errors of a tracer.
+        // The backend is a tracer, so its tensors and errors are those types.
         let traced: Option<Vec<&TracedTensor>> = inputs.iter().map(|x| same(*x)).collect();
         let traced = traced.ok_or_else(|| Error::excluded("a tracer with tensors of its own"))?;
         let found = on_tracer(tracer, &traced, by, seed.and_then(same), function);
@@ -123,7 +128,7 @@ fn compute<B: Ops + ?Sized>(
         let gradients = found.gradients.into_iter().map(own).collect::<Result<_, Error>>()?;
         return Ok(Gradient { value: own(found.value)?, gradients });
     }
-    // The operations of families stay, so that the backend's own run.
+    // All operations of families are recorded as single steps, so that the backend's native kernels run.
     let tracer = Tracer::new(every_operation(), usize::MAX).with_types(on.types());
     let input = |(at, x): (usize, &&B::Tensor)| {
         tracer.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None)
@@ -139,18 +144,18 @@ fn compute<B: Ops + ?Sized>(
     Ok(Gradient { value, gradients: results.collect() })
 }
 
-/// Returns a reference as one of the type that it already has.
+/// Casts a reference to another type parameter that is the same type; `None` if the types differ.
 fn same<A: Any, B: Any>(x: &A) -> Option<&B> {
     (x as &dyn Any).downcast_ref()
 }
 
-/// Returns a value as one of the type that it already has.
+/// Casts a value to another type parameter that is the same type; `None` if the types differ.
 fn into_same<A: Any, B: Any>(x: A) -> Option<B> {
     let mut x = Some(x);
     (&mut x as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take)
 }
 
-/// Traces a gradient.
+/// Traces a function and its gradient, and checks their types.
 fn on_tracer(
     on: &Tracer,
     inputs: &[&TracedTensor],
@@ -185,7 +190,7 @@ fn on_tracer(
     Ok(Gradient { value, gradients })
 }
 
-/// Runs the steps of a trace that its outputs need, and returns the outputs.
+/// Runs the steps of a trace that its outputs depend on, and returns the outputs.
 fn replay<B: Ops + ?Sized>(
     on: &B,
     recorded: &Trace,
@@ -222,14 +227,14 @@ fn replay<B: Ops + ?Sized>(
     Ok(recorded.outputs.iter().map(output).collect::<Result<_, Error>>()?)
 }
 
-/// A value, and its gradient by each of the inputs that it was differentiated by; `None` for all others, and where it does not depend on one.
+/// A function's value, and its gradient by each input. The gradient is `None` if it was not requested or is zero.
 type Differentiated = (TracedTensor, Vec<Option<TracedTensor>>);
 
-/// Traces a function, and its gradient by the inputs whose flag in `wanted` is set. Without a seed, the seed is ones.
+/// Traces a function, and its gradient by the selected inputs (one flag each). If there is no seed, ones are used.
 ///
 /// # Errors
 ///
-/// As [`gradient`].
+/// The errors of [`gradient`].
 pub fn differentiate(
     on: &Tracer,
     inputs: &[&TracedTensor],
@@ -263,7 +268,7 @@ pub fn differentiate(
     Ok((value, gradients))
 }
 
-/// A trace of the function, and the tensors of its values.
+/// A trace of the function, and the tensors of its values on the tracer.
 struct Tape<'a> {
     on: &'a Tracer,
     /// The inputs to differentiate by.
@@ -277,7 +282,7 @@ impl Tape<'_> {
         held(self.values.get(value)?.as_ref(), value)
     }
 
-    /// Runs the steps that the result needs.
+    /// Runs the steps that the result depends on.
     fn run(&mut self, inputs: &[&TracedTensor]) -> Result<(), TraceStop> {
         let on = self.on;
         for info in self.recorded.values.entries() {
@@ -314,7 +319,7 @@ impl Tape<'_> {
         Ok(())
     }
 
-    /// Finds the values that depend on the inputs to differentiate by, and have derivatives by them.
+    /// Finds the float values that depend on the inputs to differentiate by.
     fn depends(&self) -> Result<Table<TraceValue, bool>, Error> {
         let recorded = &self.recorded;
         let of = |source| matches!(source, ValueSource::Input(index) if self.wanted.get(index.position()) == Some(&true));
@@ -332,7 +337,7 @@ impl Tape<'_> {
         Ok(depends)
     }
 
-    /// Returns the gradients of `y` times `seed` by each of `count` inputs.
+    /// Returns the gradients of `y` by each of `count` inputs, multiplied by `seed`.
     fn backwards(
         &self,
         y: TraceValue,
@@ -346,7 +351,7 @@ impl Tape<'_> {
         for step in self.recorded.steps.entries().rev() {
             let mut of_results: Vec<Option<TracedTensor>> = Vec::with_capacity(step.outputs.len());
             for output in &step.outputs {
-                // An integer has no slope, whatever is multiplied with it.
+                // An integer result has a zero derivative, so its gradient is dropped.
                 let slopes = self.recorded.values.get(*output)?.dtype.is_float();
                 of_results.push(gradients.get(*output)?.clone().filter(|_| slopes));
             }
@@ -379,7 +384,7 @@ impl Tape<'_> {
         Ok(found)
     }
 
-    /// Returns the gradients of a step's operands, given the gradients of its results.
+    /// Computes the gradients of a step's operands from the gradients of its results.
     fn of_step(
         &self,
         step: &Step,

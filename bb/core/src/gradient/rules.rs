@@ -1,4 +1,4 @@
-//! The derivative of each primitive.
+//! Computes the derivative of each primitive.
 
 use super::shapes::{kept, matmul, scattered, sliced, unbroadcast};
 use crate::Tensor;
@@ -8,24 +8,24 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::Axis;
 use bb_ir::op::{Param, Primitive, take};
 
-/// The gradients of an operation's operands; `None` where there is none.
+/// The gradients of an operation's operands; `None` for a zero gradient.
 pub(super) type Gradients = Vec<Option<TracedTensor>>;
 
 /// A step whose gradients are computed.
 pub(super) struct At<'a> {
     pub(super) on: &'a Tracer,
-    /// The operands, without those that are left out.
+    /// The operands, without omitted ones.
     pub(super) operands: &'a [&'a TracedTensor],
     pub(super) results: &'a [&'a TracedTensor],
     pub(super) params: &'a [Param<'a>],
-    /// The gradient by each result; `None` where nothing depends on it.
+    /// The gradient by each result; `None` if nothing depends on the result.
     pub(super) by_results: &'a [Option<TracedTensor>],
     /// Whether the gradient of each operand is needed.
     pub(super) needs: &'a [bool],
 }
 
 impl<'a> At<'a> {
-    /// The gradient by the first result, the first operand and the first result.
+    /// Returns the gradient by the first result, the first operand and the first result.
     pub(super) fn first(&self) -> Option<(&'a TracedTensor, &'a TracedTensor, &'a TracedTensor)> {
         let g = self.by_results.first()?.as_ref()?;
         Some((g, self.operands.first()?, self.results.first()?))
@@ -36,13 +36,13 @@ impl<'a> At<'a> {
         self.needs.get(operand) == Some(&true)
     }
 
-    /// No gradient.
+    /// Returns zero gradients for all operands.
     pub(super) fn none(&self) -> Gradients {
         vec![None; self.operands.len()]
     }
 
-    /// Returns the gradient by the first operand. `make` computes it from the gradient by the first result, the first operand and the first
-    /// result.
+    /// Returns the gradient by the first operand. `make` computes it from three tensors: the gradient by the first
+    /// result, the first operand and the first result.
     pub(super) fn by_operand(
         &self,
         make: impl FnOnce(&Tracer, &TracedTensor, &TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
@@ -51,7 +51,8 @@ impl<'a> At<'a> {
         Ok(vec![Some(make(self.on, g, x, y)?)])
     }
 
-    /// Returns the gradient of a function of one number. `make` computes the function's slope from the operand and the result.
+    /// Returns the gradient of an elementwise function of one operand. `make` computes the function's derivative from
+    /// the operand and the result.
     pub(super) fn slope(
         &self,
         make: impl FnOnce(&Tracer, &TracedTensor, &TracedTensor) -> Result<TracedTensor, TraceStop>,
@@ -59,7 +60,7 @@ impl<'a> At<'a> {
         self.by_operand(|on, g, x, y| on.mul(g, &make(on, x, y)?))
     }
 
-    /// The gradients by two operands that were broadcast, as far as they are needed.
+    /// Returns the gradients by two operands that were broadcast, if they are needed.
     pub(super) fn both(
         &self,
         a: impl FnOnce() -> Result<TracedTensor, TraceStop>,
@@ -72,9 +73,9 @@ impl<'a> At<'a> {
     }
 }
 
-/// Returns the gradients by the operands of a primitive.
+/// Returns the gradients of a primitive by its operands.
 ///
-/// Where a function has no derivative it is taken as 0, and a maximum shares among equals.
+/// Where a function has no derivative, 0 is used. A maximum distributes its gradient among equal elements.
 pub(super) fn rule(at: &At<'_>, primitive: Primitive) -> Result<Gradients, TraceStop> {
     use Primitive as P;
     let At { on, operands: x, params, .. } = *at;
@@ -141,12 +142,12 @@ pub(super) fn rule(at: &At<'_>, primitive: Primitive) -> Result<Gradients, Trace
             let from = crate::ext::movement::from_start(on, second, &on.host(&[], &[extent])?)?;
             Ok(vec![Some(scattered(on, g, first.shape(), &from, along)?), None])
         }
-        // Steps have no slope, constants depend on nothing, and `split` is above.
+        // Comparisons are piecewise constant, constants have no operands, and `split` is handled above.
         P::Equal | P::Greater | P::Less | P::Constant | P::Split => Ok(vec![None; x.len()]),
     }
 }
 
-/// The axes of a reduction.
+/// Returns the axes of a reduction.
 fn axes<'a>(params: &'a [Param<'_>]) -> Result<&'a [i64], crate::Error> {
     Ok(take::Ints("reduce", params.first())?)
 }
@@ -160,7 +161,8 @@ fn pow(
     let on = at.on;
     let power = math::to(on, exponent, base.dtype())?;
     let by_base = || {
-        // To the power of 0 it is 1 everywhere, and the product must not have an infinite factor.
+        // If the exponent is 0, the derivative is 0. The exponent `-1` must not be used then, because it gives infinity
+        // for a base of 0.
         let zero = on.scalar_like(base, 0.0)?;
         let less = on.sub(&power, &on.scalar_like(base, 1.0)?)?;
         let less = on.r#where(&on.equal(&power, &zero)?, &zero, &less)?;

@@ -1,4 +1,4 @@
-//! Brings gradients to the extents of their operands.
+//! Converts gradients to the shapes of the operands.
 
 use crate::ext::{ScatterReduction, counted};
 use crate::prelude::*;
@@ -6,7 +6,7 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
-/// Sums over the broadcast axes, so that the gradient has the extents of `x`.
+/// Sums a gradient over the broadcast axes, so that it has the shape of `x`.
 pub(super) fn unbroadcast(
     on: &Tracer,
     g: &TracedTensor,
@@ -25,7 +25,7 @@ pub(super) fn unbroadcast(
     on.reshape(&sums, x.shape())
 }
 
-/// The axes that a reduction names, all if it names none, not negative.
+/// Returns the axes of a reduction as non-negative numbers; all axes if `axes` is empty.
 pub(super) fn reduced(axes: &[i64], rank: usize) -> Result<Vec<i64>, Error> {
     if axes.is_empty() {
         return Ok((0..rank as i64).collect());
@@ -33,7 +33,7 @@ pub(super) fn reduced(axes: &[i64], rank: usize) -> Result<Vec<i64>, Error> {
     axes.iter().map(|&axis| Ok(Axis::new(axis, rank)?.get() as i64)).collect()
 }
 
-/// Gives reduced dimensions back to a result, as 1.
+/// Reshapes the result of a reduction so that reduced dimensions are kept with extent 1.
 pub(super) fn kept(
     on: &Tracer,
     y: &TracedTensor,
@@ -50,7 +50,7 @@ pub(super) fn kept(
     on.reshape(y, &shape)
 }
 
-/// The gradient of a product of matrices by each operand.
+/// Computes the gradients of a matrix product by each operand.
 pub(super) fn matmul(
     on: &Tracer,
     a: &TracedTensor,
@@ -58,7 +58,7 @@ pub(super) fn matmul(
     g: &TracedTensor,
     needs: &dyn Fn(usize) -> bool,
 ) -> Result<[Option<TracedTensor>; 2], TraceStop> {
-    // A vector is a row or a column, whose extent of 1 the product omits.
+    // A vector operand is treated as a matrix with one row or column. The product omits that dimension.
     let row = if a.rank() == 1 { on.unsqueeze(a, &[0])? } else { a.clone() };
     let column = if b.rank() == 1 { on.unsqueeze(b, &[1])? } else { b.clone() };
     let mut wide = g.clone();
@@ -86,12 +86,14 @@ pub(super) fn matmul(
     Ok([needs(0).then(by_a).transpose()?, needs(1).then(by_b).transpose()?])
 }
 
-/// The most elements of a matrix that marks where selected rows came from. Beyond it the rows are scattered.
+/// The maximum number of elements of the matrix that marks which index each row was selected from. For larger sizes,
+/// rows are scattered.
 const MARKS: usize = 1 << 22;
 
-/// Adds selected rows back to their places along an axis of `shape`: row `i` is the sum of the rows of `g` that came from `i`.
+/// Adds selected rows back to their original indices along an axis of `shape`: row `i` is the sum of the rows of `g`
+/// that were selected from `i`.
 ///
-/// `from` holds the place that each row came from, which is not negative. It has the dimensions that the selected rows have in `g`.
+/// `from` has the non-negative index of each row. Its dimensions replace the axis in the shape of `g`.
 pub(super) fn scattered(
     on: &Tracer,
     g: &TracedTensor,
@@ -105,7 +107,7 @@ pub(super) fn scattered(
     let (&extent, after) = rest.split_first().unwrap_or((&1, &[]));
     let (rows, before_count, after_count) = (count(from.shape())?, count(before)?, count(after)?);
     if extent.saturating_mul(rows) > MARKS {
-        // Where a backend has no scatter of its own, the host adds the rows.
+        // This is slower if the backend has no native scatter, because then the host adds the rows.
         let flat = on.reshape(g, &[before_count, rows, after_count])?;
         let zeros = on.zeros(&[extent, before_count, after_count], g.dtype())?;
         let places = on.reshape(from, &[rows, 1])?;
@@ -113,7 +115,7 @@ pub(super) fn scattered(
             on.scatter_nd(&zeros, &places, &on.transpose(&flat, &[1, 0, 2])?, ScatterReduction::Add)?;
         return on.reshape(&on.transpose(&sums, &[1, 0, 2])?, shape);
     }
-    // A matrix whose row `i` marks the rows of `g` that came from `i`.
+    // A matrix whose row `i` marks the rows of `g` that were selected from `i`.
     let places = counted(on, &[extent, 1], 1)?;
     let marks = on.equal(&places, &on.reshape(from, &[1, rows])?)?;
     let marks = crate::ext::math::to(on, &marks, g.dtype())?;
@@ -121,7 +123,7 @@ pub(super) fn scattered(
     on.reshape(&on.matmul(&marks, &flat)?, shape)
 }
 
-/// Where the elements that a slice takes along one dimension come from.
+/// Returns the indices of the elements that a slice selects along one dimension.
 pub(super) fn sliced(extent: usize, start: i64, end: i64, step: i64) -> Vec<i64> {
     let n = extent as i64;
     let from_end = |at: i64| if at < 0 { at.saturating_add(n) } else { at };

@@ -1,11 +1,11 @@
-//! The call of an operation that a layer passes on.
+//! The call of an operation that a layer intercepts.
 
 use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor};
 use crate::{Kernel, KernelOperands, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 
-/// A call of an operation, for [`Layer::operation`]: its row, operands and parameters, and the way to run it on the
-/// inner backend.
+/// A call of an operation, passed to [`Layer::operation`]: its table row, operands and parameters, with a method that
+/// runs it on the inner backend.
 pub struct LayerCall<'a, L: Delegate> {
     on: &'a L,
     spec: &'static OpSpec,
@@ -13,7 +13,7 @@ pub struct LayerCall<'a, L: Delegate> {
     call: &'a mut dyn Call<L>,
 }
 
-/// A call by its way to the inner backend.
+/// The part of a call that depends on how the inner backend is called.
 trait Call<L: Delegate> {
     fn operand(&self, index: usize) -> Option<&LayerTensor<L>>;
 
@@ -30,35 +30,36 @@ trait Call<L: Delegate> {
 }
 
 impl<L: Delegate> LayerCall<'_, L> {
-    /// Returns the row of the operation.
+    /// Returns the table row of the operation.
     pub fn spec(&self) -> &'static OpSpec {
         self.spec
     }
 
-    /// Returns the parameters, in the order of the row.
+    /// Returns the parameters, in the order of the table row.
     pub fn params(&self) -> &[Param<'_>] {
         self.params
     }
 
-    /// Returns the number of operands, those that are left out included.
+    /// Returns the number of operands, including omitted ones.
     pub fn operands(&self) -> usize {
         self.call.operands()
     }
 
-    /// Returns an operand; `None` if it is left out, or a constant that a prepared kernel has packed.
+    /// Returns an operand; `None` if it is omitted, or if it is a constant that a prepared kernel has packed.
     ///
-    /// A clone of an operand that a prepared kernel may overwrite makes the kernel allocate a result instead.
+    /// If an operand that a prepared kernel may overwrite is cloned, the kernel allocates a result instead.
     pub fn operand(&self, index: usize) -> Option<&LayerTensor<L>> {
         self.call.operand(index)
     }
 
-    /// Returns whether a kernel that the inner backend prepared runs, instead of the operation's method.
+    /// Returns whether a kernel runs that the inner backend prepared, instead of the operation's method.
     pub fn is_prepared(&self) -> bool {
         self.call.is_prepared()
     }
 
-    /// Returns true if the call is inside the body of an operation of a family, or inside an operator of a model that is lowered to several
-    /// operations. The last of these operations makes the operator's result and is not inside.
+    /// Returns true if the call is inside the body of a family's operation, or inside a model's operator that is
+    /// lowered to several operations. The last of these operations computes the operator's result and does not count as
+    /// inside.
     pub fn is_inside(&self) -> bool {
         crate::contract::is_inside()
     }
@@ -82,7 +83,7 @@ impl<L: Delegate> std::fmt::Debug for LayerCall<'_, L> {
     }
 }
 
-/// A call with operands in a list.
+/// A call of an operation's method, with a list of operands.
 struct Listed<'a, T>(&'a [Option<&'a T>]);
 
 impl<L: Delegate> Call<L> for Listed<'_, LayerTensor<L>> {
@@ -140,7 +141,7 @@ impl<L: Delegate> Call<L> for Ready<'_, '_, L> {
     }
 }
 
-/// Calls a layer's `operation` with a list of operands.
+/// Calls a layer's `operation` for a method call with a list of operands.
 pub(super) fn operation<L: Layer>(
     on: &L,
     spec: &'static OpSpec,
@@ -150,7 +151,7 @@ pub(super) fn operation<L: Layer>(
     on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) })
 }
 
-/// Calls a layer's `operation` with a step that the inner backend prepared.
+/// Calls a layer's `operation` for a step that the inner backend prepared.
 pub(super) fn prepared<L: Layer>(
     on: &L,
     spec: &'static OpSpec,

@@ -1,9 +1,9 @@
-//! The expansion of the derive of a layer.
+//! The code that the derive of a layer expands to.
 //!
-//! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines the bounds of a type
-//! without parameters. The derive of a type without parameters therefore writes bounds that name a lifetime, as in
-//! `for<'it> LayerOf<MyLayer>: IsLayer<'it>`, which rustc takes as given, too. A bound that does not hold is therefore
-//! one error, where the derive asserts it ([`is_layer`], [`is_inner`]), instead of one in each method.
+//! While rustc compiles a generic `impl`, it assumes that the bounds of the `impl` hold, but it checks bounds of a type
+//! without parameters immediately. So for a type without parameters, the derive writes bounds with a lifetime, as in
+//! `for<'it> LayerOf<MyLayer>: IsLayer<'it>`, which rustc assumes to hold too. A bound that does not hold is therefore
+//! reported once, where the derive asserts it ([`is_layer`], [`is_inner`]), and not in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
 use crate::contract::{CompileOptions, Module};
@@ -12,28 +12,28 @@ use crate::{Backend, Executable, InnerBackend, Kernel, Outputs, PrepareStep};
 use bb_ir::op::{OpSpec, Param};
 use std::marker::PhantomData;
 
-/// The subject of the bound [`IsLayer`] of a layer `L`.
+/// The type that the bound [`IsLayer`] of a layer `L` is written for.
 ///
-/// The bound is not about the layer itself, because rustc knows that a type without `impl bb::Layer` is no layer, and would accept an
-/// `impl bb::Backend` of the author in addition to the derive's. Each method would then be ambiguous. Rustc cannot exclude an `impl` for a type
-/// of another crate, so that it reports the two `impl`s as one error.
+/// The bound is not written for the layer itself. Rustc knows that a type without `impl bb::Layer` is no layer, so it
+/// would accept an author's `impl bb::Backend` in addition to the derive's, and then report each method as ambiguous.
+/// For a type of another crate rustc cannot rule out an `impl`, so it reports the two `impl`s as one error.
 #[derive(Debug)]
 pub struct LayerOf<L>(PhantomData<fn() -> L>);
 
-/// The [`LayerOf`] a type that implements [`Layer`], whatever the lifetime.
+/// The [`LayerOf`] of a type that implements [`Layer`], for any lifetime.
 ///
-/// It does not require [`Backend`], whose `impl` has it as a bound.
+/// It does not require [`Backend`], because the `impl` of [`Backend`] has this trait as a bound.
 pub trait IsLayer<'layer> {
     /// The layer.
     type On: Delegate;
 
-    /// The layer, with the bound that it is a layer.
+    /// The same layer, with the bound [`Layer`].
     type As: Layer + Delegate<Inner = <Self::On as Delegate>::Inner>;
 
-    /// Returns the layer itself.
+    /// Casts the layer to the type that has the bound [`Layer`].
     fn as_layer(on: &Self::On) -> &Self::As;
 
-    /// As [`Layer::compile`].
+    /// Does the same as [`Layer::compile`].
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ pub trait IsLayer<'layer> {
     where
         Self::On: Backend;
 
-    /// As [`Backend::prepare`].
+    /// Does the same as [`Backend::prepare`].
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ pub trait IsLayer<'layer> {
     where
         Self::On: Backend;
 
-    /// As [`InnerBackend::native`]; `own` are the families that the layer adopts itself.
+    /// Does the same as [`InnerBackend::native`]. `own` are the families that the layer implements itself.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<L: Layer> IsLayer<'_> for LayerOf<L> {
     }
 }
 
-/// A backend that a layer or a variant of an enum holds, whatever the lifetime.
+/// A backend that a layer or a variant of an enum contains, for any lifetime.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no backend, so that neither a layer nor a variant can hold it",
     label = "this is no backend",
@@ -122,7 +122,7 @@ pub trait IsInner<'held>: InnerBackend {}
 #[diagnostic::do_not_recommend]
 impl<B: InnerBackend> IsInner<'_> for B {}
 
-/// Returns the layer itself, in the derive of a layer.
+/// Casts a layer to the type that has the bound [`Layer`], in the derive.
 #[inline]
 pub fn as_layer<L>(on: &L) -> &<LayerOf<L> as IsLayer<'static>>::As
 where
@@ -134,11 +134,11 @@ where
 /// Asserts that a type is a layer.
 pub const fn is_layer<L: Layer>() {}
 
-/// Asserts that a type is a backend that a layer or a variant can hold.
+/// Asserts that a type is a backend that a layer or a variant can contain.
 pub const fn is_inner<B: IsInner<'static>>() {}
 
-/// Implements the traits of a layer for its derive:
-/// `[parameters] [type] [bounds] [bounds of a layer] [own families] field: type, version`.
+/// Implements the traits of a layer for its derive. The arguments are `[parameters] [type] [bounds] [bounds of a layer]
+/// [own families] field: type, version`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layer {
@@ -193,7 +193,7 @@ macro_rules! __layer {
     };
 }
 
-/// Expands to an `impl` of the contract by the methods of [`Layer`](crate::Layer).
+/// Expands to an `impl` of [`Backend`](crate::Backend) that calls the methods of [`Layer`](crate::Layer).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layer_backend {

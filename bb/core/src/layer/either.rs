@@ -1,14 +1,14 @@
-//! An enum of backends as a backend: which variant runs is chosen when the value is made.
+//! Implements a backend for an enum of backends. The variant is chosen when the value is constructed.
 
 use crate::Error;
 use crate::contract::OnnxValue;
 use smallvec::SmallVec;
 
-/// Restores the type of operands; `own` returns the tensor of the variant that runs.
+/// Restores the type of operands. `own` returns the tensor if it belongs to the variant that runs.
 ///
 /// # Errors
 ///
-/// [`Error::Operand`] if an operand is of another variant.
+/// [`Error::Operand`] if an operand belongs to another variant.
 pub fn restored<'a, T, U>(
     op: &'static str,
     inputs: impl IntoIterator<Item = Option<&'a T>>,
@@ -29,7 +29,7 @@ where
 ///
 /// # Errors
 ///
-/// [`Error::Operand`] if an input is of another variant.
+/// [`Error::Operand`] if an input belongs to another variant.
 pub fn restored_items<'a, T, U>(
     inputs: &[Option<OnnxValue<&'a T>>],
     own: impl Fn(&'a T) -> Option<&'a U>,
@@ -41,17 +41,18 @@ pub fn restored_items<'a, T, U>(
     inputs.iter().enumerate().map(restore).collect()
 }
 
-/// The error for a tensor of another variant.
+/// Returns the error for a tensor of another variant.
 pub fn foreign(op: &'static str, index: usize) -> Error {
     Error::Operand { op, index, expected: "a tensor of the variant that runs" }
 }
 
-/// The error for a graph that another variant compiled.
+/// Returns the error for a graph that another variant compiled.
 pub fn other_variant() -> Error {
     Error::excluded("a graph that this variant compiled")
 }
 
-/// Implements the contract for an enum whose variants hold backends. The derive expands to this.
+/// Implements [`Backend`](crate::Backend) for an enum whose variants contain backends. The derive expands to
+/// this.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __either {
@@ -280,7 +281,7 @@ macro_rules! __either {
             }
         }
 
-        /// A graph that the backend of a variant compiled.
+        /// A graph that a variant's backend compiled.
         enum $compiled where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+ { $( $variant($crate::__private::Box<dyn $crate::Executable<$inner>>) ),+ }
 
         impl $crate::Executable<$any> for $compiled
@@ -356,7 +357,7 @@ macro_rules! __either {
     };
 }
 
-/// The operands of a variant.
+/// Restores the operands of a variant.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __either_operands {
@@ -369,7 +370,7 @@ macro_rules! __either_operands {
     };
 }
 
-/// The inputs of a variant, which may be sequences.
+/// Restores the inputs of a variant, which may be sequences.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __either_items {

@@ -1,4 +1,4 @@
-//! A backend of any type behind one type, for layers that are chosen at run time.
+//! Wraps a backend of any type into one type, for layers that are chosen at run time.
 
 use super::InnerBackend;
 use crate::contract::{CompileOptions, Module};
@@ -16,10 +16,10 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A backend whose type is erased: layers that stand on it are compiled once, for all backends.
+/// A backend whose type is erased. A layer on top of it is compiled once, for all backends.
 ///
-/// A call costs an indirect call, and an allocation for each result. Prepared kernels, native operations, element types
-/// and services are the backend's own.
+/// Each call is indirect and allocates for each result. Prepared kernels, native operations, element types and services
+/// are provided by the wrapped backend.
 #[derive(Clone)]
 pub struct Erased {
     kernels: Arc<dyn Kernels>,
@@ -34,7 +34,8 @@ impl Erased {
         Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version }
     }
 
-    /// Wraps a layer on an erased backend. Its tensors are erased, so that no further allocation is needed.
+    /// Wraps a layer that is built on an erased backend. The layer's tensors are already erased, so no further
+    /// allocation is needed.
     pub(crate) fn of_layer<L>(layer: L) -> Erased
     where
         L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
@@ -43,11 +44,12 @@ impl Erased {
         Erased { kernels: Arc::new(Bare { natives: layer.natives(), layer }), version }
     }
 
-    /// Returns the backend with every element type, as a caller of a running backend has it. A type that the backend lacks is held in
-    /// another one where that is exact; otherwise the elements stay on the host.
+    /// Returns the backend with every element type, as users of a running backend see it. A type that the backend lacks
+    /// is stored in another type if that is exact; otherwise the elements stay on the host.
     ///
-    /// A layer that computes in types of its own calls this in [`RegisteredLayer::on`](crate::RegisteredLayer::on). Each result costs one
-    /// more allocation, unless the backend lacks no type.
+    /// A layer that computes in element types of its own choice calls this in
+    /// [`RegisteredLayer::on`](crate::RegisteredLayer::on). Each result costs one more allocation, unless the backend
+    /// supports every type.
     #[must_use]
     pub fn with_every_type(self) -> Erased {
         if self.types().is_all() {
@@ -212,10 +214,11 @@ impl Kernel<Erased> for ErasedKernel {
     }
 }
 
-/// A layer on an erased backend as the kernels of another erased backend: its tensors are erased as they are.
+/// The kernels of a layer on an erased backend. The layer's tensors are already erased, so they are passed on
+/// unchanged.
 struct Bare<L> {
     layer: L,
-    /// The layer's natives, which each call of a native operation looks up.
+    /// The layer's native operations, which each call of a family's operation checks.
     natives: Vec<(Family, OpSet)>,
 }
 

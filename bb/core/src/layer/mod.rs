@@ -1,14 +1,14 @@
-//! Layers: backends built on another backend.
+//! Layers: backends that wrap another backend.
 //!
-//! A layer holds a backend, changes what some operations do, and passes on the rest. It is a backend itself: every
-//! function that takes a backend takes a layer, and layers stand on layers. The derive with `#[bb(delegate = field)]`
-//! says which field holds the inner backend ([`Delegate`]), and the author writes the methods that differ in an `impl`
-//! of [`Layer`] under `#[bb::layer]`.
+//! A layer contains a backend, changes the behavior of some operations, and passes on the rest. It is a backend itself:
+//! every function that takes a backend also takes a layer, and a layer can wrap a layer. The derive with `#[bb(delegate
+//! = field)]` specifies the field of the inner backend ([`Delegate`]). The author writes the methods that differ in an
+//! `impl` of [`Layer`] under `#[bb::layer]`.
 //!
-//! A layer has the tensors and errors of its inner backend, so that nothing is wrapped and no result is allocated. A
-//! method that is not written is a direct call of the inner backend's. If no operation is written, graphs are compiled
-//! by the inner backend, too: a layer that only passes on costs nothing in a plan. Otherwise plans call the layer, and
-//! keep the inner backend's prepared kernels of all operations that are not written.
+//! A layer has the tensor and error types of its inner backend, so nothing is wrapped and no result is allocated. A
+//! method that is not written calls the inner backend's method directly. If no operation is written, the inner backend
+//! also compiles graphs, so a layer that only passes on has no cost in a plan. Otherwise plans call the layer, but use
+//! the inner backend's prepared kernels for all operations that are not written.
 
 mod call;
 mod derived;
@@ -50,10 +50,10 @@ pub type LayerTensor<L> = <<L as Delegate>::Inner as Backend>::Tensor;
 /// The error type of a layer and of its inner backend.
 pub type LayerError<L> = <<L as Delegate>::Inner as Backend>::Error;
 
-/// Tensors by name.
+/// Tensors by name, for the inputs or outputs of a graph.
 type Named<T> = HashMap<String, T>;
 
-/// A type that holds a backend. `#[bb(delegate = field)]` of the derive writes this.
+/// A type that contains an inner backend. `#[bb(delegate = field)]` of the derive implements this.
 #[diagnostic::on_unimplemented(
     message = "write `#[derive(bb::Backend)]` with `#[bb(delegate = inner)]` above `{Self}`: it does not say which field holds the inner backend",
     label = "this layer names no field",
@@ -66,14 +66,14 @@ pub trait Delegate: Send + Sync + Sized + 'static {
     /// The version of the layer.
     const VERSION: &'static str;
 
-    /// The operations of families that the layer writes itself (`extensions(…)` of the derive).
+    /// The operations of families that the layer implements itself (`extensions(…)` of the derive).
     const NATIVES: &'static [(Family, OpSet)];
 
     /// Returns the inner backend.
     fn inner(&self) -> &Self::Inner;
 }
 
-/// Lists the methods that an `impl` of [`Layer`] contains. `#[bb::layer]` writes this.
+/// The names of the methods that an `impl` of [`Layer`] contains. `#[bb::layer]` implements this.
 #[diagnostic::on_unimplemented(
     message = "`bb::Layer` is implemented for `{Self}` without `#[bb::layer]`",
     label = "write `#[bb::layer]` above this `impl`",
@@ -84,7 +84,7 @@ pub trait Written {
     const METHODS: &'static [&'static str];
 }
 
-/// Returns whether a list has a name; also in constants.
+/// Returns whether a list contains a name. It can be called in constants.
 const fn has(mut list: &[&str], name: &str) -> bool {
     while let [first, rest @ ..] = list {
         if bb_ir::op::same(first, name) {
@@ -95,7 +95,8 @@ const fn has(mut list: &[&str], name: &str) -> bool {
     false
 }
 
-/// Returns whether a layer writes an operation, a primitive or the hook that all operations go through.
+/// Returns whether a layer writes a primitive, an operation of a family, or the hook `operation` that intercepts all of
+/// them.
 const fn writes_operations<L: Layer>() -> bool {
     let mut methods = L::METHODS;
     while let [first, rest @ ..] = methods {
@@ -107,28 +108,29 @@ const fn writes_operations<L: Layer>() -> bool {
     !L::NATIVES.is_empty()
 }
 
-/// Returns whether a layer passes graphs on as they are.
+/// Returns whether a layer passes graphs on unchanged.
 pub const fn passes_graphs<L: Layer>() -> bool {
     !writes_operations::<L>() && !has(L::METHODS, "execute") && !has(L::METHODS, "compile")
 }
 
-/// Returns whether a layer writes the operation, so that no prepared kernel of the inner backend may replace it.
+/// Returns whether a layer writes the operation. If so, a prepared kernel of the inner backend must not replace it.
 fn writes<L: Layer>(spec: &OpSpec) -> bool {
     let native = |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
     (spec.family == Family::Primitive && has(L::METHODS, spec.method)) || L::NATIVES.iter().any(native)
 }
 
-/// Returns the options of a compilation with the natives of a backend.
+/// Returns compile options with the native operations of a backend.
 pub fn with_natives<B: InnerBackend>(on: &B, options: &CompileOptions) -> CompileOptions {
     options.clone().with_families(natives::kept_tables::<B>(&on.natives())).asked_of(on)
 }
 
-/// Returns whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
+/// Returns whether a layer takes whole graphs: its inner backend does, and the layer writes no operation.
 pub fn runs_whole_graphs<L: Layer>(on: &L) -> bool {
     !const { writes_operations::<L>() } && on.inner().runs_whole_graphs()
 }
 
-/// Returns why a layer does not run a node: what its inner backend says, if graphs are passed on to that one as they are.
+/// Returns the reason why a layer refuses a node. If the layer passes graphs on unchanged, this is the inner backend's
+/// reason; otherwise `None`.
 pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> {
     match const { passes_graphs::<L>() } {
         true => on.inner().declines(graph, node),
@@ -136,10 +138,10 @@ pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> 
     }
 }
 
-/// Compiles a graph for a layer: what [`Layer::compile`] does unless it is written.
+/// Compiles a graph for a layer. This is the default of [`Layer::compile`].
 ///
-/// If the layer writes an operation, it plans for the layer; otherwise the inner backend compiles. A layer that writes `compile`, to look
-/// at graphs or to change options, ends with this.
+/// If the layer writes an operation, this makes a plan that calls the layer; otherwise the inner backend compiles. A
+/// layer that overrides `compile`, to inspect graphs or to change options, calls this at the end.
 ///
 /// # Errors
 ///
@@ -177,7 +179,7 @@ pub fn compile_layer<L: Layer>(
     }
 }
 
-/// Prepares a step of a plan for a layer: keeps the inner backend's kernel, unless the layer writes the operation.
+/// Prepares a step of a plan for a layer. Uses the inner backend's kernel, unless the layer writes the operation.
 ///
 /// # Errors
 ///
@@ -193,17 +195,18 @@ fn prepare<L: Layer>(
     Ok(kernel.map(|kernel| PreparedLayer::<L>::boxed(kernel, step.spec(), step.params())))
 }
 
-/// Returns whether a layer passes graphs on, unchanged, to the backend at this address, of the type with this name.
+/// Returns whether a layer passes graphs on, unchanged, to the backend at this address whose type has this name.
 pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     let inner = on.inner();
     let is_inner =
         std::ptr::eq(std::ptr::from_ref(inner).cast(), backend) && ty == std::any::type_name::<L::Inner>();
-    // A layer that acts on graphs does not count, because plans of only the inner backend would skip it.
+    // A layer that overrides the handling of graphs does not count, because plans of the inner backend would skip the
+    // layer.
     let passes = const { passes_graphs::<L>() && !has(L::METHODS, "dispatch") };
     passes && (is_inner || inner.stands_on(backend, ty))
 }
 
-/// Returns whether all operations of a layer go through [`Layer::operation`].
+/// Returns whether the layer overrides [`Layer::operation`], so that all operations go through it.
 pub(crate) const fn observes<L: Layer>() -> bool {
     has(L::METHODS, "operation")
 }
@@ -226,11 +229,11 @@ macro_rules! layers {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// A backend built on another: each method that is not written calls the inner backend's method.
+        /// A backend that wraps another backend. Each method that is not written calls the inner backend's method.
         ///
-        /// Write the `impl` under `#[bb::layer]`, and reach the inner backend by the field of your struct. Every layer
-        /// is a [`Backend`], whose methods call the methods of this trait. Both traits have methods of the same names;
-        /// import neither, or call a layer by `bb::Backend::add(&layer, …)`.
+        /// Write the `impl` under `#[bb::layer]`, and access the inner backend through the field of your struct. Every
+        /// layer is a [`Backend`], whose methods call the methods of this trait. Both traits have methods with the same
+        /// names, so import neither, or call a layer with `bb::Backend::add(&layer, …)`.
         ///
         /// # Examples
         ///
@@ -264,19 +267,19 @@ macro_rules! layers {
         pub trait Layer:
             Delegate + Written + InnerBackend + Backend<Tensor = LayerTensor<Self>, Error = LayerError<Self>>
         {
-            /// Intercepts every operation, if this method is written: each primitive that is not written itself, each
-            /// native operation of the inner backend, and each prepared kernel. [`LayerCall::run`] calls the inner
+            /// Intercepts every operation, if this method is written: each primitive whose own method is not written,
+            /// each native operation of the inner backend, and each prepared kernel. [`LayerCall::run`] calls the inner
             /// backend.
             ///
             /// # Errors
             ///
-            /// The errors of the inner backend, and the layer's own, as an error of `bb`.
+            /// The errors of the inner backend, and the layer's own errors as errors of `bb`.
             fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
                 call.run()
             }
 
-            /// Returns whether plans keep the kernels that the inner backend prepares. They do by default. A layer that needs all operands
-            /// of each operation returns false: a kernel has packed some.
+            /// Returns whether plans use the kernels that the inner backend prepares. The default is true. A layer that
+            /// needs all operands of each operation returns false, because a kernel may have packed some of them.
             fn keeps_prepared(&self) -> bool {
                 true
             }
@@ -299,12 +302,12 @@ macro_rules! layers {
                 }
             )*
 
-            /// As [`Backend::types`].
+            /// Does the same as [`Backend::types`].
             fn types(&self) -> bb_ir::DataTypes {
                 self.inner().types()
             }
 
-            /// As [`Backend::to_host`].
+            /// Does the same as [`Backend::to_host`].
             ///
             /// # Errors
             ///
@@ -313,7 +316,7 @@ macro_rules! layers {
                 self.inner().to_host(x)
             }
 
-            /// As [`Backend::read_into`].
+            /// Does the same as [`Backend::read_into`].
             ///
             /// # Errors
             ///
@@ -322,8 +325,9 @@ macro_rules! layers {
                 self.inner().read_into(x, into)
             }
 
-            /// As [`Backend::execute`]. The default gives the graph to an inner backend that runs whole graphs, if no operation is
-            /// written; otherwise the plan that [`compile`](Self::compile) made runs.
+            /// Does the same as [`Backend::execute`]. If no operation is written and the inner backend runs whole
+            /// graphs, the default passes the graph to it; otherwise the default runs the plan that
+            /// [`compile`](Self::compile) returns.
             ///
             /// # Errors
             ///
@@ -340,8 +344,8 @@ macro_rules! layers {
                 crate::plan::execute(self, graph, inputs, attrs)
             }
 
-            /// As [`Backend::dispatch`]. The default lets the inner backend answer, now or later, if neither an operation nor
-            /// [`execute`](Self::execute) is written.
+            /// Does the same as [`Backend::dispatch`]. If neither an operation nor [`execute`](Self::execute) is
+            /// written, the default lets the inner backend answer, immediately or later.
             fn dispatch(
                 &self,
                 graph: Arc<GraphProto>,
@@ -355,7 +359,7 @@ macro_rules! layers {
                 }
             }
 
-            /// As [`Backend::compile`]. The default is [`compile_layer`].
+            /// Does the same as [`Backend::compile`]. The default is [`compile_layer`].
             ///
             /// # Errors
             ///
@@ -368,7 +372,7 @@ macro_rules! layers {
                 compile_layer(self, module, options)
             }
 
-            /// As [`Backend::materialize_from_wire`].
+            /// Does the same as [`Backend::materialize_from_wire`].
             ///
             /// # Errors
             ///
@@ -380,22 +384,22 @@ macro_rules! layers {
                 self.inner().materialize_from_wire(type_hash, bytes)
             }
 
-            /// As [`Backend::device_info`].
+            /// Does the same as [`Backend::device_info`].
             fn device_info(&self) -> DeviceInfo {
                 self.inner().device_info()
             }
 
-            /// As [`Backend::lifecycle`].
+            /// Does the same as [`Backend::lifecycle`].
             fn lifecycle(&self) -> Option<&dyn Lifecycle> {
                 self.inner().lifecycle()
             }
 
-            /// As [`Backend::memory`].
+            /// Does the same as [`Backend::memory`].
             fn memory(&self) -> Option<&dyn Memory<LayerTensor<Self>>> {
                 self.inner().memory()
             }
 
-            /// As [`Backend::kernels`].
+            /// Does the same as [`Backend::kernels`].
             fn kernels(&self) -> Option<&dyn Kernels<LayerTensor<Self>>> {
                 self.inner().kernels()
             }

@@ -1,4 +1,4 @@
-//! The native operations of backends that layers may stand on.
+//! The native operations of backends that layers wrap.
 
 use super::{Delegate, Layer, LayerError, LayerTensor, call, observes};
 use crate::ext::{Extended, FamilyTable, OpSet};
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A backend that a layer may stand on: one that says which operations of families it has natively.
+/// A backend that a layer can wrap. It reports which operations of families it implements natively.
 ///
-/// Every backend with `#[derive(bb::Backend)]` is one, and every layer.
+/// Every backend with `#[derive(bb::Backend)]` implements this, and so does every layer.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a derived backend: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
@@ -22,12 +22,13 @@ pub trait InnerBackend: Backend + Sized + 'static {
     #[doc(hidden)]
     const ADOPTS: () = ();
 
-    /// Returns the native operations of each family. The default has none.
+    /// Returns the native operations of each family. The default returns none.
     fn natives(&self) -> Vec<(Family, OpSet)> {
         Vec::new()
     }
 
-    /// Calls an operation of a family: the native one, or its body. The default runs the body.
+    /// Calls an operation of a family: the native method if there is one, otherwise the body. The default runs the
+    /// body.
     ///
     /// # Errors
     ///
@@ -41,13 +42,13 @@ pub trait InnerBackend: Backend + Sized + 'static {
         Extended::new(self, &[]).call(spec, inputs, params)
     }
 
-    /// Returns the version of the backend and of the layers on it. The default is empty.
+    /// Returns the versions of the backend and of the layers on top of it. The default is empty.
     fn version(&self) -> &'static str {
         ""
     }
 }
 
-/// Returns the natives of a layer: the union of the inner backend's natives and the natives that the layer writes.
+/// Returns the native operations of a layer: the union of the inner backend's and the layer's own native operations.
 pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
     let mut all = on.inner().natives();
     for &(family, own) in L::NATIVES {
@@ -59,7 +60,7 @@ pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
     all
 }
 
-/// Calls an operation of a family on a layer, whose own families have these tables.
+/// Calls an operation of a family on a layer. `own` are the tables of the families that the layer implements itself.
 ///
 /// # Errors
 ///
@@ -80,13 +81,13 @@ pub(super) fn layer_native<L: Layer>(
     }
 }
 
-/// Returns the versions of a layer and of its inner backend.
+/// Returns the versions of a layer and of its inner backend as one string.
 pub fn layer_version<L: Layer>(on: &L) -> &'static str {
     interned(format!("{} on {}", <L as Delegate>::VERSION, on.inner().version()))
 }
 
-/// Returns the tables of natives, for a runtime and for plans. The tables of each type of backend and set of natives
-/// are made once and live as long as the program, because a runtime refers to them.
+/// Returns the tables of native operations, for a runtime and for plans. A runtime refers to the tables, so the
+/// tables of each type of backend and set of operations are created once and leaked.
 pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'static [FamilyTable<B>] {
     type Key = (TypeId, Vec<(Family, OpSet)>);
     static KEPT: Mutex<Option<HashMap<Key, &'static (dyn Any + Send + Sync)>>> = Mutex::new(None);
@@ -105,7 +106,7 @@ pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'sta
     made.downcast_ref::<&'static [FamilyTable<B>]>().copied().unwrap_or_default()
 }
 
-/// Returns a text that lives as long as the program. Each is leaked once.
+/// Returns a string with a static lifetime. Each distinct string is leaked once.
 pub fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Graphs that the inner backend compiles for a layer that writes no operation.
+//! Graphs that the inner backend compiles for a layer that overrides no operation.
 
 use super::{Layer, LayerError, LayerTensor};
 use crate::contract::OnnxValue;
@@ -7,10 +7,10 @@ use crate::measure::Profile;
 use crate::{Executable, Port, ResultBuffer, RunOptions};
 use std::collections::HashMap;
 
-/// A graph that the inner backend compiled.
+/// A graph that the inner backend compiled, as an executable of the layer.
 struct Passed<L: Layer>(Box<dyn Executable<L::Inner>>);
 
-/// Has the inner backend compile, with the families that it adopted.
+/// Compiles a graph with the inner backend and its native operations.
 pub(super) fn compile<L: Layer>(
     on: &L,
     module: Module,

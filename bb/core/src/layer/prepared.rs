@@ -1,10 +1,10 @@
-//! The inner backend's prepared kernels, as kernels of the layer.
+//! Wraps the inner backend's prepared kernels as kernels of the layer.
 
 use super::{Layer, LayerError, LayerTensor, call, observes};
 use crate::{Kernel, KernelOperands, Outputs};
 use bb_ir::op::{OpSpec, Param};
 
-/// A prepared step of a layer.
+/// A step that the inner backend prepared, as a kernel of the layer.
 pub(super) struct PreparedLayer<L: Layer> {
     kernel: Box<dyn Kernel<L::Inner>>,
     spec: &'static OpSpec,

@@ -1,4 +1,4 @@
-//! The operations of numbers.
+//! The operations of [`Number`].
 
 use super::{Number, NumberError, NumberOp};
 use std::cmp::Ordering;
@@ -28,7 +28,7 @@ impl Number {
         NumberError::Type { op, operands: operands.iter().map(|operand| operand.number_type()).collect() }
     }
 
-    /// The value as a float; `None` for a text.
+    /// Returns the value as a float; `None` for a string.
     fn float(&self) -> Option<f64> {
         match self {
             Number::Integer(value) => Some(*value as f64),
@@ -37,7 +37,7 @@ impl Number {
         }
     }
 
-    /// Refuses operands that are infinite or NaN.
+    /// Returns an error if an operand is infinite or NaN.
     fn finite(op: NumberOp, operands: &[&Number]) -> Result<(), NumberError> {
         match operands.iter().all(|operand| operand.float().is_none_or(f64::is_finite)) {
             true => Ok(()),
@@ -45,7 +45,7 @@ impl Number {
         }
     }
 
-    /// Computes on two integers, or on two floats.
+    /// Computes an operation on two integers, or on two floats.
     fn binary(
         &self,
         op: NumberOp,
@@ -71,7 +71,7 @@ impl Number {
         }
     }
 
-    /// Computes on an integer or on a float.
+    /// Computes an operation on an integer or on a float.
     fn unary(
         &self,
         op: NumberOp,
@@ -89,11 +89,11 @@ impl Number {
         }
     }
 
-    /// Returns the sum, or two texts joined.
+    /// Returns the sum of two numbers, or the concatenation of two strings.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn add(&self, other: &Number) -> Outcome {
         if let (Number::Text(a), Number::Text(b)) = (self, other) {
             return Ok(Number::Text(format!("{a}{b}")));
@@ -105,7 +105,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn sub(&self, other: &Number) -> Outcome {
         self.binary(NumberOp::Sub, other, |a, b| whole(a.checked_sub(b)), |a, b| Ok(a - b))
     }
@@ -114,47 +114,48 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn mul(&self, other: &Number) -> Outcome {
         self.binary(NumberOp::Mul, other, |a, b| whole(a.checked_mul(b)), |a, b| Ok(a * b))
     }
 
-    /// Returns the quotient as a float, also of integers, which are rounded to floats before.
+    /// Returns the quotient as a float. Integers are rounded to floats first.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn div(&self, other: &Number) -> Outcome {
         let floats = |a: f64, b: f64| if b == 0.0 { Err(Wrong::DivisionByZero) } else { Ok(a / b) };
         self.binary(NumberOp::Div, other, |a, b| floats(a as f64, b as f64).map(Number::Float), floats)
     }
 
-    /// Returns the quotient, rounded down: the greatest whole number whose product with the divisor is not beyond the dividend.
+    /// Returns the quotient rounded down, towards negative infinity.
     ///
-    /// Of floats, it is the quotient that belongs to [`modulo`](Self::modulo), rounded to `f64`.
+    /// For floats, this is the quotient that matches [`modulo`](Self::modulo), rounded to `f64`.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn floor_div(&self, other: &Number) -> Outcome {
         let integers = |a: i64, b: i64| match a.checked_rem(b) {
             None if b == 0 => Err(Wrong::DivisionByZero),
-            // The least integer by -1 has the remainder 0, and a quotient that overflows.
+            // `i64::MIN / -1` overflows.
             None => Err(Wrong::Overflow),
             Some(rest) => whole(a.checked_div(b).map(|q| q - i64::from(rest != 0 && (rest < 0) != (b < 0)))),
         };
         self.binary(NumberOp::FloorDiv, other, integers, |a, b| {
             let rest = float_modulo(a, b)?;
-            // Except for its rounding, the difference is a multiple of the divisor, so the nearest whole number is the quotient.
+            // Apart from rounding, the difference is a multiple of the divisor, so the nearest whole number is the
+            // quotient.
             Ok(((a - rest) / b).round_ties_even())
         })
     }
 
-    /// Returns the remainder of a quotient rounded towards zero: it has the sign of the dividend.
+    /// Returns the remainder of the quotient rounded towards zero. It has the sign of the dividend.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn remainder(&self, other: &Number) -> Outcome {
         let integers = |a: i64, b: i64| match b {
             0 => Err(Wrong::DivisionByZero),
@@ -164,11 +165,11 @@ impl Number {
         self.binary(NumberOp::Remainder, other, integers, floats)
     }
 
-    /// Returns the remainder of a quotient rounded down: it has the sign of the divisor.
+    /// Returns the remainder of the quotient rounded down. It has the sign of the divisor.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn modulo(&self, other: &Number) -> Outcome {
         let integers = |a: i64, b: i64| {
             if b == 0 {
@@ -184,7 +185,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn pow(&self, other: &Number) -> Outcome {
         let floats = |a: f64, b: f64| match a.powf(b) {
             _ if a == 0.0 && b < 0.0 => Err(Wrong::DivisionByZero),
@@ -197,7 +198,7 @@ impl Number {
             }
             let power = match (a, u32::try_from(b)) {
                 (_, Ok(exponent)) => a.checked_pow(exponent),
-                // Only these bases have powers of exponents this large.
+                // For exponents this large, only the bases 0, 1 and -1 have powers that fit.
                 (0 | 1, Err(_)) => Some(a),
                 (-1, Err(_)) => Some(if b % 2 == 0 { 1 } else { -1 }),
                 (_, Err(_)) => None,
@@ -207,52 +208,52 @@ impl Number {
         self.binary(NumberOp::Pow, other, integers, floats)
     }
 
-    /// Returns the number with the other sign.
+    /// Returns the negated number.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn neg(&self) -> Outcome {
         self.unary(NumberOp::Neg, i64::checked_neg, |a| -a)
     }
 
-    /// Returns the number without its sign.
+    /// Returns the absolute value.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn abs(&self) -> Outcome {
         self.unary(NumberOp::Abs, i64::checked_abs, f64::abs)
     }
 
-    /// Returns the greatest whole number that is not greater, of the same type.
+    /// Returns the greatest whole number that is at most this number, with the same type.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn floor(&self) -> Outcome {
         self.unary(NumberOp::Floor, Some, f64::floor)
     }
 
-    /// Returns the least whole number that is not less, of the same type.
+    /// Returns the least whole number that is at least this number, with the same type.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn ceil(&self) -> Outcome {
         self.unary(NumberOp::Ceil, Some, f64::ceil)
     }
 
-    /// Returns the nearest whole number, from the middle the even one, of the same type.
+    /// Returns the nearest whole number, ties to even, with the same type.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn round(&self) -> Outcome {
         self.unary(NumberOp::Round, Some, f64::round_ties_even)
     }
 
-    /// Computes a function whose result is a float, also of an integer.
+    /// Computes a function with a float result. An integer operand is converted first.
     fn function(&self, op: NumberOp, function: impl FnOnce(f64) -> Result<f64, Wrong>) -> Outcome {
         Number::finite(op, &[self])?;
         let operand = self.float().ok_or_else(|| Number::refused(op, &[self]))?;
@@ -263,11 +264,11 @@ impl Number {
         }
     }
 
-    /// Returns the square root, correctly rounded. That of the float -0 is -0.
+    /// Returns the square root, correctly rounded. The square root of `-0.0` is `-0.0`.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn sqrt(&self) -> Outcome {
         self.function(NumberOp::Sqrt, |a| if a < 0.0 { Err(Wrong::Domain) } else { Ok(a.sqrt()) })
     }
@@ -276,7 +277,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn exp(&self) -> Outcome {
         self.function(NumberOp::Exp, |a| Ok(a.exp()))
     }
@@ -285,7 +286,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn log(&self) -> Outcome {
         self.function(NumberOp::Log, |a| if a <= 0.0 { Err(Wrong::Domain) } else { Ok(a.ln()) })
     }
@@ -294,7 +295,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn sin(&self) -> Outcome {
         self.function(NumberOp::Sin, |a| Ok(a.sin()))
     }
@@ -303,50 +304,50 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn cos(&self) -> Outcome {
         self.function(NumberOp::Cos, |a| Ok(a.cos()))
     }
 
-    /// Returns the tangent of an angle in radians. No `f64` is a pole, so the result is finite.
+    /// Returns the tangent of an angle in radians. No `f64` is exactly a pole, so the result is finite.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn tan(&self) -> Outcome {
         self.function(NumberOp::Tan, |a| Ok(a.tan()))
     }
 
-    /// Compares, after it refused what cannot be compared.
+    /// Compares two values; returns an error if they cannot be compared.
     fn order(&self, op: NumberOp, other: &Number) -> Result<Ordering, NumberError> {
         let operands = [self, other];
         Number::finite(op, &operands)?;
         self.compared(other).ok_or_else(|| Number::refused(op, &operands))
     }
 
-    /// Returns the lesser, as it is; of equal ones the first.
+    /// Returns the lesser operand unchanged. If the operands are equal, returns the first.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn min(&self, other: &Number) -> Outcome {
         Ok(if self.order(NumberOp::Min, other)?.is_gt() { other } else { self }.clone())
     }
 
-    /// Returns the greater, as it is; of equal ones the first.
+    /// Returns the greater operand unchanged. If the operands are equal, returns the first.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn max(&self, other: &Number) -> Outcome {
         Ok(if self.order(NumberOp::Max, other)?.is_lt() { other } else { self }.clone())
     }
 
-    /// Returns whether two values are equal; the integer 1 and the float 1 are.
+    /// Returns whether two values are equal. The integer 1 equals the float 1.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn equal(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::Equal, other)?.is_eq())
     }
@@ -355,7 +356,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn not_equal(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::NotEqual, other)?.is_ne())
     }
@@ -364,16 +365,16 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn less(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::Less, other)?.is_lt())
     }
 
-    /// Returns whether this value is less than another, or equal.
+    /// Returns whether this value is less than or equal to another.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn less_or_equal(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::LessOrEqual, other)?.is_le())
     }
@@ -382,27 +383,27 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn greater(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::Greater, other)?.is_gt())
     }
 
-    /// Returns whether this value is greater than another, or equal.
+    /// Returns whether this value is greater than or equal to another.
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]).
+    /// The errors that [`Number`] documents.
     pub fn greater_or_equal(&self, other: &Number) -> Result<bool, NumberError> {
         Ok(self.order(NumberOp::GreaterOrEqual, other)?.is_ge())
     }
 }
 
-/// An integer result, if 64 bits hold it.
+/// Returns an integer result; an error if it overflows `i64`.
 fn whole(result: Option<i64>) -> Result<Number, Wrong> {
     result.map(Number::Integer).ok_or(Wrong::Overflow)
 }
 
-/// The remainder with the sign of the divisor. A zero has that sign too.
+/// Returns the remainder with the sign of the divisor. A zero result has that sign too.
 fn float_modulo(a: f64, b: f64) -> Result<f64, Wrong> {
     if b == 0.0 {
         return Err(Wrong::DivisionByZero);

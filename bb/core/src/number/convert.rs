@@ -1,17 +1,17 @@
-//! Numbers as parameters that are floats.
+//! Converts numbers to float parameters.
 
 use super::{Number, NumberError};
 
-/// A number that a parameter which is a float takes: of any width, or a [`Number`]. Those that `f64` does not have are rounded to the
-/// nearest, ties to even.
+/// A number type that float parameters accept: any integer or float type, or a [`Number`]. Values that `f64` cannot
+/// represent are rounded to the nearest, ties to even.
 ///
-/// The methods of values and handles take it, as in `x.brightness(2)`.
+/// The methods of values and handles accept it, as in `x.brightness(2)`.
 pub trait FloatParam {
     /// Converts to the float.
     ///
     /// # Errors
     ///
-    /// [`NumberError::NoFloat`] for a text.
+    /// [`NumberError::NoFloat`] for a string.
     fn to_float(self) -> Result<f64, NumberError>;
 }
 

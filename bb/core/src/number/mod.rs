@@ -1,4 +1,4 @@
-//! Numbers whose type is known only at run time: integers, floats and texts, with arithmetic that reports errors.
+//! Scalars whose type is known only at run time: integers, floats and strings, with checked arithmetic.
 
 mod arithmetic;
 mod convert;
@@ -8,41 +8,43 @@ pub use convert::FloatParam;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A number, or a text, whose type is known only at run time: for parameters, settings and small computations of host code.
+/// A number or string whose type is known only at run time. Host code uses it for parameters, settings and small
+/// computations.
 ///
 /// Not to be confused with [`ext::Scalar`](crate::ext::Scalar), the family of element-wise functions of tensors.
 ///
 /// # Operations
 ///
-/// They are [`add`](Self::add), [`sub`](Self::sub), [`mul`](Self::mul), [`div`](Self::div),
+/// The operations are [`add`](Self::add), [`sub`](Self::sub), [`mul`](Self::mul), [`div`](Self::div),
 /// [`floor_div`](Self::floor_div), [`remainder`](Self::remainder), [`modulo`](Self::modulo), [`pow`](Self::pow),
 /// [`neg`](Self::neg), [`abs`](Self::abs), [`min`](Self::min), [`max`](Self::max), [`equal`](Self::equal),
 /// [`not_equal`](Self::not_equal), [`less`](Self::less), [`less_or_equal`](Self::less_or_equal),
 /// [`greater`](Self::greater), [`greater_or_equal`](Self::greater_or_equal), [`floor`](Self::floor),
-/// [`ceil`](Self::ceil), [`round`](Self::round), [`sqrt`](Self::sqrt), [`exp`](Self::exp), [`log`](Self::log), [`sin`](Self::sin),
-/// [`cos`](Self::cos) and [`tan`](Self::tan). [`NumberOp`] lists them.
+/// [`ceil`](Self::ceil), [`round`](Self::round), [`sqrt`](Self::sqrt), [`exp`](Self::exp), [`log`](Self::log),
+/// [`sin`](Self::sin), [`cos`](Self::cos) and [`tan`](Self::tan). [`NumberOp`] lists them.
 ///
 /// # Promotion
 ///
-/// - Two integers give an integer, except for `div`, and for `pow` with a negative exponent, which give floats.
-/// - An integer and a float give a float: the integer is rounded to the nearest `f64`, ties to even, and the float operation follows.
-/// - `min` and `max` return one of the operands as it is; a mix of types compares exactly, without rounding. Of equal operands they return the
-///   first.
+/// - The result of two integers is an integer. The results of `div`, and of `pow` with a negative exponent, are floats.
+/// - The result of an integer and a float is a float: the integer is rounded to the nearest `f64`, ties to even, before
+///   the operation.
+/// - `min` and `max` return one of the operands unchanged. They compare mixed types exactly, without rounding. If the
+///   operands are equal, they return the first.
 /// - Comparisons of an integer with a float are exact, without rounding: `2^53 + 1` is greater than `2^53` as a float.
-/// - `floor`, `ceil` and `round` keep the type. `round` goes to the nearest integer, and from the middle to the even one.
-/// - `sqrt`, `exp`, `log`, `sin`, `cos` and `tan` give floats. An integer is rounded to the nearest `f64` first, ties to even. Angles are
-///   in radians, and `log` is the natural logarithm. The last digit may differ between platforms, except for `sqrt`, which is correctly
-///   rounded.
-/// - `add` of two texts joins them. Texts compare by their Unicode scalar values, and `min` and `max` follow. All other operations, and
-///   any operation of a text and a number, are errors.
+/// - `floor`, `ceil` and `round` keep the type. `round` rounds to the nearest integer, ties to even.
+/// - `sqrt`, `exp`, `log`, `sin`, `cos` and `tan` return floats. An integer is rounded to the nearest `f64` first, ties
+///   to even. Angles are in radians, and `log` is the natural logarithm. The last digit may differ between platforms,
+///   except for `sqrt`, which is correctly rounded.
+/// - `add` concatenates two strings. Strings are compared by their Unicode scalar values, also in `min` and `max`. All
+///   other operations on strings, and any operation on a string and a number, are errors.
 ///
 /// # Errors of operations
 ///
-/// [`NumberError::Overflow`] for an integer result beyond `i64`; [`NumberError::DivisionByZero`] for a divisor that is 0, of
-/// either type, and for 0 to a negative power; [`NumberError::Domain`] for `sqrt` of a negative number, for `log` of one or of 0, and for
-/// a negative float to a power that is not whole; [`NumberError::NotFinite`] for a float that is infinite or NaN, as an operand or as a
-/// result; [`NumberError::Type`] for operands that the operation does not take. A float result that is too small for `f64`
-/// becomes 0, or a subnormal number.
+/// [`NumberError::Overflow`] for an integer result out of the range of `i64`; [`NumberError::DivisionByZero`] for a
+/// divisor of 0, and for 0 to a negative power; [`NumberError::Domain`] for `sqrt` of a negative number, for `log` of a
+/// negative number or of 0, and for a negative float to a fractional power; [`NumberError::NotFinite`] for an operand
+/// or a result that is infinite or NaN; [`NumberError::Type`] for operand types that the operation does not support. A
+/// float result that is too small for `f64` becomes 0 or a subnormal number.
 ///
 /// # Examples
 ///
@@ -66,7 +68,7 @@ pub enum Number {
     Integer(i64),
     /// A float.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
@@ -231,7 +233,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Number::Integer(value) => write!(f, "{value}"),
-            // With a point or an exponent, so that it does not look like an integer.
+            // `{:?}` always writes a point or an exponent, so that the value does not look like an integer.
             Number::Float(value) => write!(f, "{value:?}"),
             Number::Text(text) => write!(f, "`{text}`"),
         }
@@ -278,7 +280,7 @@ impl Number {
         }
     }
 
-    /// Compares two numbers exactly; `None` if one is NaN, or if one is a text and the other is none.
+    /// Compares two values exactly; returns `None` if one is NaN, or if only one is a string.
     fn compared(&self, other: &Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(b)),
@@ -293,7 +295,7 @@ impl Number {
 
 /// Compares an integer with a float exactly.
 fn integer_to_float(a: i64, b: f64) -> Option<Ordering> {
-    // Every integer of 64 bits is between these powers of 2, which are floats.
+    // Every `i64` is between `-2^63` and `2^63`, which are exact as floats.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if b.is_nan() {
         return None;
@@ -305,11 +307,12 @@ fn integer_to_float(a: i64, b: f64) -> Option<Ordering> {
         return Some(Ordering::Greater);
     }
     let whole = b.trunc();
-    // A whole number of this range is an integer of 64 bits, and the conversion is exact.
+    // A whole number in this range fits into an `i64`, so the conversion is exact.
     Some(a.cmp(&(whole as i64)).then(0f64.partial_cmp(&(b - whole))?))
 }
 
-/// Equal types and equal values: the integer 1 and the float 1 differ. [`Number::equal`] compares values.
+/// Two values are equal only if their types are equal too: the integer 1 and the float 1 differ. [`Number::equal`]
+/// compares only values.
 impl PartialEq for Number {
     fn eq(&self, other: &Number) -> bool {
         match (self, other) {
@@ -321,18 +324,18 @@ impl PartialEq for Number {
     }
 }
 
-/// Why a [`Number`] could not be computed or converted.
+/// The reason why a [`Number`] could not be computed or converted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NumberError {
-    /// A parameter that is a float is given as a text.
+    /// A float parameter was passed as a string.
     #[error("{value} is a text, expected a number")]
     NoFloat {
-        /// The text.
+        /// The string.
         value: Number,
     },
 
-    /// The result is no `i64`.
+    /// An integer result overflows `i64`.
     #[error("`{op}` of {} overflows 64 bits", listed(operands))]
     Overflow {
         /// The operation.
@@ -368,7 +371,7 @@ pub enum NumberError {
         operands: Vec<Number>,
     },
 
-    /// The operation does not take operands of these types.
+    /// The operation does not support operands of these types.
     #[error("`{op}` does not take {}", listed(operands))]
     Type {
         /// The operation.
@@ -377,7 +380,7 @@ pub enum NumberError {
         operands: Vec<NumberType>,
     },
 
-    /// An element type does not have the value.
+    /// An element type cannot represent the value.
     #[error("{value} is no value of {dtype}")]
     NoElement {
         /// The value.
@@ -386,7 +389,7 @@ pub enum NumberError {
         dtype: bb_ir::DataType,
     },
 
-    /// A tensor is not one number or text.
+    /// A tensor does not have exactly one number or string.
     #[error("a tensor of {dtype} and the shape {shape:?} is no number")]
     NoNumber {
         /// The tensor's element type.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{DataType, TensorData};
 
-/// Numbers without a pattern, and those at the ends of the types.
+/// Returns pseudo-random numbers, and the extreme values of the types.
 fn samples() -> Vec<Number> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -26,7 +26,7 @@ fn samples() -> Vec<Number> {
     all
 }
 
-/// The result of an integer computation in 128 bits.
+/// Converts the result of a 128-bit computation to the expected result of the 64-bit one.
 fn wide(result: Option<i128>) -> Result<Number, &'static str> {
     let value = result.ok_or("division")?;
     i64::try_from(value).map(Number::Integer).map_err(|_| "overflow")
@@ -53,7 +53,8 @@ fn integers_compute_as_in_128_bits() {
             assert_eq!(kind(x.sub(&y)), wide(Some(a - b)));
             assert_eq!(kind(x.mul(&y)), wide(Some(a * b)));
             assert_eq!(kind(x.remainder(&y)), of(|a, b| a % b), "{a} {b}");
-            // The definition: between 0 and the divisor, and a multiple away from the dividend.
+            // By definition, the result is between 0 and the divisor, and differs from the dividend by a
+            // multiple of the divisor.
             assert_eq!(
                 kind(x.modulo(&y)),
                 of(|a, b| a.rem_euclid(b.abs()) + if b < 0 && a.rem_euclid(b.abs()) != 0 { b } else { 0 })
@@ -135,7 +136,7 @@ fn floats_and_mixtures_compute_as_ieee_754_says_and_report_what_is_not_finite() 
         assert!(matches!(Number::from(1).less(&Number::from(bad)), Err(NumberError::NotFinite { .. })));
         assert_eq!(kind(Number::from(bad).round()), Err("infinite"));
     }
-    // Python's `7.5 // -2` and `-7.5 // 2`.
+    // The values equal Python's `7.5 // -2` and `-7.5 // 2`.
     assert_eq!(Number::from(7.5).floor_div(&Number::from(-2)), Ok(Number::from(-4.0)));
     assert_eq!(Number::from(-7.5).floor_div(&Number::from(2)), Ok(Number::from(-4.0)));
     assert_eq!(Number::from(7.5).modulo(&Number::from(-2)), Ok(Number::from(-0.5)));
@@ -193,7 +194,7 @@ fn constants_have_the_value_or_are_refused() {
     );
 }
 
-/// The values are those that mpmath gives with 50 digits, rounded to `f64`.
+/// The values were computed with mpmath at 50 digits and rounded to `f64`.
 #[test]
 fn functions_give_floats_of_integers_too_and_report_what_is_not_defined() {
     let near = |x: Result<Number, NumberError>, expected: f64| {
@@ -211,7 +212,7 @@ fn functions_give_floats_of_integers_too_and_report_what_is_not_defined() {
         near(two.cos(), -0.4161468365471424);
         near(two.tan(), -2.185039863261519);
     }
-    // The angle is reduced exactly, however large it is.
+    // The angle is reduced exactly, even if it is large.
     near(Number::from(1e22).sin(), -0.8522008497671888);
     // The integer is rounded to 2^53 first.
     assert_eq!(Number::from((1i64 << 53) + 1).sqrt(), Ok(Number::from((1u64 << 53) as f64).sqrt().unwrap()));

@@ -1,4 +1,4 @@
-//! One call of an operator, and typed access to its operands and attributes.
+//! One call of an operator, with typed access to its operands and attributes.
 
 use super::reads::AttributeReads;
 use super::{OnnxValue, RoundsOperator, SequenceStep, TensorFunction};
@@ -12,7 +12,7 @@ use bb_ir::infer::ControlFlow;
 use bb_ir::{DataType, TensorData};
 use smallvec::{SmallVec, smallvec};
 
-/// The results of an operator by position; `None` where one is not made.
+/// The results of an operator, in order; `None` for a result that the function did not compute.
 pub type OpOutputs<T> = SmallVec<[Option<T>; 2]>;
 
 /// The result of the function of an operator.
@@ -21,28 +21,28 @@ pub type OpResult = Result<OpOutputs<TracedTensor>, TraceStop>;
 /// The function of an operator, which records calls on the tracer.
 pub type Function = fn(&Tracer, &Call<'_, TracedTensor>) -> OpResult;
 
-/// An ONNX function on host tensors.
+/// The function of an operator on host tensors.
 pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error>;
 
-/// The result of a function of structures of tensors.
+/// The result of an operator's function on structures of tensors.
 pub type ItemResult = Result<OpOutputs<OnnxValue<TracedTensor>>, TraceStop>;
 
 /// The function of an operator on structures of tensors.
 pub type ItemFunction = fn(&Tracer, &Call<'_, OnnxValue<TracedTensor>>) -> ItemResult;
 
-/// The function of an operator, by the kind of its operands.
+/// The implementation of an operator, by the kind of its operands.
 #[derive(Debug, Clone, Copy)]
 pub enum Body {
-    /// Traced tensors.
+    /// A function on traced tensors.
     Tensors(TensorFunction),
-    /// Host tensors.
+    /// A function on host tensors.
     Host(HostFunction),
-    /// Structures of tensors. For a sequence that a plan passes on whole, the plan runs the step instead of the
+    /// A function on structures of tensors. If a plan passes a sequence on whole, the plan runs the step instead of the
     /// function.
     Items(ItemFunction, Option<SequenceStep>),
-    /// None: the plan runs the operator's subgraphs.
+    /// Control flow without a function: the plan runs the operator's subgraphs.
     ControlFlow(ControlFlow),
-    /// None: the plan runs the operator's subgraphs in rounds that the operator determines.
+    /// Rounds without a function: the plan runs the operator's subgraphs in rounds that the operator determines.
     Rounds(&'static RoundsOperator),
 }
 
@@ -54,19 +54,19 @@ pub struct Call<'a, T> {
     reads: Option<&'a AttributeReads>,
     /// The graph that has the node, if it is known.
     graph: Option<&'a Graph>,
-    /// The most bytes that a result may have.
+    /// The maximum number of bytes of a result.
     value_bytes: usize,
-    /// A bit for each result that has a name, and that nothing reads. Results behind the last bit count as read.
+    /// A bit for each result that has a name but that nothing reads. Results beyond the last bit count as read.
     unread: u64,
 }
 
 impl<'a, T> Call<'a, T> {
-    /// Creates a call; `inputs` are the operands of `node`, `None` where one is left out.
+    /// Creates a call. `inputs` are the operands of `node`; an omitted operand is `None`.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
         Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX, unread: 0 }
     }
 
-    /// Creates a call that records in `reads` which attributes the function reads.
+    /// Creates a call that records in `reads` the attributes that the function reads.
     pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
         Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX, unread: 0 }
     }
@@ -80,7 +80,7 @@ impl<'a, T> Call<'a, T> {
         Call { node, inputs, reads, graph, value_bytes, unread }
     }
 
-    /// Returns the same call, of a node of this graph, which may declare the types of the results.
+    /// Returns the same call with the graph that contains the node. The graph may declare the types of the results.
     #[must_use]
     pub fn of(self, graph: &'a Graph) -> Call<'a, T> {
         Call { graph: Some(graph), ..self }
@@ -101,19 +101,19 @@ impl<'a, T> Call<'a, T> {
         Call { value_bytes, ..self }
     }
 
-    /// Returns the same call, with a note that nothing reads the result at `index`.
+    /// Returns the same call, with the result at `index` marked as not read.
     #[must_use]
     pub(crate) fn with_unread(self, index: usize) -> Call<'a, T> {
         let bit = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index)).unwrap_or(0);
         Call { unread: self.unread | bit, ..self }
     }
 
-    /// Returns the most bytes that a result may have.
+    /// Returns the maximum number of bytes of a result.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// Refuses a result that is too large, before a function on the host makes it.
+    /// Returns an error if a result would be too large. Host functions call this before they compute the result.
     ///
     /// # Errors
     ///
@@ -126,28 +126,28 @@ impl<'a, T> Call<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if it is left out.
+    /// [`Error::Operator`] if it is omitted.
     pub fn input(&self, index: usize) -> Result<&'a T, Error> {
         self.optional(index).ok_or_else(|| {
             self.wrong(NodePart::Operand(index), format!("is missing; {} came", self.inputs.len()))
         })
     }
 
-    /// Returns the operand at `index`, if it is not left out.
+    /// Returns the operand at `index`; `None` if it is omitted.
     pub fn optional(&self, index: usize) -> Option<&'a T> {
         self.inputs.get(index).and_then(Option::as_ref)
     }
 
-    /// Returns all operands of an operator that takes any number.
+    /// Returns all operands of a variadic operator.
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if one is left out.
+    /// [`Error::Operator`] if an operand is omitted.
     pub fn all(&self) -> Result<SmallVec<[&'a T; 8]>, Error> {
         (0..self.inputs.len()).map(|i| self.input(i)).collect()
     }
 
-    /// Returns the number of operands, those left out included.
+    /// Returns the number of operands, including omitted ones.
     pub fn len(&self) -> usize {
         self.inputs.len()
     }
@@ -162,8 +162,9 @@ impl<'a, T> Call<'a, T> {
         self.node.outputs.get(index).is_some_and(Option::is_some)
     }
 
-    /// Returns whether the node names the result at `index` and something may read it. A function need not make a result that nothing
-    /// reads. For some operators the name itself means something: `BatchNormalization` before opset 14 trains if results have names.
+    /// Returns whether the node names the result at `index` and something may read it. A function need not compute
+    /// other results. For some operators the name itself has a meaning: `BatchNormalization` before opset 14 trains if
+    /// results have names.
     pub fn is_read(&self, index: usize) -> bool {
         let unread = u32::try_from(index).ok().and_then(|index| self.unread.checked_shr(index)).unwrap_or(0);
         self.wants(index) && unread & 1 == 0
@@ -179,7 +180,7 @@ impl<'a, T> Call<'a, T> {
         self.node.opset
     }
 
-    /// Returns the operator, as in `ReduceSum`.
+    /// Returns the operator's name, as in `ReduceSum`.
     pub fn op_type(&self) -> &'a str {
         &self.node.op_type
     }
@@ -189,12 +190,12 @@ impl<'a, T> Call<'a, T> {
         &self.node.domain
     }
 
-    /// Lists the names of the attributes that are given. This does not count as reading them.
+    /// Lists the names of the node's attributes. This does not count as reading them.
     pub fn attribute_names(&self) -> impl Iterator<Item = &'a str> {
         self.node.attributes.iter().map(|(name, _)| name)
     }
 
-    /// Returns the attributes, and records that the caller reads `name`.
+    /// Returns the attributes, and records that the function reads the attribute `name`.
     fn reading(&self, name: &str) -> &'a Attributes {
         if let Some(reads) = self.reads {
             reads.note(name, None);
@@ -202,7 +203,7 @@ impl<'a, T> Call<'a, T> {
         &self.node.attributes
     }
 
-    /// Returns the attributes, and records that the caller reads `name`, or takes `default` if it is left out.
+    /// Returns the attributes, and records that the function reads the attribute `name` with the default `default`.
     fn reading_or(&self, name: &str, default: impl FnOnce() -> Attribute) -> &'a Attributes {
         if let Some(reads) = self.reads {
             reads.note(name, Some(default()));
@@ -210,12 +211,12 @@ impl<'a, T> Call<'a, T> {
         &self.node.attributes
     }
 
-    /// Returns whether the attribute is given.
+    /// Returns whether the node has the attribute.
     pub fn has(&self, name: &str) -> bool {
         self.attribute(name).is_some()
     }
 
-    /// Makes the error that a part of the node has a `problem`. A text is the name of an attribute or operand.
+    /// Builds the error for a `problem` with a part of the node. A string names an attribute or operand.
     pub fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
         Error::Operator { op: self.node.op_type.clone(), part: part.into(), problem: problem.into() }
     }
@@ -224,70 +225,70 @@ impl<'a, T> Call<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    /// [`Error::Operator`] if it is omitted, [`Error::Ir`] if it has another kind.
     pub fn int(&self, name: &str) -> Result<i64, Error> {
         self.required(name, self.int_if_given(name)?)
     }
 
-    /// Returns an integer attribute, if it is given.
+    /// Returns an integer attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn int_if_given(&self, name: &str) -> Result<Option<i64>, Error> {
         Ok(self.reading(name).int(name)?)
     }
 
-    /// Returns a float attribute, if it is given.
+    /// Returns a float attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn float_if_given(&self, name: &str) -> Result<Option<f32>, Error> {
         Ok(self.reading(name).float(name)?)
     }
 
-    /// Returns a tensor attribute, if it is given.
+    /// Returns a tensor attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn tensor_attribute(&self, name: &str) -> Result<Option<&'a TensorData>, Error> {
         Ok(self.reading(name).tensor(name)?)
     }
 
-    /// Returns a graph attribute, if it is given.
+    /// Returns a graph attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn graph(&self, name: &str) -> Result<Option<&'a Graph>, Error> {
         Ok(self.reading(name).graph(name)?)
     }
 
-    /// Returns a list of strings' bytes, if it is given.
+    /// Returns the bytes of each string of a string list attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn texts(&self, name: &str) -> Result<Option<&'a [Vec<u8>]>, Error> {
         Ok(self.reading(name).texts(name)?)
     }
 
-    /// Returns an integer attribute, or `default` if it is left out.
+    /// Returns an integer attribute, or `default` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Error> {
         Ok(self.reading_or(name, || Attribute::Int(default)).int(name)?.unwrap_or(default))
     }
 
-    /// Returns an integer attribute that is 0 or not, or `default` if it is left out.
+    /// Returns whether an integer attribute is not 0; `default` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
         let attributes = self.reading_or(name, || Attribute::Int(default.into()));
         Ok(attributes.int(name)?.map_or(default, |v| v != 0))
@@ -297,74 +298,74 @@ impl<'a, T> Call<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    /// [`Error::Operator`] if it is omitted, [`Error::Ir`] if it has another kind.
     pub fn float(&self, name: &str) -> Result<f64, Error> {
         self.required(name, self.float_if_given(name)?.map(f64::from))
     }
 
-    /// Returns a float attribute, or the nearest `f32` of `default` if it is left out. Attributes are `f32`, and a default means the same
-    /// if a model writes it explicitly.
+    /// Returns a float attribute, or the nearest `f32` of `default` if it is omitted. Attributes are `f32`, so a
+    /// default gives the same value as when a model writes it explicitly.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
         let default = default as f32;
         let attributes = self.reading_or(name, || Attribute::Float(default));
         Ok(attributes.float(name)?.unwrap_or(default).into())
     }
 
-    /// Returns a list of integers, if it is given.
+    /// Returns an integer list attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Error> {
         Ok(self.reading(name).ints(name)?)
     }
 
-    /// Returns a list of floats, if it is given.
+    /// Returns a float list attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn floats(&self, name: &str) -> Result<Option<&'a [f32]>, Error> {
         Ok(self.reading(name).floats(name)?)
     }
 
-    /// Returns a string attribute, if it is given.
+    /// Returns a string attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    /// [`Error::Ir`] if it has another kind or is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<&'a str>, Error> {
         Ok(self.reading(name).text(name)?)
     }
 
-    /// Returns the bytes of a string attribute, if it is given.
+    /// Returns the bytes of a string attribute; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind.
+    /// [`Error::Ir`] if it has another kind.
     pub fn bytes(&self, name: &str) -> Result<Option<&'a [u8]>, Error> {
         Ok(self.reading(name).bytes(name)?)
     }
 
-    /// Returns a string attribute, or `default` if it is left out.
+    /// Returns a string attribute, or `default` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    /// [`Error::Ir`] if it has another kind or is not UTF-8.
     pub fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Error> {
         let attributes = self.reading_or(name, || Attribute::Text(default.into()));
         Ok(attributes.text(name)?.unwrap_or(default))
     }
 
-    /// Returns the parsed value of a text attribute, or of its default.
+    /// Parses a string attribute, or `default` if it is omitted, with `of`.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if `of` does not know the text.
+    /// [`Error::Ir`] if it has another kind, [`Error::Operator`] if `of` does not accept the string.
     pub fn word<W>(
         &self,
         name: &'static str,
@@ -380,11 +381,11 @@ impl<'a, T> Call<'a, T> {
         })
     }
 
-    /// Returns an element type that an integer attribute numbers, if it is given.
+    /// Returns the element type whose ONNX number an integer attribute contains; `None` if it is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if no type has the number.
+    /// [`Error::Ir`] if it has another kind, [`Error::Operator`] if no element type has the number.
     pub fn dtype(&self, name: &str) -> Result<Option<bb_ir::DataType>, Error> {
         let Some(number) = self.int_if_given(name)? else { return Ok(None) };
         let dtype = i32::try_from(number).ok().and_then(bb_ir::DataType::from_onnx);
@@ -402,7 +403,7 @@ impl<'a, T> Call<'a, T> {
 }
 
 impl<T> Call<'_, T> {
-    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones.
+    /// Reads a list of integers that is an attribute in old opsets and the operand at `index` in newer ones.
     pub fn list<B: Ops<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -420,7 +421,7 @@ impl<T> Call<'_, T> {
 }
 
 impl<T> Call<'_, T> {
-    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones, as extents.
+    /// Reads a list of extents that is an attribute in old opsets and the operand at `index` in newer ones.
     pub fn extents<B: Ops<Tensor = T> + ?Sized>(
         &self,
         on: &B,
@@ -437,7 +438,7 @@ impl<T> Call<'_, T> {
     }
 }
 
-/// The only result.
+/// Returns the results of an operator that has one result.
 pub fn one<T>(x: T) -> OpOutputs<T> {
     smallvec![Some(x)]
 }

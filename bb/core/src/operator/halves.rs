@@ -1,4 +1,4 @@
-//! 16-bit floats in operators: a result is rounded once, however many steps its function takes.
+//! Handles 16-bit floats in operators: a result is rounded only once, even if its function takes several steps.
 
 use super::{Call, Function, OpOutputs, OpResult};
 use crate::ext::math;
@@ -7,19 +7,19 @@ use crate::{Backend, DataType, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
 
-/// How an operator's function treats operands of 16-bit floats.
+/// The treatment of 16-bit float operands by an operator's function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Halves {
-    /// It moves, selects or compares elements, and computes none.
+    /// It moves, selects or compares elements, and computes no new values.
     Moves,
-    /// It takes the operands as they are and rounds each result once by itself: either it is one operation that does
-    /// so, or it widens the numbers that it computes with.
+    /// It takes 16-bit operands and rounds each result only once: either it is a single operation that does so, or it
+    /// widens the values itself.
     Once,
-    /// It is called with `f32` instead of the operands' type, and its results are rounded afterwards.
+    /// It is called with operands that are widened to `f32`, and its results are rounded afterwards.
     Widened,
 }
 
-/// The function of an operator on tensors, and how it takes 16-bit floats.
+/// The function of an operator on tensors, with its treatment of 16-bit floats.
 #[derive(Clone, Copy)]
 pub struct TensorFunction {
     run: Function,
@@ -42,7 +42,7 @@ impl TensorFunction {
     ///
     /// # Errors
     ///
-    /// The function's own errors, and the backend's.
+    /// The errors of the function and of the backend.
     pub fn call(self, on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
         match self.narrow(on, call) {
             Some(narrow) => self.widened(on, call, narrow),
@@ -50,9 +50,10 @@ impl TensorFunction {
         }
     }
 
-    /// Returns the type of 16-bit floats that the operands have, if the function is not called with them.
+    /// Returns the 16-bit float type of the operands, if the function must be called with `f32` instead.
     ///
-    /// Operands of different float types have rules of their own, or are refused. The function sees them as they are.
+    /// If operands have different float types, the function gets them unchanged, because it has its own rules for
+    /// them or refuses them.
     fn narrow(self, on: &Tracer, call: &Call<'_, TracedTensor>) -> Option<DataType> {
         if self.halves != Halves::Widened {
             return None;

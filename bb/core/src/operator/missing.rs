@@ -1,11 +1,11 @@
-//! The report of a node whose operator nothing runs.
+//! Reports nodes whose operators neither a linked crate nor the backend implements.
 
 use crate::error::{Advice, Missing, NodeInfo, Why};
 use crate::ext::vendor;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::opset::names;
 
-/// A domain whose operators are in a crate that a program may leave out.
+/// A domain whose operators are defined in a crate that a program may omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionalDomain {
     /// The domain.
@@ -17,19 +17,19 @@ pub struct OptionalDomain {
 }
 
 impl OptionalDomain {
-    /// Makes a record of its parts.
+    /// Creates the description of a domain.
     pub const fn new(domain: &'static str, feature: &'static str, package: &'static str) -> OptionalDomain {
         OptionalDomain { domain, feature, package }
     }
 }
 
-/// Returns the optional domain of this name, if no linked crate has operators of it.
+/// Returns the optional domain with this name, if no linked crate defines operators of it.
 pub fn left_out(domain: &str) -> Option<OptionalDomain> {
     let found = super::optional_domains().find(|known| known.domain == domain)?;
     super::operators().all(|operator| operator.domain != domain).then_some(*found)
 }
 
-/// Describes a node whose operator nothing runs, with the operator that was probably meant.
+/// Describes a node whose operator is not implemented, with the operator that was probably meant.
 pub fn missing(graph: &Graph, node: &Node) -> Missing {
     let node_info = NodeInfo::of(graph, node);
     if let Some(paths) = vendor::duplicate(&node.domain) {
@@ -51,19 +51,19 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     Missing { node: node_info, why: Why::Operator { known_domain, nearest } }
 }
 
-/// Explains why nothing runs an operator, and how the user can fix it.
+/// Explains why an operator is not implemented, and how the user can fix it.
 pub fn advice(domain: &str, op: &str, opset: i64) -> String {
     let (known_domain, nearest) = look_up(domain, op);
     Advice { domain, op, opset, known_domain, nearest }.to_string()
 }
 
-/// Returns whether the domain is known, and its operator whose name is nearest.
+/// Returns whether the domain is known, and the most similar operator name in it.
 fn look_up(domain: &str, op: &str) -> (bool, Option<&'static str>) {
     let nearest = bb_ir::nearest(op, known(domain).filter(|name| *name != op));
     (known(domain).next().is_some(), nearest)
 }
 
-/// Returns the operators of a domain that ONNX or `bb` defines.
+/// Returns the names of the operators of a domain that ONNX, a linked crate or a vendor defines.
 fn known(domain: &str) -> impl Iterator<Item = &'static str> {
     let own = super::operators().filter(move |o| o.domain == domain).map(|o| o.name);
     names(domain).chain(own).chain(super::vendor::names(domain))
@@ -76,7 +76,7 @@ mod tests {
     use bb_ir::check::{CheckOptions, check};
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
-    /// A graph of a node that is in no table of operators.
+    /// Returns a graph with one node whose operator no table contains.
     fn graph() -> Graph {
         let node = NodeProto {
             op_type: Some("Thing".into()),
@@ -94,7 +94,7 @@ mod tests {
         check(&model, &CheckOptions::default()).unwrap().graph
     }
 
-    /// These tests are linked without ONNX's operators.
+    /// The tests of this crate are linked without ONNX's operators.
     #[test]
     fn without_operators_the_error_says_what_to_write() {
         let graph = graph();

@@ -1,10 +1,10 @@
-//! Operators: the functions that nodes of a graph call, and the tables of these functions.
+//! Operators: the functions that implement the nodes of a graph, and the tables of these functions.
 //!
-//! Plans know no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, as backends are
-//! registered, and [`find`] looks into all tables that are linked, and then among the operations of vendors. The
-//! implementation of an operator is a [`Body`]: a function on tensors of any backend, which lowering runs on the
-//! [`Tracer`](crate::trace::Tracer), on host tensors or on structures, or control flow, which the plan runs. An operator may
-//! also determine the order of its subgraphs itself ([`Rounds`]).
+//! Plans refer to no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, in the same
+//! way as backends are registered. [`find`] searches all linked tables, and then the operations of vendors. The
+//! implementation of an operator is a [`Body`]: a function on tensors, which lowering runs on the
+//! [`Tracer`](crate::trace::Tracer); a function on host tensors or on structures; or control flow, which the plan runs.
+//! An operator may also determine the order of its subgraphs itself ([`Rounds`]).
 
 mod call;
 mod halves;

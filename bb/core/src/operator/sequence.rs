@@ -1,28 +1,28 @@
-//! Sequences: what plans and the operators' functions do alike.
+//! Sequence operations that plans and operator functions share.
 
 use super::{Call, OnnxValue};
 use crate::error::NodePart;
 use crate::{Backend, Error, RunOptions, Tensor};
 use bb_ir::memory;
 
-/// The effect of an operator on a sequence that a plan passes on whole, instead of taking it apart.
+/// The effect of an operator on a sequence that a plan passes on whole instead of splitting it into tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceStep {
     /// Returns its operand.
     Same,
-    /// Reports that there is an element.
+    /// Returns whether the operand contains a value.
     HasElement,
-    /// Counts the items.
+    /// Returns the number of items.
     Length,
-    /// Returns the item at a position.
+    /// Returns the item at an index.
     At,
     /// Inserts an item.
     Insert,
     /// Removes an item.
     Erase,
-    /// Joins the items.
+    /// Concatenates the items.
     Concat,
-    /// Splits a tensor.
+    /// Splits a tensor into a sequence.
     Split,
 }
 
@@ -33,7 +33,7 @@ impl<T> Call<'_, OnnxValue<T>> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if it is left out or something else.
+    /// [`Error::Operator`] if it is omitted or not a tensor.
     pub fn tensor(&self, index: usize) -> Result<&T, Error> {
         let item = self.input(index)?;
         item.tensor().ok_or_else(|| self.wrong_kind(index, item, "a tensor"))
@@ -43,7 +43,7 @@ impl<T> Call<'_, OnnxValue<T>> {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if it is left out or something else.
+    /// [`Error::Operator`] if it is omitted or not a sequence.
     pub fn sequence(&self, index: usize) -> Result<&[OnnxValue<T>], Error> {
         match self.input(index)? {
             OnnxValue::Sequence(items) => Ok(items),
@@ -56,11 +56,12 @@ impl<T> Call<'_, OnnxValue<T>> {
     }
 }
 
-/// Finds the position that an operand says, which has been read.
+/// Resolves a sequence index, whose operand was already read, to a position. Negative indices count from the
+/// end.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if it is not one number, or the number is not a position.
+/// [`Error::Operator`] if the operand is not a single number, or the index is out of range.
 pub fn position(op: &str, read: &[i64], positions: usize) -> Result<usize, Error> {
     let wrong =
         |problem| Error::Operator { op: op.to_owned(), part: NodePart::other("the position"), problem };
@@ -75,11 +76,12 @@ pub fn position(op: &str, read: &[i64], positions: usize) -> Result<usize, Error
 /// The number of items between two checks of whether the run must end.
 const STRETCH: usize = 1 << 10;
 
-/// Joins the items of a sequence as the node of a call says.
+/// Concatenates the items of a sequence, with the attributes of a call's node.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if an item is no tensor or there is none; the run's end; the backend's own.
+/// [`Error::Operator`] if an item is not a tensor or there are no items; an error if the run must end; the
+/// backend's own errors.
 pub fn join<B: Backend + ?Sized>(
     on: &B,
     call: &ItemCall<'_, B>,
@@ -106,14 +108,15 @@ pub fn join<B: Backend + ?Sized>(
     on.concat(&parts, axis)
 }
 
-/// The most parts of a tensor. Each part takes memory, even one without elements.
+/// The maximum number of parts of a tensor. Each part takes memory, even if it has no elements.
 const MOST_PARTS: usize = 1 << 20;
 
-/// Splits the first operand of a call, as its node says.
+/// Splits the first operand of a call into a sequence, with the attributes of the call's node.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if an attribute or operand is not valid; the run's end; the backend's own.
+/// [`Error::Operator`] if an attribute or operand is not valid; an error if the run must end; the backend's
+/// own errors.
 pub fn part<B: Backend + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Result<OnnxValue<B::Tensor>, B::Error> {
     let x = call.tensor(0)?;
     let (axis, keepdims) = (call.int_or("axis", 0)?, call.flag("keepdims", true)?);
@@ -148,7 +151,7 @@ pub fn part<B: Backend + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Result<OnnxV
     if sizes.is_empty() {
         return Ok(OnnxValue::Sequence(Vec::new()));
     }
-    // A dimension of extent 1 goes only where no extents are given.
+    // A dimension of extent 1 is removed only if no sizes are passed.
     let squeezed = call.optional(1).is_none() && !keepdims;
     let mut items = memory::room("SplitToSequence", sizes.len()).map_err(Error::from)?;
     for (index, part) in on.split(x, at, &sizes)?.into_iter().enumerate() {

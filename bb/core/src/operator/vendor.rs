@@ -1,4 +1,5 @@
-//! The operations of vendors as operators: a node's attributes become the parameters of the row.
+//! Exposes the operations of vendors as operators. A node's attributes become the parameters of the
+//! operation.
 
 use super::{Body, Call, Class, Halves, OpResult, Operator, TensorFunction};
 use crate::Error;
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// An operation as an operator.
+/// An operation of a vendor, with its description as an operator.
 struct VendorOperator {
     operator: Operator,
     operation: &'static VendorOperation,
@@ -40,7 +41,7 @@ fn entries() -> &'static [VendorOperator] {
     })
 }
 
-/// Finds the operator that a node of a model names, and its operation.
+/// Finds the operator that a node names, and the vendor's operation.
 pub fn find(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, &'static VendorOperation)> {
     let at =
         entries().binary_search_by_key(&(domain, name), |e| (e.operator.domain, e.operator.name)).ok()?;
@@ -48,18 +49,18 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, 
     Some((&entry.operator, entry.operation))
 }
 
-/// Finds the operator that a node of a model names, and its function.
+/// Finds the operator that a node names, and its implementation.
 pub(super) fn lookup(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body)> {
     let (operator, _) = find(domain, name, opset)?;
     Some((operator, Body::Tensors(TensorFunction::new(function, operator.halves))))
 }
 
-/// Lists the operators of a domain.
+/// Lists the names of the operators of a domain.
 pub(super) fn names(domain: &str) -> impl Iterator<Item = &'static str> {
     entries().iter().map(|entry| &entry.operator).filter(move |o| o.domain == domain).map(|o| o.name)
 }
 
-/// Calls the operation that a node names.
+/// Calls the vendor's operation that a node names.
 fn function(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let operation = vendor::find(call.domain(), call.op_type());
     let spec = operation.ok_or_else(|| Error::excluded("an operation of a vendor"))?.spec();
@@ -80,7 +81,7 @@ fn function(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(on.vendor(spec, &inputs, &params)?.into_iter().map(Some).collect())
 }
 
-/// Reads a parameter from the attribute of its name.
+/// Reads a parameter from the attribute with the same name.
 fn parameter<'a, T>(call: &Call<'a, T>, spec: &ParamSpec) -> Result<Param<'a>, Error> {
     let name = spec.name;
     let given = match spec.kind {

@@ -1,4 +1,5 @@
-//! Backends that a program adds while it runs, for instance backends that another language or a file defines.
+//! Backends that a program registers at run time, for instance backends that are defined in another language or a
+//! file.
 
 use super::start::{Identity, start_as};
 use super::{BackendRuntime, Device, OpenOptions, Registration, bridge, open};
@@ -6,18 +7,18 @@ use crate::layer::{Erased, InnerBackend};
 use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::Arc;
 
-/// The properties of a backend that [`Registry::add`](super::Registry::add) requires before the backend is created.
+/// The properties of a backend that [`Registry::add`](super::Registry::add) needs before the backend is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
     /// The name under which users open the backend.
     pub name: &'static str,
     /// The version of the backend.
     pub version: &'static str,
-    /// Where the backend is defined. Path and version identify the backend that a compiled model was saved for.
+    /// A path that says where the backend is defined. A compiled model stores the path and version of its backend.
     pub path: &'static str,
-    /// The options that the backend accepts; others are refused.
+    /// The options that the backend accepts. Other options are refused.
     pub options: &'static [OpenOption],
-    /// Where the program has the backend from; errors say it.
+    /// How the program got the backend, for error messages.
     pub origin: BackendOrigin,
 }
 
@@ -39,7 +40,7 @@ impl Added {
         }
     }
 
-    /// Puts the origin of the backend into the error that the backend is not available.
+    /// Sets the origin of the backend in [`Error::Unavailable`].
     fn with_origin<T>(self, made: Result<T, Error>) -> Result<T, Error> {
         made.map_err(|error| match error {
             Error::Unavailable { backend, source, .. } => {
@@ -53,16 +54,16 @@ impl Added {
 /// Lists the devices of a backend.
 type ListDevices = Arc<dyn Fn() -> Result<Vec<Device>, Error> + Send + Sync>;
 
-/// Makes something of a backend with options.
+/// Constructs a value from a backend that is opened with options.
 type Make<T> = Box<dyn Fn(&OpenOptions) -> Result<T, Error> + Send + Sync>;
 
-/// The functions that make a backend which was added.
+/// The functions that construct an added backend.
 pub(super) struct Made {
     /// Constructs the backend and starts it.
     pub(super) open: Make<Arc<dyn BackendRuntime>>,
-    /// Constructs the backend, for layers to stand on.
+    /// Constructs the backend as the base of layers.
     pub(super) erased: Make<Erased>,
-    /// Lists the devices, sorted by name; none if the backend cannot.
+    /// Lists the devices, sorted by name; `None` if the backend cannot list devices.
     devices: Option<ListDevices>,
 }
 
@@ -80,7 +81,7 @@ impl Made {
         Made::of(of, None, make)
     }
 
-    /// Makes the functions of a backend that lists its devices.
+    /// Builds the functions for a backend that lists its devices.
     pub(super) fn with_devices<B: InnerBackend>(
         of: Added,
         devices: impl Fn() -> Result<Vec<Device>, BoxError> + Send + Sync + 'static,

@@ -1,7 +1,7 @@
-//! Cached answers of a backend about the element types that it supports.
+//! Caches, for a backend, which element types its operations support.
 //!
-//! Coverage ([`crate::coverage`]) queries them. The answers are kept for as long as the
-//! [`Runtime`](crate::Runtime) lives.
+//! Coverage ([`crate::coverage`]) queries these answers. They are kept for as long as the [`Runtime`](crate::Runtime)
+//! lives.
 
 use bb_ir::DataType;
 use bb_ir::op::OpSpec;
@@ -9,15 +9,15 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The answers of a backend to the calls that were tried.
+/// The results of the calls that were tried on a backend.
 #[derive(Debug, Default)]
 pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
 
-/// A call to ask about: an operation and the element types of the call.
+/// A call that can be tried on a backend: an operation and the element types of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Question {
     pub op: &'static OpSpec,
-    /// The element types of the operands. Equal operands of a list count once.
+    /// The element types of the operands. Operands of a list that have the same type are stored once.
     pub operands: SmallVec<[Option<DataType>; 3]>,
     /// The element types of the parameters.
     pub params: SmallVec<[DataType; 1]>,
@@ -29,7 +29,7 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
     }
 
-    /// Keeps an answer.
+    /// Stores an answer.
     pub fn insert(&self, question: Question, answer: Option<Arc<str>>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(question, answer);
     }

@@ -1,9 +1,9 @@
-//! Finds out which element types a backend supports. It calls the backend on one or two elements, and caches the
-//! answer.
+//! Finds out which element types a backend supports, by calling the backend on one or two elements. The answers are
+//! cached.
 //!
-//! A backend does not need to declare anything: the contract requires an error for an unsupported element type, and
-//! this error is the answer. Each operation is tried once per combination of element types, and only for combinations
-//! that are requested.
+//! A backend does not need to declare its support: the contract requires an error for an unsupported element type, and
+//! this module observes the error. Each operation is tried once per combination of element types, and only for
+//! requested combinations.
 
 use super::{BackendRuntime, Question};
 use crate::error::Refusal;
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Returns the primitive of a row.
+/// Returns the primitive of a table row; `None` if the row is not a primitive.
 pub(super) fn primitive_of(op: &OpSpec) -> Option<Primitive> {
     Primitive::from_index(op.index).filter(|primitive| primitive.spec() == op)
 }
@@ -43,7 +43,7 @@ impl Question {
         Question { op: op.spec(), operands, params: to.into_iter().collect() }
     }
 
-    /// Returns the question for a call of any operation. Of the parameters, only the element types count.
+    /// Returns the question for a call of any operation. Only the element types of the parameters matter.
     pub fn call(
         op: &'static OpSpec,
         operands: impl IntoIterator<Item = Option<DataType>>,
@@ -81,8 +81,8 @@ impl Question {
         }
     }
 
-    /// Returns why a backend refuses the call; `None` if the backend supports the call, or if no valid call is known to
-    /// try.
+    /// Returns the reason why a backend refuses the call; `None` if the backend supports the call, or if no valid call
+    /// can be constructed.
     fn answer(
         &self,
         by: &dyn BackendRuntime,
@@ -99,7 +99,7 @@ impl Question {
             }
             let text = crate::error::causes(&error);
             let types = self.operands.iter().flatten().chain(&self.params);
-            // Another error may be caused by the made-up elements, so it only counts if it names a type of
+            // Another error may be caused by the sample elements, so it only counts as a refusal if it names a type of
             // the call.
             (any_error || types.into_iter().any(|dtype| bb_ir::text::has_word(&text, dtype.name())))
                 .then(|| Arc::from(text))
@@ -108,7 +108,7 @@ impl Question {
         refused
     }
 
-    /// Makes a valid call of a primitive on one or two elements.
+    /// Builds a valid call of a primitive on one or two elements.
     pub fn sample(&self) -> Option<Tried> {
         use Primitive as P;
         let op = primitive_of(self.op)?;
@@ -137,7 +137,7 @@ impl Question {
             _ => (&[1], vec![]),
         };
         let operand = |(at, dtype): (usize, &Option<DataType>)| match (op, at) {
-            // The axis has one entry, so the index is 0.
+            // The axis has one entry, so the only valid index is 0.
             (P::Gather, 1) => Some(TensorData::zeros((*dtype)?, shape, Limits::default().tensor_bytes).ok()),
             _ => Some(ones((*dtype)?, shape)),
         };
@@ -150,8 +150,9 @@ impl Question {
     }
 }
 
-/// Returns whether a layer reported a fault: the layer `check` a wrong result, `fault` an injected error. This error does not say that
-/// the backend lacks the operation, so the operation counts as supported, and a run fails with the layer's error.
+/// Returns whether a layer reported a fault: for the layer `check` a wrong result, for `fault` an injected error. This
+/// does not mean that the backend lacks the operation. So the operation counts as supported, and a run fails
+/// with the layer's error.
 fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -168,11 +169,11 @@ fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
 pub struct Tried {
     pub operands: Vec<Option<TensorData>>,
     pub params: Vec<Param<'static>>,
-    /// Whether the call is valid for all elements, so that every error means that the call is not supported.
+    /// Whether the call is valid for all elements, so that any error means that the call is not supported.
     pub any_error: bool,
 }
 
-/// Makes a tensor of ones, or of zeros if the type does not hold numbers.
+/// Builds a tensor of ones, or of zeros if the type is not numeric.
 pub fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
     let n: usize = bb_ir::element_count(shape)?;
     let ones = TensorData::new(shape, &vec![1f32; n]).ok()?;
@@ -186,7 +187,7 @@ pub fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
 mod tests {
     use super::*;
 
-    /// The calls must be valid; otherwise a refusal would be caused by the call itself.
+    /// The calls must be valid; otherwise an error would not mean that the type is unsupported.
     #[test]
     fn every_primitive_has_a_valid_call_on_every_type_that_onnx_allows() {
         use bb_ir::infer;

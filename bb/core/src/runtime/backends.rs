@@ -6,31 +6,31 @@ use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// The running backends that code may call; the first one is the default.
+/// The running backends that code may call. The first one is the default.
 ///
-/// A program makes it of the backends that it opened, [`Backends::new`], and the context of a component holds it;
-/// [`linked_backends`](crate::linked_backends) lists the backends that a program could open.
+/// A program creates the list from opened backends with [`Backends::new`], and the context of a component
+/// contains it. [`linked_backends`](crate::linked_backends) lists the backends that a program could open.
 ///
 /// An operation runs on the backend of its first operand; without operands, on the default backend.
 #[derive(Debug, Clone, Default)]
 pub struct Backends(SmallVec<[BackendHandle; 2]>);
 
 impl Backends {
-    /// Makes a list of backends; the first one is the default.
+    /// Creates a list of backends; the first one is the default.
     pub fn new(handles: impl IntoIterator<Item = BackendHandle>) -> Backends {
         let mut backends = Backends::default();
         handles.into_iter().for_each(|handle| backends.bind(handle));
         backends
     }
 
-    /// Adds a backend unless the list has the same instance.
+    /// Adds a backend, unless the list already contains the same instance.
     pub fn bind(&mut self, handle: BackendHandle) {
         if self.owner(handle.owner()).is_none() {
             self.0.push(handle);
         }
     }
 
-    /// Iterates over the backends; the default comes first.
+    /// Iterates over the backends, starting with the default.
     pub fn iter(&self) -> impl Iterator<Item = &BackendHandle> {
         self.0.iter()
     }
@@ -52,8 +52,8 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] if it is
-    /// not linked. Both list the names that are possible.
+    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] if it is not
+    /// linked. Both list the valid names.
     pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
         self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
             let linked = Registry::global().entries().map(|entry| entry.name);
@@ -77,7 +77,7 @@ impl Backends {
             .ok_or_else(|| Error::UnknownBackendType { ty: std::any::type_name::<B>(), bound: self.names() })
     }
 
-    /// Returns the backend that owns a value.
+    /// Returns the backend with this id, which is the owner of a value.
     #[inline]
     pub fn owner(&self, owner: BackendId) -> Option<&BackendHandle> {
         self.0.iter().find(|h| h.owner() == owner)
@@ -87,8 +87,8 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if operands belong to several backends, or to one that is not in this list; the
-    /// operation's own errors.
+    /// [`Error::ForeignTensor`] if operands belong to several backends, or to a backend that is not in this list;
+    /// the operation's own errors.
     #[inline]
     pub fn call(
         &self,

@@ -1,7 +1,7 @@
-//! Converts erased tensors to typed ones and back, and turns failures of backends into errors.
+//! Converts erased tensors to typed tensors and back, and converts failures of backends to errors.
 //!
-//! Only this module restores the type of a tensor. Its functions are generic over the backend, are called by
-//! [`Runtime`](super::Runtime), and are independent of operations.
+//! Only this module restores the type of a tensor. Its functions are generic over the backend and independent of
+//! operations. [`Runtime`](super::Runtime) calls them.
 
 use super::status::Counters;
 use super::{BackendId, Value};
@@ -16,7 +16,7 @@ pub(super) fn erase<T: Tensor>(owner: BackendId, tensor: T) -> Value {
     Value::new(tensor.erase(), owner)
 }
 
-/// A tensor without elements, which stands where another is changed.
+/// A placeholder tensor without elements. It replaces a tensor that is being changed.
 struct Nothing;
 
 impl crate::SlotValue for Nothing {
@@ -29,7 +29,7 @@ impl crate::SlotValue for Nothing {
     }
 }
 
-/// Returns a value without a tensor. It restores to nothing.
+/// Returns a value that contains a placeholder. Restoring it fails.
 pub(super) fn nothing(owner: BackendId) -> Value {
     Value::new(std::sync::Arc::new(Nothing), owner)
 }
@@ -37,7 +37,8 @@ pub(super) fn nothing(owner: BackendId) -> Value {
 /// Erases the results of an operation.
 #[inline]
 pub(super) fn erase_all<T: Tensor>(owner: BackendId, mut tensors: Outputs<T>) -> Outputs<Value> {
-    // Most operations have one result, and popping it is cheaper than moving an iterator.
+    // This fast path exists because most operations have one result, and popping it is cheaper than moving an
+    // iterator.
     match (tensors.len(), tensors.pop()) {
         (1, Some(only)) => Outputs::from_buf([erase(owner, only)]),
         (_, None) => Outputs::new(),
@@ -70,7 +71,8 @@ pub(super) fn restore<T: Tensor>(op: &'static str, owner: BackendId, value: &Val
     T::restore(value.slot()).ok_or_else(foreign)
 }
 
-/// Up to this number of operands are restored without allocating a list; almost every operation has fewer.
+/// The maximum number of operands that are restored without a heap allocation. Almost every operation has at most
+/// this many.
 const FEW: usize = 4;
 
 /// Restores operands and calls `body` with them.
@@ -112,12 +114,12 @@ pub(super) fn restore_named<T: Tensor>(
     values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
 }
 
-/// Runs code of a backend's author as one call: a panic becomes [`Error::Panicked`].
+/// Runs code of a backend's author as one call. A panic becomes [`Error::Panicked`].
 ///
-/// Erasing and restoring tensors also runs the author's code, so `body` contains both.
+/// Erasing and restoring tensors also runs the author's code, so both must happen in `body`.
 ///
-/// A panic leaves no data of `bb` half-written, because `bb` passes nothing mutable to the backend. The backend must
-/// keep its own state valid. The panic hook is not changed.
+/// A panic leaves no data of `bb` half-written, because `bb` passes no mutable data to the backend. The backend must
+/// keep its own state valid. The panic hook still runs.
 ///
 /// # Errors
 ///
@@ -133,7 +135,7 @@ pub(super) fn enter<R>(
     contain(counters, owner, op, body)
 }
 
-/// Runs code of a backend's author within a call that was counted before. Failures and panics are counted.
+/// Runs code of a backend's author within a call that was already counted. Failures and panics are counted.
 ///
 /// # Errors
 ///
@@ -145,7 +147,7 @@ pub(super) fn contain<R>(
     op: &'static str,
     body: impl FnOnce() -> Result<R, Error>,
 ) -> Result<R, Error> {
-    // The result type is the same throughout, so that results are moved as rarely as possible.
+    // The result type does not change on the way, so that large results are moved rarely.
     let result = catch(body).unwrap_or_else(|message| Err(panicked(counters, owner, op, message)));
     if let Err(error) = &result {
         counters.failed(error);
@@ -153,19 +155,19 @@ pub(super) fn contain<R>(
     result
 }
 
-/// Counts a panic.
+/// Counts a panic, and returns its error.
 #[cold]
 fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: String) -> Error {
     counters.panicked();
     Error::Panicked { backend: owner.name(), op, message }
 }
 
-/// Wraps a backend's own error.
+/// Converts a backend's own error to [`Error::Kernel`].
 #[cold]
 pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
     let source: Box<dyn std::any::Any> = Box::new(error);
     let source = match source.downcast::<ErasedError>() {
-        // A backend that lacks element types: the error is the inner backend's own error.
+        // The backend lacks element types and was wrapped, so the error contains the inner backend's own error.
         Ok(erased) => erased.into_source(),
         Err(own) => match own.downcast::<B::Error>() {
             Ok(own) => own,
@@ -179,7 +181,7 @@ pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::E
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] of a linked backend if it fails or panics.
+/// [`Error::Unavailable`], with the origin of a linked backend, if the function fails or panics.
 pub(super) fn construct<R>(
     backend: &'static str,
     create: impl FnOnce() -> Result<R, crate::BoxError>,

@@ -1,4 +1,4 @@
-//! Buffers by number, for callers that cannot hold a [`Value`], for instance callers in another language.
+//! Buffers by id, for callers that cannot store a [`Value`], for instance callers in another language.
 
 mod calls;
 mod transfers;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// The number of a buffer in a [`Buffers`]. It is not reused: the number of a freed buffer stays invalid.
+/// The id of a buffer in a [`Buffers`]. Ids are not reused: the id of a freed buffer stays invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId {
     table: u32,
@@ -27,33 +27,33 @@ pub struct BufferMeta {
     pub dtype: DataType,
     /// The shape, outermost extent first.
     pub shape: Shape,
-    /// The size in the form of [`TensorData`].
+    /// The size on the host, as in [`TensorData`].
     ///
     /// Units: bytes.
     pub bytes: usize,
 }
 
-/// A place of the table.
+/// A slot of the table.
 struct BufferEntry {
-    /// How often the place was freed.
+    /// The number of times that the slot was freed.
     generation: u32,
     value: Option<Value>,
-    /// The thread that changes the tensor now. Others wait for it.
+    /// The thread that is changing the tensor. Other threads wait for it.
     taken: Option<ThreadId>,
-    /// Whether the memory must stay at its address, because the caller requested an alignment.
+    /// Whether the memory must keep its address, because the caller requested an alignment.
     placed: bool,
 }
 
 #[derive(Default)]
 struct BufferTable {
     places: Vec<BufferEntry>,
-    /// The free places.
+    /// The indices of the free slots.
     free: Vec<u32>,
 }
 
-/// Buffers of a running backend by number: each is a tensor, which `alloc` makes and `free` drops.
+/// The buffers of a running backend, by id. Each buffer is a tensor; `alloc` creates it and `free` drops it.
 ///
-/// Every method may be called by several threads at once. Dropping the table drops its buffers.
+/// Several threads may call each method at the same time. Dropping the table drops its buffers.
 ///
 /// # Examples
 ///
@@ -73,11 +73,11 @@ pub struct Buffers {
     on: BackendHandle,
     id: u32,
     table: Mutex<BufferTable>,
-    /// Told when a thread has changed a tensor.
+    /// Notified when a thread has finished changing a tensor.
     given_back: Condvar,
 }
 
-/// A tensor that a thread takes out of its place to change it. It goes back when this is dropped.
+/// A tensor that a thread took out of its slot to change it. Dropping this puts the tensor back.
 struct Taken<'a> {
     from: &'a Buffers,
     index: u32,
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Buffers {
 }
 
 impl Buffers {
-    /// Makes an empty table for a running backend.
+    /// Creates an empty table for a running backend.
     pub fn new(on: BackendHandle) -> Buffers {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Buffers {
@@ -124,39 +124,40 @@ impl Buffers {
         table.places.iter().filter(|place| place.value.is_some() || place.taken.is_some()).count()
     }
 
-    /// Returns whether there is no buffer.
+    /// Returns whether the table has no buffers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes a buffer of zeros.
+    /// Creates a buffer of zeros.
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`] if the elements are strings, or too many; the backend's own errors.
+    /// [`Error::BufferFault`] if the elements are strings, or if there are too many; the backend's own errors.
     pub fn alloc(&self, dtype: DataType, shape: &[usize]) -> Result<BufferId, Error> {
         let bytes = size(dtype, shape)?;
         let zeros = TensorData::zeros(dtype, shape, bytes)?;
         Ok(self.insert(self.on.runtime().constant(&zeros)?, false))
     }
 
-    /// Makes a buffer of zeros whose memory begins at a multiple of `alignment`, and stays where it is until the buffer is freed.
+    /// Creates a buffer of zeros whose memory begins at a multiple of `alignment`. The memory keeps its address until
+    /// the buffer is freed.
     ///
     /// Units: `alignment` counts bytes.
     ///
     /// # Errors
     ///
-    /// As [`alloc`](Self::alloc); [`BufferFault::Alignment`] if `alignment` is no power of two; [`Error::NoService`] and
-    /// [`Error::Service`] if the backend does not align memory so.
+    /// The errors of [`alloc`](Self::alloc); [`BufferFault::Alignment`] if `alignment` is not a power of two;
+    /// [`Error::NoService`] and [`Error::Service`] if the backend does not support this alignment.
     pub fn alloc_aligned(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<BufferId, Error> {
         Ok(self.insert(self.on.memory()?.allocate(dtype, shape, alignment)?, true))
     }
 
-    /// Assigns a number to a tensor, which must be of this backend.
+    /// Stores a tensor of this backend as a buffer, and returns its id.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`].
+    /// [`Error::ForeignTensor`] if the tensor belongs to another backend.
     pub fn put(&self, value: Value) -> Result<BufferId, Error> {
         if value.owner() != self.on.owner() {
             let (expected, got) = (self.on.owner(), value.owner());
@@ -179,7 +180,8 @@ impl Buffers {
         BufferId { table: self.id, index, generation: 0 }
     }
 
-    /// Calls `body` with the place of a buffer, while the table is locked. If a thread changes the tensor, waits until it has.
+    /// Calls `body` with the slot of a buffer, while the table is locked. First waits until no other thread is changing
+    /// the tensor.
     fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut BufferEntry) -> R) -> Result<R, Error> {
         let mut table = self.table();
         let fault = |fault| Err(Error::BufferFault(fault));
@@ -208,7 +210,7 @@ impl Buffers {
         Ok(Taken { from: self, index: id.index, value })
     }
 
-    /// Returns the tensor of a buffer. It stays as it is if the buffer is written or freed later.
+    /// Returns the tensor of a buffer. Later writes to the buffer, and freeing it, do not change this tensor.
     ///
     /// # Errors
     ///
@@ -218,12 +220,12 @@ impl Buffers {
         value.ok_or(Error::BufferFault(BufferFault::Freed))
     }
 
-    /// Replaces the elements of a buffer, which are in row-major order as in [`TensorData`].
+    /// Replaces the elements of a buffer. `bytes` has them in row-major order, as in [`TensorData`].
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`], among others if the number of bytes is wrong; the backend's own errors. Then the buffer keeps
-    /// its elements.
+    /// [`Error::BufferFault`], for example if the number of bytes is wrong; the backend's own errors. After an error,
+    /// the buffer keeps its elements.
     pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), Error> {
         let BufferMeta { bytes: expected, .. } = self.meta(id)?;
         if expected != bytes.len() {
@@ -247,7 +249,7 @@ impl Buffers {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`Error::BufferFault`] if `into` has another length.
+    /// The errors of [`read`](Self::read); [`Error::BufferFault`] if `into` has another length.
     pub fn read_into(&self, id: BufferId, into: &mut [u8]) -> Result<(), Error> {
         let value = self.value(id)?;
         let expected = size(value.dtype(), value.shape())?;
@@ -274,10 +276,10 @@ impl Buffers {
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`] if it was freed before, or belongs to another table.
+    /// [`Error::BufferFault`] if the buffer was freed before, or belongs to another table.
     pub fn free(&self, id: BufferId) -> Result<(), Error> {
         let (value, next) = self.with(id, |place| {
-            // A place whose generations are used up is not used again.
+            // If the generation counter would overflow, the slot is not used again.
             let next = place.generation.checked_add(1);
             place.generation = next.unwrap_or(place.generation);
             (place.value.take(), next)

@@ -1,11 +1,11 @@
-//! Backends by name that combine several others: `first_of(gpu, cpu)`.
+//! Names of backends that combine several backends: `first_of(gpu, cpu)`.
 
 use super::stack::Stacked;
 use super::{BackendHandle, OpenOptions, Registry, named, start::start_inner};
 use crate::layer::{Erased, InnerBackend, interned};
 use crate::{Error, OpenOption};
 
-/// A backend that combines several others, by name.
+/// A backend that combines several backends and can be opened by name.
 pub trait Combined: InnerBackend {
     /// The name before the parentheses.
     const NAME: &'static str;
@@ -13,15 +13,16 @@ pub trait Combined: InnerBackend {
     /// A description in one sentence.
     const ABOUT: &'static str;
 
-    /// Builds the backend from running backends and from the other entries in the parentheses: names and values.
+    /// Builds the backend from running backends and from the other entries in the parentheses, which are pairs of name
+    /// and value.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownOption`] and [`Error::OptionValue`]; its own.
+    /// [`Error::UnknownOption`] and [`Error::OptionValue`]; the backend's own errors.
     fn of(backends: Vec<BackendHandle>, entries: &[(&str, &str)]) -> Result<Self, Error>;
 }
 
-/// The record of a [`Combined`].
+/// The registration of a [`Combined`].
 #[derive(Debug, Clone, Copy)]
 pub struct CombinedRegistration {
     /// The name before the parentheses.
@@ -34,17 +35,17 @@ pub struct CombinedRegistration {
 
 inventory::collect!(CombinedRegistration);
 
-/// The greatest nesting depth of parentheses in a name. It is bounded because opening recurses into the parentheses.
+/// The maximum nesting depth of parentheses in a name. It is limited because opening recurses into the parentheses.
 const DEEPEST: usize = 16;
 
-/// The contents of the parentheses.
+/// The parsed contents of the parentheses.
 struct Members<'a> {
     backends: Vec<BackendHandle>,
     entries: Vec<(&'a str, &'a str)>,
 }
 
 impl CombinedRegistration {
-    /// Makes the record of a type.
+    /// Returns the registration of a type.
     pub const fn of<C: Combined>() -> CombinedRegistration {
         CombinedRegistration {
             name: C::NAME,
@@ -56,7 +57,7 @@ impl CombinedRegistration {
         }
     }
 
-    /// Lists those that are linked, by name.
+    /// Lists the linked combining backends, sorted by name.
     pub fn all() -> Vec<&'static CombinedRegistration> {
         let mut all: Vec<_> = inventory::iter::<CombinedRegistration>.into_iter().collect();
         all.sort_by_key(|combined| combined.name);
@@ -73,7 +74,7 @@ impl CombinedRegistration {
     }
 
     /// Opens the backends in a name, and starts the backend that combines them. Callers with the same name and options
-    /// share it.
+    /// share one instance.
     pub(super) fn open(
         &self,
         registry: &Registry,
@@ -87,7 +88,7 @@ impl CombinedRegistration {
         })
     }
 
-    /// Returns the name that was probably meant by `first_off(gpu, cpu)` or `first_of gpu, cpu`.
+    /// Returns the probably intended name, for example for `first_off(gpu, cpu)` or `first_of gpu, cpu`.
     pub(super) fn meant_by(name: &str) -> Option<String> {
         let (head, rest) = name.split_once(['(', ' '])?;
         let all = inventory::iter::<CombinedRegistration>.into_iter().map(|combined| combined.name);
@@ -106,13 +107,13 @@ impl CombinedRegistration {
     }
 }
 
-/// Returns whether a registry has all backends that a name says.
+/// Returns whether a registry has all backends in a combined name.
 pub(super) fn supported(registry: &Registry, name: &str) -> bool {
     let (backends, _) = named::members(name);
     !backends.is_empty() && backends.iter().all(|backend| registry.supports_device(backend))
 }
 
-/// Opens the backends in a name. Each gets the options that it takes.
+/// Opens the backends in a name. Each backend gets only the options that it accepts.
 fn members<'a>(registry: &Registry, name: &'a str, options: &OpenOptions) -> Result<Members<'a>, Error> {
     let (names, entries) = named::members(name);
     let (mut taken, mut takes): (Vec<OpenOption>, Vec<OpenOption>) = Default::default();
@@ -121,7 +122,7 @@ fn members<'a>(registry: &Registry, name: &'a str, options: &OpenOptions) -> Res
         let given = match CombinedRegistration::of_name(member) {
             Some(_) => options.clone(),
             None => {
-                // Options of its own are given in the parentheses of the member.
+                // A member's own options are passed only in the member's own parentheses.
                 takes.extend(registry.takes(member).iter().filter(|option| option.own().is_none()));
                 options.kept(registry.takes(member))
             }

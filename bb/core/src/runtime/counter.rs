@@ -1,7 +1,7 @@
-//! Counts the calls of every thread, and reports whether any are running.
+//! Counts the calls of all threads, and reports whether any call is running.
 //!
-//! Threads that write the same memory wait for each other. So each thread has its own slot, which only it writes. If
-//! there are more threads than slots, the others share the last slot.
+//! Threads that write the same memory slow each other down. So each thread has its own slot and writes only there.
+//! If there are more threads than slots, the remaining threads share the last slot.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
@@ -70,8 +70,8 @@ pub(super) struct Call<'a> {
 }
 
 thread_local! {
-    /// The counters of this thread's running calls that are counted in the shared slot. A thread with a slot of its own
-    /// sees its calls without a list.
+    /// The counters of this thread's running calls that are counted in the shared slot. A thread with its own slot
+    /// finds its calls in the slot.
     static SHARED: RefCell<Vec<*const Counter>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -81,7 +81,8 @@ impl Default for Counter {
     }
 }
 
-/// Returns this thread's slot. While a thread's storage is destroyed, its slot has been released already.
+/// Returns this thread's slot. During the destruction of thread-local storage, the slot is already released, so this
+/// returns the shared slot.
 fn slot() -> usize {
     SLOT.try_with(|slot| slot.0.get()).unwrap_or(SLOTS - 1)
 }
@@ -128,7 +129,7 @@ impl Counter {
         self.0.iter().any(Count::is_running)
     }
 
-    /// Returns whether this thread is inside a call.
+    /// Returns whether this thread is inside a call. The thread must not wait for that call.
     pub(super) fn is_running_here(&self) -> bool {
         match slot() {
             own if own < SLOTS - 1 => self.0.get(own).is_some_and(Count::is_running),
@@ -141,8 +142,8 @@ impl Counter {
 
 impl Count {
     fn is_running(&self) -> bool {
-        // The calls that ended are read first. So if the numbers are equal, all calls that had begun when the second
-        // number was read had ended.
+        // The number of ended calls is read first. So if the two numbers are equal, all calls that had begun before the
+        // second read had also ended.
         let ended = self.ended.load(Ordering::Acquire);
         self.begun.load(Ordering::SeqCst) != ended
     }

@@ -1,6 +1,6 @@
-//! The declaration that `#[derive(bb::Backend)]` writes for a type, and its record in the registry.
+//! The declaration that `#[derive(bb::Backend)]` writes for a type, and its registration.
 //!
-//! Nothing here runs a backend; a record can only construct one.
+//! Nothing here runs a backend. A registration can only construct one.
 
 use crate::OpenOption;
 use crate::ext::{Extended, OpSet};
@@ -18,13 +18,13 @@ pub trait Declared: Backend + Sized + 'static {
     /// The version of the backend; by default the version of its package.
     const VERSION: &'static str;
 
-    /// The path of the type. It distinguishes two backends of the same name.
+    /// The path of the type. It distinguishes two backends with the same name.
     const PATH: &'static str;
 
     /// The extension families that the backend implements.
     const FAMILIES: &'static [FamilyTable<Self>] = &[];
 
-    /// The options that the constructor accepts. Others are refused before the constructor is called.
+    /// The options that the constructor accepts. Other options are refused before the constructor is called.
     const OPTIONS: &'static [OpenOption] = &[];
 
     /// Whether [`devices`](Self::devices) lists the possible values of [`OpenOptions::device`].
@@ -37,13 +37,13 @@ pub trait Declared: Backend + Sized + 'static {
     /// The constructor's own error, for instance if there is no device.
     fn create(options: &OpenOptions) -> Result<Self, BoxError>;
 
-    /// Starts the backend under a name: [`NAME`](Self::NAME), or this name and a device.
+    /// Starts the backend under a name, which is [`NAME`](Self::NAME), optionally with a device.
     ///
-    /// The derive writes this method, so that the code of the runtime for this type is compiled in the backend's crate,
-    /// and not again in each crate that starts it.
+    /// The derive writes this method, so that the runtime's code for this type is compiled once, in the backend's
+    /// crate, and not in each crate that starts the backend.
     fn start(self, how: Start) -> Arc<dyn BackendRuntime>;
 
-    /// Lists the devices that are available now, in any order.
+    /// Lists the devices that are currently available, in any order.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl<B: Declared> InnerBackend for B {
     }
 }
 
-/// A type with an `impl bb::Backend`. The derive writes this as a bound with a lifetime, because rustc does not check it early then.
+/// A type with an `impl bb::Backend`. The derive writes this as a bound with a lifetime, which delays rustc's check of
+/// the bound.
 pub trait IsBackend<'it>: Backend {}
 
 #[diagnostic::do_not_recommend]
@@ -109,7 +110,7 @@ impl<B: Declared> DerivedEnum for B {}
     note = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>` where `E: Into<bb::BoxError>`; that of `#[bb(open = path)]` also takes `&bb::OpenOptions`"
 )]
 pub trait Created<B> {
-    /// Converts to a result.
+    /// Converts the value to a result.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl<B: Default> Constructed for B {
     }
 }
 
-/// The record of a linked backend.
+/// The registration of a linked backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
     /// The name under which users open the backend.
@@ -161,19 +162,20 @@ pub struct Registration {
     pub options: &'static [OpenOption],
     /// Constructs the backend and starts it.
     pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
-    /// Constructs the backend, for layers to stand on.
+    /// Constructs the backend as the base of layers.
     pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
-    /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
+    /// Whether the backend lists its devices. A backend that accepts a device but does not list devices accepts any
+    /// device name.
     pub lists_devices: bool,
-    /// Whether the backend is in lists. A backend that is useful only with options, like a recording, is found only by
-    /// name.
+    /// Whether the backend appears in lists. A backend that is useful only with options, like a recording, is found
+    /// only by its name.
     pub listed: bool,
     /// Lists the devices of the backend, sorted by name.
     pub devices: fn() -> Result<Vec<Device>, Error>,
 }
 
 impl Registration {
-    /// Makes the record of a backend.
+    /// Returns the registration of a backend.
     pub const fn of<B: Declared>() -> Registration {
         Registration {
             name: B::NAME,

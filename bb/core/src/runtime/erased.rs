@@ -1,4 +1,4 @@
-//! The interface between the engine and a backend: every call, without the type of the backend.
+//! The interface between the engine and a backend: all calls, without the backend's Rust type.
 
 use super::answers::Answers;
 use super::{BackendId, Capabilities, OfferedServices, State, Status, Value};
@@ -21,15 +21,16 @@ use std::sync::Arc;
 /// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
 
-/// Keeps [`BackendRuntime`] to this crate: no other crate can name the trait.
+/// Seals [`BackendRuntime`]: other crates cannot name this trait, so they cannot implement it.
 pub trait Sealed {}
 
 /// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
 ///
-/// Every method turns a panic of the backend into [`Error::Panicked`], or into [`Error::KernelPanicked`] with the node around it if a
-/// plan made the call, after which the next call works. The backend's own error becomes the source of [`Error::Kernel`].
+/// A panic of the backend becomes [`Error::Panicked`], or [`Error::KernelPanicked`] inside the error of a node if a
+/// plan made the call. The backend can still be called afterwards. The backend's own error becomes the source of
+/// [`Error::Kernel`].
 ///
-/// The trait is sealed: only [`Runtime`](super::Runtime) implements it, so that methods can be added. An author of a
+/// The trait is sealed, so that methods can be added: only [`Runtime`](super::Runtime) implements it. An author of a
 /// backend implements [`Backend`](crate::Backend).
 pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the name under which the backend is found.
@@ -47,27 +48,28 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error>;
 
-    /// Returns why the backend does not run a node of a graph ([`Backend::declines`](crate::Backend::declines)).
+    /// Returns the reason why the backend refuses a node of a graph ([`Backend::declines`](crate::Backend::declines));
+    /// `None` if it does not.
     fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String>;
 
-    /// Returns the primitives.
+    /// Returns the set of primitives.
     fn atomic_opset(&self) -> AtomicOpsetDecl;
 
     /// Returns the extension families that the backend implements.
     fn extension_opsets(&self) -> Vec<AtomicOpsetDecl>;
 
-    /// Returns a number that changes if a saved plan would call different operations.
+    /// Returns a hash that changes if a saved plan would call different operations.
     fn abi_fingerprint(&self) -> u64;
 
-    /// Calls an operation of any family, with operands and parameters in the order of its row.
+    /// Calls an operation of any family. Operands and parameters are in the order of the operation's table row.
     ///
-    /// If an operation is not native, its body of primitives runs.
+    /// If the backend has no native kernel for the operation, its body of primitives runs.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an operand belongs to another instance; [`Error::Operand`], [`Error::Surplus`] or
-    /// [`Error::Ir`] if operands or parameters do not match the row; the operation's own errors. An error of a backend
-    /// wraps all but the first ([`wrapped`](Self::wrapped) finds it behind [`Error::Kernel`]).
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance. [`Error::Operand`], [`Error::Surplus`] or
+    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. If an error
+    /// of `bb` occurs inside the backend, it is wrapped into [`Error::Kernel`], and [`wrapped`](Self::wrapped) finds it.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,
@@ -75,14 +77,14 @@ pub trait BackendRuntime: OfferedServices + Any {
         params: &[Param<'_>],
     ) -> DispatchResult;
 
-    /// Makes a tensor from a frame that was received.
+    /// Builds a tensor from a frame that was received.
     ///
     /// # Errors
     ///
-    /// An error of the frame; the backend's own errors.
+    /// An error of the frame's contents; the backend's own errors.
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error>;
 
-    /// Makes a tensor from host elements.
+    /// Creates a tensor from host elements.
     ///
     /// # Errors
     ///
@@ -124,14 +126,14 @@ pub trait BackendRuntime: OfferedServices + Any {
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error>;
 
-    /// Returns whether a backend that takes whole graphs runs a primitive
+    /// Returns whether a backend that takes whole graphs supports a primitive
     /// ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     fn runs_primitive(&self, op: Primitive) -> bool;
 
     /// Returns the operations that the backend declared as native.
     fn capabilities(&self) -> Capabilities;
 
-    /// Tries a call on host elements and copies its results to the host, without counting it.
+    /// Tries a call on host elements and copies its results to the host. The call is not counted.
     ///
     /// # Errors
     ///
@@ -143,7 +145,7 @@ pub trait BackendRuntime: OfferedServices + Any {
         params: &[Param<'_>],
     ) -> Result<(), Error>;
 
-    /// Returns the backend's answers to the calls that were tried.
+    /// Returns the cached results of the calls that were tried on the backend.
     fn answers(&self) -> &Answers;
 
     /// Returns the counters and the state, the last error, and the memory in use.
@@ -152,35 +154,35 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the state.
     fn state(&self) -> State;
 
-    /// Makes the backend ready. The first call does this, too.
+    /// Makes the backend ready. Otherwise the first call does this.
     fn initialize(&self);
 
-    /// Returns the fingerprint, which a compiled model or a peer relies on.
+    /// Returns the fingerprint, which a compiled model or a peer compares with its own.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Returns whether calls return before the device has computed, as
-    /// [`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous) says.
+    /// Returns whether calls return before the device has finished computing
+    /// ([`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous)).
     fn is_asynchronous(&self) -> bool;
 
-    /// Returns whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
+    /// Returns whether the device is lost. If so, every call fails with [`Error::DeviceLost`].
     fn is_lost(&self) -> bool;
 
-    /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has done everything that was
-    /// submitted to it.
+    /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has finished all submitted
+    /// work.
     ///
     /// # Errors
     ///
     /// [`Error::DeviceLost`]; [`Error::Service`] with the backend's own error.
     fn synchronize(&self) -> Result<(), Error>;
 
-    /// Refuses every later call with [`Error::ShutDown`], and blocks until no call is running, no dispatched graph is
-    /// pending, and the device has done everything that was submitted to it. It unloads all kernels of users.
+    /// Shuts the backend down: every later call fails with [`Error::ShutDown`]. Blocks until no call is running, no
+    /// dispatched graph is pending, and the device has finished all submitted work. Unloads all kernels of users.
     ///
-    /// If it is called inside a call of this backend, it does not block, because it would wait for itself.
+    /// If it is called inside a call of this backend, it does not block, because it would wait for that call.
     ///
     /// # Errors
     ///
-    /// As [`synchronize`](Self::synchronize); the backend is shut down all the same.
+    /// The errors of [`synchronize`](Self::synchronize). The backend is shut down even if an error is returned.
     fn shut_down(&self) -> Result<(), Error>;
 }
 
@@ -192,14 +194,14 @@ pub trait ErasedExecutable: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` is an optional input that is omitted.
+    /// Runs the graph. An optional input that is omitted is `None`.
     ///
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own errors.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
 
-    /// Runs like [`run`](Self::run), at most until these options end the run.
+    /// Runs like [`run`](Self::run), but stops when `options` end the run.
     ///
     /// # Errors
     ///
@@ -223,14 +225,16 @@ pub trait ErasedExecutable: Send + Sync {
         options.within(|| self.run(inputs))
     }
 
-    /// Starts a run on a thread of its own, and returns its result as a future for any executor, which can also be waited for.
+    /// Starts a run on its own thread, and returns its result as a future for any executor. The caller can also block
+    /// on the future.
     ///
-    /// The run ends as the [`RunOptions`] of the calling thread say, and once the future is dropped. A call costs the start of a
-    /// thread; where none can be started, as in WebAssembly, the run is over when this returns.
+    /// The run ends when the [`RunOptions`] of the calling thread end it, or when the future is dropped. Each call
+    /// starts a thread; where no thread can be started, as in WebAssembly, the run is finished when this method
+    /// returns.
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run), when the future is polled.
+    /// The future returns the errors of [`run`](Self::run).
     ///
     /// # Examples
     ///
@@ -253,12 +257,12 @@ pub trait ErasedExecutable: Send + Sync {
         })
     }
 
-    /// Runs the graph with inputs by name; the result has the outputs by name.
+    /// Runs the graph with inputs by name, and returns the outputs by name.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::RepeatedInput`] if a name comes twice; the
-    /// errors of [`run`](Self::run).
+    /// [`Error::UnknownInput`] if the graph has no input of this name; [`Error::RepeatedInput`] if a name occurs twice;
+    /// the errors of [`run`](Self::run).
     ///
     /// # Examples
     ///
@@ -276,7 +280,7 @@ pub trait ErasedExecutable: Send + Sync {
         Ok(by_name(self.outputs(), results))
     }
 
-    /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
+    /// Runs like [`run`](Self::run), and writes the results into buffers of the caller, in the order of the outputs.
     ///
     /// Outputs without a buffer and failures are handled as in [`Executable::run_into`](crate::Executable::run_into).
     ///
@@ -305,7 +309,7 @@ pub trait ErasedExecutable: Send + Sync {
         outputs: &mut [Option<&mut ResultBuffer<'_>>],
     ) -> Result<(), Error>;
 
-    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name. The caller may leave out outputs.
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name. Outputs without a buffer are dropped.
     ///
     /// # Errors
     ///
@@ -320,11 +324,11 @@ pub trait ErasedExecutable: Send + Sync {
         self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
     }
 
-    /// Makes the plan for inputs of these element types and shapes before they exist: copies constants to the device and prepares
-    /// kernels, so that the first run on these types and shapes takes no longer than later ones.
+    /// Makes the plan for inputs of these element types and shapes before the inputs exist. It copies constants to the
+    /// device and prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
     ///
-    /// Nothing is planned if an input without a default is omitted, if the plan depends on the elements of an input, or if the
-    /// backend compiles graphs itself. A plan often holds for other extents, too.
+    /// Nothing is planned if an input without a default is omitted, if the plan depends on the elements of an input, or
+    /// if the backend compiles graphs itself. A plan is often valid for other extents too.
     ///
     /// # Errors
     ///
@@ -342,16 +346,18 @@ pub trait ErasedExecutable: Send + Sync {
     /// ```
     fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error>;
 
-    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the
-    /// plans made so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The
-    /// file appears whole or not at all, and replaces another of its name.
+    /// Saves the compiled graph to a file that [`Module::load`] loads. The file contains the checked graph with its
+    /// weights and the plans made so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not
+    /// have to plan again. The file is written atomically, and replaces an existing file.
     ///
-    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is
-    /// saved unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
-    /// the same options. Inputs without a saved plan are planned as always. Kernels are prepared again.
+    /// A plan is made when the graph first runs on inputs of its element types and shapes, so run the graph before
+    /// saving it. A plan is saved unless a part of it runs on the host or a loop is not unrolled. It is used by
+    /// compilations with the same options. Inputs without a saved plan are planned as usual. Kernels are prepared
+    /// again.
     ///
-    /// The file is for this version of the backend on processors like this one; compiling it for another is
-    /// [`Error::SavedFor`]. It is loaded like an untrusted model: within limits, and with an error if it is damaged.
+    /// The file is valid for this version of the backend on processors like this one. Compiling it for another backend
+    /// or processor returns [`Error::SavedFor`]. It is loaded like an untrusted model: within limits, and with an error
+    /// if it is damaged.
     ///
     /// # Errors
     ///

@@ -1,14 +1,14 @@
-//! Comparison and decoding of fingerprints of peers.
+//! Compares and decodes the fingerprints of peers.
 
 use crate::Error;
 use crate::service::{DifferenceList, Fingerprint};
 
 impl Fingerprint {
-    /// Compares the fingerprint of another side with this one.
+    /// Compares another fingerprint with this one.
     ///
     /// # Errors
     ///
-    /// [`Error::Fingerprint`] with what differs. `of` says whose the other fingerprint is.
+    /// [`Error::Fingerprint`] with the differences. `of` names the owner of the other fingerprint.
     pub fn check(&self, other: &Fingerprint, of: &'static str) -> Result<(), Error> {
         match self.differences(other) {
             found if found.is_empty() => Ok(()),
@@ -16,11 +16,11 @@ impl Fingerprint {
         }
     }
 
-    /// Reads the bytes of a peer.
+    /// Decodes the fingerprint that a peer sent.
     ///
     /// # Errors
     ///
-    /// [`Error::PeerFingerprint`] if the bytes are no fingerprint.
+    /// [`Error::PeerFingerprint`] if the bytes are not a fingerprint.
     pub fn from_bytes(bytes: &[u8]) -> Result<Fingerprint, Error> {
         Fingerprint::parse(bytes).map_err(|source| Error::PeerFingerprint { source })
     }

@@ -1,6 +1,6 @@
-//! A running backend of any type where a function is generic over its backend.
+//! Lets functions that are generic over their backend run on a running backend of any type.
 //!
-//! Every call goes to the backend itself, so that its native kernels run.
+//! Every call is forwarded to the backend itself, so that its native kernels run.
 
 use super::methods::CallsRows;
 use super::{BackendHandle, ErasedExecutable, Value};
@@ -45,8 +45,8 @@ impl BackendHandle {
     }
 }
 
-/// A running backend is a backend, for functions that are generic over it, and for [`bb::gradient`](crate::gradient()). Tensors
-/// of another instance are errors.
+/// A running backend implements [`Backend`], so that functions that are generic over their backend and
+/// [`bb::gradient`](crate::gradient()) accept it. A tensor of another instance is an error.
 ///
 /// # Examples
 ///
@@ -136,7 +136,7 @@ impl Ops for BackendHandle {
     }
 }
 
-/// A graph that a running backend has compiled.
+/// A graph that was compiled by a running backend.
 struct HandleExecutable(Arc<dyn ErasedExecutable>);
 
 impl HandleExecutable {

@@ -1,4 +1,4 @@
-//! A running backend, as user code sees it.
+//! The handle of a running backend for user code.
 
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::export::{ExportOptions, Keep, ModelTrace};
@@ -11,7 +11,7 @@ use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A running backend: its operations on [`Value`]s, and functions that make and transfer values.
+/// A running backend: its operations on [`Value`]s, and functions that create and transfer values.
 ///
 /// A clone is a handle to the same instance.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl BackendHandle {
 
     /// Starts a backend or a layer under a name, outside of the registry.
     ///
-    /// If it lacks element types, all of them work as far as that is exact.
+    /// For element types that the backend lacks, the runtime converts to a type that the backend has, if that is exact.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ impl BackendHandle {
         self.runtime.name()
     }
 
-    /// Makes a tensor from `elements`, which are in row-major order.
+    /// Creates a tensor from `elements`, which are in row-major order.
     ///
     /// # Errors
     ///
@@ -68,11 +68,13 @@ impl BackendHandle {
         self.runtime.constant(&TensorData::new(shape, elements)?)
     }
 
-    /// Makes a tensor from a function, which is called with the indices of each element. The function runs on the host.
+    /// Creates a tensor from a function, which is called with the indices of each element. The function runs on the
+    /// host.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::TooLarge`] or [`bb_ir::Error::Memory`] if there are more elements than memory holds; the backend's own errors.
+    /// [`bb_ir::Error::TooLarge`] or [`bb_ir::Error::Memory`] if the elements do not fit into memory; the backend's own
+    /// errors.
     ///
     /// # Examples
     ///
@@ -100,12 +102,12 @@ impl BackendHandle {
         self.runtime.to_host(value)
     }
 
-    /// Returns the tensor on this backend: unchanged if it is already there, otherwise as a copy made through the host. Backends that
-    /// share their memory with the host share the elements, too.
+    /// Returns the tensor on this backend. A tensor that is already there is returned unchanged; otherwise it is copied
+    /// through the host. If both backends use host memory, they share the elements.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] if the tensor's backend was dropped; an error of either backend.
+    /// [`Error::Gone`] if the tensor's backend was dropped; errors of either backend.
     pub fn adopt(&self, value: &Value) -> Result<Value, Error> {
         if value.owner() == self.owner {
             return Ok(value.clone());
@@ -113,22 +115,22 @@ impl BackendHandle {
         self.runtime.constant(&value.to_host(usize::MAX)?)
     }
 
-    /// Makes a tensor from a frame that was received.
+    /// Builds a tensor from a frame that was received.
     ///
     /// # Errors
     ///
-    /// An error of the frame; the backend's own errors.
+    /// An error of the frame's contents; the backend's own errors.
     pub fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
         self.runtime.materialize_from_wire(type_hash, bytes)
     }
 
-    /// Makes a tensor from the next frame on a stream; returns `None` if the stream has ended.
+    /// Builds a tensor from the next frame on a stream; returns `None` if the stream has ended.
     ///
     /// Units: `limit` counts the bytes of the whole frame.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_frame`](bb_ir::wire::read_frame); an error of the elements; the backend's own errors.
+    /// The errors of [`read_frame`](bb_ir::wire::read_frame); errors of the elements; the backend's own errors.
     pub fn read_frame(&self, from: &mut impl std::io::Read, limit: usize) -> Result<Option<Value>, Error> {
         match bb_ir::wire::read_frame(from, limit)? {
             Some(frame) => self.materialize_from_wire(frame.type_hash, frame.bytes).map(Some),
@@ -136,10 +138,11 @@ impl BackendHandle {
         }
     }
 
-    /// Returns the kind of an error of this backend, which is the kind of its cause. A caller reacts to the kind.
+    /// Returns the kind of an error of this backend, which is the kind of its cause. Callers choose their reaction by
+    /// the kind.
     ///
-    /// The kind of an error that a backend wraps into its own error is found if the backend unwraps it
-    /// ([`Backend::wrapped`](crate::Backend::wrapped)).
+    /// If a backend wraps an error of `bb` into its own error, the kind is found only if
+    /// [`Backend::wrapped`](crate::Backend::wrapped) returns the inner error.
     pub fn error_kind(&self, error: &Error) -> ErrorKind {
         error.kind_by(&|error| self.runtime.wrapped(error))
     }
@@ -157,11 +160,12 @@ impl BackendHandle {
         self.runtime.clone().compile(module, options)
     }
 
-    /// Prepares a trace that will run more than once: of a function, of a model, or rewritten by the program
-    /// ([`ModelTrace::rewrite`]).
+    /// Prepares a trace that will run more than once: the trace of a function or of a model, or a trace that the
+    /// program rewrote ([`ModelTrace::rewrite`]).
     ///
-    /// The steps are planned like the steps of a checked graph. An operation of a family that ONNX has an operator for
-    /// stays one, so that the backend's kernel runs; others become the primitives of their bodies.
+    /// The steps are planned like the steps of a checked graph. An operation of a family that corresponds to an ONNX
+    /// operator is kept, so that the backend's kernel for it runs; other operations are replaced by the primitives of
+    /// their bodies.
     ///
     /// # Errors
     ///
@@ -220,14 +224,14 @@ impl std::fmt::Debug for BackendHandle {
     }
 }
 
-/// A running backend of known type: gives access to `B`, and converts its tensors from and to [`Value`]s.
+/// A running backend of known type. It gives access to `B`, and converts tensors of `B` from and to [`Value`]s.
 #[derive(Debug)]
 pub struct TypedBackend<'a, B: Backend + 'static>(Typed<'a, B>);
 
 enum Typed<'a, B: Backend + 'static> {
-    /// The backend has every element type.
+    /// The backend supports every element type.
     Own(&'a Runtime<B>),
-    /// The backend lacks some.
+    /// The backend lacks some element types.
     Narrowed { on: &'a Owned<B>, runtime: &'a Runtime<Narrowed> },
 }
 
@@ -243,12 +247,13 @@ impl<B: Backend + 'static> std::fmt::Debug for Typed<'_, B> {
 impl<B: Backend + 'static> TypedBackend<'_, B> {
     /// Restores the type of a tensor.
     ///
-    /// A tensor of a type that the backend lacks comes in the type that holds its elements, `i32` for `i64`.
+    /// If the backend lacks the tensor's element type, the result has the type that stores its elements, for example
+    /// `i32` for `i64`.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Narrow`] if its elements are on the host,
-    /// because the backend has no type for them.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Narrow`] if its elements are stored
+    /// on the host, because the backend has no type for them.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
         match &self.0 {
             Typed::Own(runtime) => runtime.restore(value),

@@ -1,5 +1,5 @@
-//! The running instance of each backend id. The table does not keep an instance alive, and an instance that is
-//! dropped leaves it.
+//! A table of the running instances by backend id. The table does not keep instances alive; an instance that
+//! is dropped is removed.
 
 use super::{BackendId, BackendRuntime};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 static INSTANCES: RwLock<BTreeMap<BackendId, Weak<dyn BackendRuntime>>> = RwLock::new(BTreeMap::new());
 
-/// The place of an instance in the table; dropping it leaves the table.
+/// The entry of an instance in the table. Dropping it removes the entry.
 #[derive(Debug)]
 pub(super) struct Entered(BackendId);
 

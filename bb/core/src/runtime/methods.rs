@@ -1,10 +1,10 @@
-//! The operations as methods on values, expanded from the op table and the tables of the families.
+//! Defines the operations as methods on values. They are expanded from the op table and the tables of the families.
 
-/// Expands rows to methods of [`BackendHandle`](super::BackendHandle), [`Backends`](super::Backends) and
+/// Expands table rows to methods of [`BackendHandle`](super::BackendHandle), [`Backends`](super::Backends) and
 /// [`Value`](super::Value).
 ///
-/// `erased_methods!{ [Enum] rows }`; `Enum` is the enum of the rows' operations. The methods are `#[inline]` so that a
-/// crate compiles only the methods that it calls.
+/// `erased_methods!{ [Enum] rows }`, where `Enum` is the enum of the rows' operations. The methods are `#[inline]`, so
+/// that a crate compiles only the methods that it calls.
 macro_rules! erased_methods {
     ([$enum:ident] $($rows:tt)*) => {
         crate::runtime::methods_of!{ [$enum, BackendHandle] $($rows)* }
@@ -41,7 +41,7 @@ macro_rules! methods_of {
     };
 }
 
-/// Expands rows to methods of [`Value`](super::Value): the first operand is `self`.
+/// Expands table rows to methods of [`Value`](super::Value): the first operand is `self`.
 macro_rules! methods_of_values {
     ([$enum:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident ( $($row:tt)* )
@@ -103,7 +103,7 @@ macro_rules! method_of_values {
        $(with $options:ident : $struct:ident { $($option:ident : $okind:ident),+ })?) => {
         $(#[$doc])*
         ///
-        /// The backend that owns this value makes the result; the value itself is not read.
+        /// The backend that owns this value creates the result. The elements of this value are not read.
         #[inline]
         #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
         pub fn $method(&self $($(, $param: crate::runtime::erased_param!($pkind))+)? $(, $options: $struct)?)
@@ -131,7 +131,7 @@ macro_rules! __erased_output {
     (Tensors) => { ::std::vec::Vec<$crate::Value> };
 }
 
-/// The Rust type of a parameter of each kind: a float may be given as any number.
+/// The Rust type of a parameter of each kind. A float parameter accepts any number type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __erased_param {
@@ -139,7 +139,7 @@ macro_rules! __erased_param {
     ($kind:ident) => { $crate::__private::ir::param_type!($kind) };
 }
 
-/// Converts a parameter that is a float, in place.
+/// Shadows a float parameter with its converted value. Other parameters need no conversion.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __given_param {
@@ -158,11 +158,12 @@ use super::erased::Sealed;
 use super::{BackendHandle, Backends, DispatchResult, Value};
 use bb_ir::op::{OpSpec, Param, Primitive};
 
-/// A caller of operations by their rows: a [`BackendHandle`], or [`Backends`].
+/// A caller of operations by their table rows: a [`BackendHandle`], or [`Backends`].
 ///
-/// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for all of these. The trait is sealed.
+/// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for every caller. The trait
+/// is sealed.
 pub trait CallsRows: Sealed {
-    /// Calls an operation of any family, with operands and parameters in the order of its row.
+    /// Calls an operation of any family. Operands and parameters are in the order of the operation's table row.
     ///
     /// # Errors
     ///

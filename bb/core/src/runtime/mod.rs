@@ -1,4 +1,4 @@
-//! Backends at run time: found by name, called by operation, with erased tensor types.
+//! Backends at run time: opened by name, with operations called by index and with type-erased tensors.
 //!
 //! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
 //! the engine uses. Only the bridge restores the type of a tensor.

@@ -1,4 +1,4 @@
-//! Models of the registry, of the compiled graphs of a backend, and of its calls.
+//! Model checks (`shuttle` tests) of the registry, of the cache of compiled graphs, and of counted calls.
 
 use super::plans::Plans;
 use super::status::{Counters, Pending};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Started = Result<Arc<dyn BackendRuntime>, Error>;
 
-/// Returns a constructor's result after a pause.
+/// Simulates a constructor: counts its call, pauses, and returns a result.
 fn started(name: &'static str, constructed: &AtomicUsize) -> Started {
     constructed.fetch_add(1, SeqCst);
     thread::yield_now();
@@ -33,13 +33,13 @@ fn unavailable(backend: &'static str) -> Error {
 
 shuttle::lazy_static! {
     static ref REGISTRY: Registry = registry();
-    /// How often the constructors of `plain`, `outer` and `flaky` were called.
+    /// The numbers of calls of the constructors of `plain`, `outer` and `flaky`.
     static ref PLAIN: AtomicUsize = AtomicUsize::new(0);
     static ref OUTER: AtomicUsize = AtomicUsize::new(0);
     static ref FLAKY: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// Returns a registry of backends whose constructors ask it.
+/// Returns a registry of backends whose constructors open other backends of the registry.
 fn registry() -> Registry {
     let register = |name, open: fn(&OpenOptions) -> Started| Registration {
         name,
@@ -85,9 +85,10 @@ fn registry() -> Registry {
         .build()
 }
 
-/// Opens each of the backends in a thread of its own, and returns the instances. A panic becomes an error.
+/// Opens each of the backends on its own thread, and returns the instances. A panic becomes an error.
 fn open<const N: usize>(names: [&'static str; N]) -> [Result<BackendId, Error>; N] {
-    // `shuttle` takes a static for poisoned that is made while another thread unwinds.
+    // The statics are initialized here, because `shuttle` reports a static as poisoned if it is initialized while
+    // another thread unwinds.
     initialize(&REGISTRY);
     initialize(&PLAIN);
     initialize(&OUTER);
@@ -126,7 +127,7 @@ fn constructors_that_wait_for_each_other_get_errors() {
         for (backend, opened) in [("left", left), ("right", right)] {
             assert!(matches!(opened, Err(Error::OpenCycle { .. })), "{backend}: {opened:?}");
         }
-        // Nothing is left behind that others would wait for.
+        // The failed opening leaves no entry in the table that other threads would wait for.
         let [_, plain] = open(["left", "plain"]);
         assert!(plain.is_ok());
     });
@@ -137,7 +138,7 @@ fn a_constructor_that_does_without_the_other_is_opened() {
     check(|| {
         let [lenient, _, again] = open(["lenient", "strict", "lenient"]);
         assert_eq!(lenient.expect("opened"), again.expect("opened"));
-        // With the other one open, it opens.
+        // Now that `lenient` is open, `strict` opens too.
         assert!(REGISTRY.backend("strict").is_ok());
     });
 }
@@ -172,8 +173,8 @@ impl Executable<Tracer> for Nothing {
     }
 }
 
-/// Compiles one graph from three threads; the first `failures` compilations fail. Returns how often it was compiled, and how
-/// many threads got it.
+/// Compiles one graph from three threads; the first `failures` compilations fail. Returns the number of compilations,
+/// and the number of threads that got the graph.
 fn compile(failures: usize, fail: fn() -> Error) -> (usize, usize) {
     let mut options = CompileOptions::default();
     options.identity = Some(GraphIdentity::fresh());
@@ -206,12 +207,12 @@ fn a_compilation_that_failed_or_panicked_is_tried_by_the_next() {
     check(|| assert_eq!(compile(2, || resume_unwind(Box::new("a compiler"))), (3, 1)));
 }
 
-/// Shuts down while two threads call. The threads count their calls in one slot that they share, or in two.
+/// Shuts down while two threads make calls. The threads count their calls either in one shared slot or in two slots.
 fn shut_down_while_others_call(in_one_slot: bool) {
     let (counters, inside) = (Arc::new(Counters::default()), Arc::new(AtomicUsize::new(0)));
     let owner = BackendId::of_new("model");
     if in_one_slot {
-        // Now this thread has the slot that is not shared.
+        // This takes the only slot that is not shared, so both threads use the shared slot.
         drop(counters.begin(owner).expect("not shut down"));
     }
     let caller = |_| {
@@ -282,7 +283,7 @@ fn shutting_down_and_synchronizing_wait_for_answers_and_not_for_who_reads_them()
         counters.shut_down();
         assert_eq!(completed.load(SeqCst), 1, "shut down before the answer");
         assert_eq!(counters.status().pending, 0);
-        // The answer is read only now.
+        // The answer is read only after the shutdown.
         assert!(matches!(answer.wait(), Ok(7)));
         device.join().expect("no panic");
         other.join().expect("no panic");

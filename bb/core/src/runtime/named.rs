@@ -1,6 +1,7 @@
-//! Names of backends with options in them: `gpu:1`, `chip(tile=64, memory=1073741824)`, `gpu:1(narrow_floats)`.
+//! Parses names of backends with options: `gpu:1`, `chip(tile=64, memory=1073741824)`, `gpu:1(narrow_floats)`.
 //!
-//! So whatever takes the name of a backend takes its options too: the command line, Python, the service.
+//! So every interface that takes the name of a backend also takes its options: the command line, Python and the
+//! service.
 
 use super::OpenOptions;
 use crate::{Error, OpenOption};
@@ -11,7 +12,7 @@ use std::num::NonZeroUsize;
 /// # Errors
 ///
 /// The error of [`check_parentheses`]; [`Error::OptionForm`] if an option is not `NAME=VALUE`; [`Error::OptionValue`];
-/// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
+/// [`Error::TwoDevices`] and [`Error::OptionTwice`] if the name and `options` set the same option.
 pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
     check_parentheses(name)?;
@@ -37,7 +38,7 @@ pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str
     }
 }
 
-/// Checks that each parenthesis of a name has its partner.
+/// Checks that the parentheses of a name are balanced.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub(super) fn check_parentheses(name: &str) -> Result<(), Error> {
     open.last().map_or(Ok(()), |&at| wrong(at))
 }
 
-/// Returns a name without the options in it, and the options.
+/// Returns a name without its options, and the text of the options.
 fn parts(name: &str) -> (&str, Option<&str>) {
     match name.strip_suffix(')').and_then(|open| open.split_once('(')) {
         Some((place, given)) => (place, Some(given)),
@@ -66,12 +67,12 @@ fn parts(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Splits a name at each `+` outside of parentheses: layers, the outermost first, and the backend that they stand on.
+/// Splits a name at each `+` outside parentheses. Returns the layers, outermost first, and then the backend below them.
 pub(super) fn stack(name: &str) -> Vec<&str> {
     outside(name, '+').map(str::trim).collect()
 }
 
-/// Splits at a character outside of parentheses.
+/// Splits a string at a character, but only outside parentheses.
 fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     text.split(move |c: char| {
@@ -98,7 +99,7 @@ pub(super) fn depth(name: &str) -> usize {
     most
 }
 
-/// Returns the entries in the parentheses of a name: names of backends, and names with values.
+/// Splits the entries in the parentheses of a name into names of backends and pairs of name and value.
 pub(super) fn members(name: &str) -> (Vec<&str>, Vec<(&str, &str)>) {
     let (mut backends, mut entries) = (Vec::new(), Vec::new());
     let given = parts(name).1.unwrap_or_default();
@@ -112,13 +113,14 @@ pub(super) fn members(name: &str) -> (Vec<&str>, Vec<(&str, &str)>) {
     (backends, entries)
 }
 
-/// Returns the name of the backend in a name with a device or options.
+/// Returns the name of the backend, without a device or options.
 pub(super) fn backend_of(name: &str) -> &str {
     let place = parts(name).0;
     place.split(':').next().unwrap_or(place)
 }
 
-/// Returns whether a backend may have this name: it has no character with a meaning in names, no white space, and is not empty.
+/// Returns whether a backend may have this name: it is not empty, and has no white space and no character with a
+/// special meaning in names.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !MARKS.contains(c))
 }
@@ -126,7 +128,7 @@ pub(super) fn is_plain(name: &str) -> bool {
 /// The characters that separate the parts of a name.
 const MARKS: &str = ":+(),=";
 
-/// Returns whether a name contains a backend. An option with the value of that name counts, too.
+/// Returns whether a name contains the name of a backend. An option whose value equals the backend's name counts too.
 pub(super) fn mentions(name: &str, backend: &str) -> bool {
     name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
 }

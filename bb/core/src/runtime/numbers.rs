@@ -1,20 +1,21 @@
-//! Numbers as elements of tensors, and back.
+//! Converts scalars to tensors of one element and back.
 
 use crate::number::{Number, NumberError};
 use crate::{DataType, Error, TensorData};
 use bb_ir::convert::{Rounding, cast};
 
 impl Number {
-    /// Makes a constant of rank 0 and an element type.
+    /// Converts the scalar to a constant of rank 0 with this element type.
     ///
-    /// An integer becomes an element of an integer type that has it, a truth value if it is 0 or 1, or the nearest float.
-    /// A float becomes the nearest float of the type; it becomes an integer only if it is whole. A text becomes a text.
+    /// An integer becomes an element of an integer type if it is in range, a boolean if it is 0 or 1, or the nearest
+    /// float. A float becomes the nearest float of the type; it becomes an integer only if it is whole. A string
+    /// becomes a string.
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] with [`NumberError::NoElement`] if the type does not have the value: beyond its range, with digits behind
-    /// the point, infinite or NaN, or a text and no text; and for all types but `f16`, `bf16`, `f32`, `f64`, the integers of 8 to
-    /// 64 bits, `bool` and texts.
+    /// [`Error::Number`] with [`NumberError::NoElement`] if the type cannot represent the value: it is out of range,
+    /// fractional, infinite or NaN, or exactly one of value and type is a string. The same error for all types except
+    /// `f16`, `bf16`, `f32`, `f64`, the integers of 8 to 64 bits, `bool` and strings.
     pub fn to_tensor(&self, dtype: DataType) -> Result<TensorData, Error> {
         let refused = || Error::from(NumberError::NoElement { value: self.clone(), dtype });
         let takes =
@@ -32,7 +33,7 @@ impl Number {
             Number::Integer(value) => TensorData::scalar(*value),
         };
         let narrow = cast(&wide, dtype, Rounding::default()).map_err(|_| refused())?;
-        // A type that has the value gives it back; a float type may round it, but not to infinity.
+        // Converting back must return the same value. A float type may round the value, but not to infinity.
         let same = match &Number::of_tensor(&narrow)? {
             Number::Float(value) => value.is_finite(),
             back => back.equal(self).unwrap_or(false),
@@ -40,12 +41,13 @@ impl Number {
         if same { Ok(narrow) } else { Err(refused()) }
     }
 
-    /// Reads a tensor of one element: an integer or a truth value as an integer, a float as a float, a text as a text.
+    /// Reads a tensor of one element as a scalar. Integers and booleans become an integer, floats a float, and strings
+    /// a string.
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] with [`NumberError::NoNumber`] for another number of elements, for an integer beyond `i64`,
-    /// and for the types that [`to_tensor`](Self::to_tensor) does not make.
+    /// [`Error::Number`] with [`NumberError::NoNumber`] if the tensor does not have exactly one element, for an integer
+    /// out of the range of `i64`, and for the types that [`to_tensor`](Self::to_tensor) does not support.
     pub fn of_tensor(x: &TensorData) -> Result<Number, Error> {
         let (dtype, shape) = (x.dtype(), x.shape());
         let refused = || Error::from(NumberError::NoNumber { dtype, shape: shape.into() });

@@ -1,4 +1,4 @@
-//! The services of a running backend, with its type erased.
+//! The services of a running backend whose type is erased.
 
 use super::Value;
 use super::erased::Sealed;
@@ -13,12 +13,12 @@ use bb_ir::op::{OpSpec, Param};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// The services of a running backend whose type is erased. [`BackendHandle`](crate::BackendHandle) has the methods that users
-/// call.
+/// The services of a running backend whose type is erased. Users call the corresponding methods of
+/// [`BackendHandle`](crate::BackendHandle).
 ///
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
-/// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return
-/// false if the backend does not offer it. Ranges must be within their tensors, and tensors must not be of strings.
+/// service's own error; a panic becomes [`Error::Panicked`]. Methods that return a `bool` return false if the backend
+/// does not support the call. Ranges must be within their tensors, and tensors must not be of strings.
 #[expect(missing_docs, reason = "as the methods of the same name in `bb::services`")]
 pub trait OfferedServices: Sealed + Send + Sync {
     fn has(&self, service: Service) -> bool;
@@ -93,7 +93,7 @@ impl<T> KernelTable<T> {
     /// Removes all kernels.
     pub(super) fn clear(&self) {
         let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
-        // The backend's code drops them, so no lock is held.
+        // Dropping the kernels runs the backend's code, so the lock is released first.
         drop(all);
     }
 }

@@ -1,7 +1,7 @@
-//! The options of opening a backend, and the devices that it finds at run time.
+//! The options for opening a backend, and the devices that it finds at run time.
 //!
-//! A backend declares the options that it accepts (`#[bb(open = path, options(threads))]`). Other options are
-//! refused before its constructor is called, so that no option is ignored silently.
+//! A backend declares the options that it accepts (`#[bb(open = path, options(threads))]`). Other options are refused
+//! before its constructor is called, so that no option is silently ignored.
 
 use super::{Declared, bridge};
 use crate::error::OptionDefault;
@@ -10,7 +10,7 @@ use bb_ir::{DataType, DataTypes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// The options of opening a backend. If an option is `None`, the backend decides.
+/// The options for opening a backend. The backend chooses the value of an option that is `None`.
 ///
 /// # Examples
 ///
@@ -27,13 +27,13 @@ use std::num::NonZeroUsize;
 pub struct OpenOptions {
     /// The name of the device, as the backend lists it.
     pub device: Option<String>,
-    /// The number of threads that the backend computes with; at most [`most_threads`].
+    /// The number of threads that the backend uses for computations; at most [`most_threads`].
     pub threads: Option<NonZeroUsize>,
-    /// The greatest number of bytes of memory that the backend uses.
+    /// The maximum number of bytes of memory that the backend uses.
     pub memory: Option<u64>,
-    /// Whether a backend that lacks a float type may hold its elements in another float, which rounds them: `f64` and the
-    /// 16-bit floats as `f32`. The runtime does this for every backend that lacks float types; for others the option is
-    /// refused, because it would have no effect.
+    /// Whether elements of float types that the backend lacks may be rounded: `f64` and the 16-bit floats are then
+    /// stored as `f32`. The runtime implements this for every backend that lacks float types. For other backends the
+    /// option is refused, because it would have no effect.
     pub narrow_floats: bool,
     /// The options that the backend declares itself, by name.
     pub(super) own: BTreeMap<String, String>,
@@ -60,7 +60,7 @@ impl OpenOptions {
         OpenOptions { memory: Some(bytes), ..self }
     }
 
-    /// Returns the options with leave to round floats of types that the backend lacks.
+    /// Returns the options with the permission to round floats of types that the backend lacks.
     #[must_use]
     pub fn with_narrow_floats(self) -> OpenOptions {
         OpenOptions { narrow_floats: true, ..self }
@@ -80,8 +80,8 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownOption`] if no option has this name; [`Error::OptionValue`] if `T` does not hold the value, as `u8` does
-    /// not hold 300.
+    /// [`Error::UnknownOption`] if no option has this name; [`Error::OptionValue`] if `T` cannot represent the value,
+    /// for example 300 as `u8`.
     ///
     /// # Examples
     ///
@@ -107,7 +107,7 @@ impl OpenOptions {
         })
     }
 
-    /// Returns all options that are set as texts: their names and values.
+    /// Returns all options that are set, as strings: their names and values.
     #[doc(hidden)]
     pub fn texts(&self) -> Vec<(String, String)> {
         let device = self.device.clone().map(|device| (OpenOption::Device, device));
@@ -118,7 +118,7 @@ impl OpenOptions {
         shared.chain(self.own.clone()).collect()
     }
 
-    /// Returns the options that a backend takes, without the options that a backend declares itself.
+    /// Returns the common options that a backend accepts, without options that backends declare themselves.
     pub(super) fn kept(&self, takes: &[OpenOption]) -> OpenOptions {
         let has = |option| takes.contains(&option);
         OpenOptions {
@@ -129,7 +129,7 @@ impl OpenOptions {
         }
     }
 
-    /// Iterates over the options that are set, without those that the backend declares itself.
+    /// Iterates over the common options that are set, without options that backends declare themselves.
     pub fn given(&self) -> impl Iterator<Item = OpenOption> {
         let device = self.device.is_some().then_some(OpenOption::Device);
         let threads = self.threads.is_some().then_some(OpenOption::Threads);
@@ -139,15 +139,15 @@ impl OpenOptions {
     }
 }
 
-/// Returns the greatest number of threads that a backend may be opened with: 16 for each processor, and at least 256.
+/// Returns the maximum number of threads that a backend may be opened with: 16 for each processor, and at least 256.
 ///
-/// More would only take memory, and a mistyped number could stop a machine.
+/// More threads would only take memory, and a mistyped number could make a machine unresponsive.
 pub fn most_threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     processors.saturating_mul(16).max(256)
 }
 
-/// Refuses more threads than [`most_threads`], and none.
+/// Returns an error if the number of threads is 0 or exceeds [`most_threads`].
 ///
 /// # Errors
 ///
@@ -157,23 +157,23 @@ pub fn check_threads(threads: usize) -> Result<(), Error> {
     if (1..=most).contains(&threads) { Ok(()) } else { Err(Error::ThreadCount { got: threads, most }) }
 }
 
-/// How an instance of a backend starts.
+/// The start settings of an instance of a backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    /// The name of the instance: the name of the backend, or this name and a device.
+    /// The name of the instance: the name of the backend, optionally followed by a device.
     pub name: &'static str,
     /// [`OpenOptions::narrow_floats`].
     pub narrow_floats: bool,
 }
 
 impl Start {
-    /// Starts an instance under a name, without options.
+    /// Returns the settings for a name, without options.
     pub const fn named(name: &'static str) -> Start {
         Start { name, narrow_floats: false }
     }
 }
 
-/// Returns the option with a name from `options(…)` of the derive.
+/// Maps a name in `options(…)` of the derive to its option.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __open_option {
@@ -195,7 +195,7 @@ macro_rules! __open_option {
     };
 }
 
-/// Returns the default of an option with a type from `options(…)` of the derive.
+/// Maps a type in `options(…)` of the derive to the default of the option.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __option_default {
@@ -226,27 +226,27 @@ macro_rules! __option_default {
 /// A device that a backend found at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
-    /// The name under which users open it, as in `bb::backend("gpu:1")`.
+    /// The name under which users open the device, as in `bb::backend("gpu:1")`.
     pub name: String,
-    /// A description for people.
+    /// A description for people to read.
     pub description: String,
 }
 
 impl Device {
-    /// Makes the record of a device.
+    /// Creates the description of a device.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Device {
         Device { name: name.into(), description: description.into() }
     }
 }
 
-/// A type that a function that lists devices may return: the devices, or a result.
+/// A result type of functions that list devices: the devices, or a `Result` with them.
 #[diagnostic::on_unimplemented(
     message = "the function that lists devices returns `{Self}`",
     label = "expected `Vec<bb::Device>` or `Result<Vec<bb::Device>, E>`",
     note = "`#[bb(devices = path)]` takes a function `fn() -> Vec<bb::Device>` or `fn() -> Result<Vec<bb::Device>, E>` where `E: Into<bb::BoxError>`"
 )]
 pub trait Listed {
-    /// Converts to a result.
+    /// Converts the value to a `Result`.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
     checked_devices(B::NAME, B::devices)
 }
 
-/// Lists the devices of a backend with a function, sorted by name.
+/// Lists the devices of a backend with a function, and sorts them by name.
 ///
 /// # Errors
 ///
@@ -298,7 +298,7 @@ pub(super) fn checked_devices(
     }
 }
 
-/// Refuses a device name that is empty or contains white space or control characters.
+/// Returns an error if a device name is empty or contains white space or control characters.
 pub(super) fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
     match device.is_empty() || device.contains(|c: char| c.is_whitespace() || c.is_control()) {
         true => Err(Error::DeviceName { backend, device: device.to_owned() }),
@@ -306,7 +306,7 @@ pub(super) fn check_name(backend: &'static str, device: &str) -> Result<(), Erro
     }
 }
 
-/// Refuses options that a backend does not accept.
+/// Returns an error if a backend does not accept one of the options.
 ///
 /// # Errors
 ///
@@ -316,11 +316,11 @@ pub(super) fn taken(
     takes: &'static [OpenOption],
     options: &OpenOptions,
 ) -> Result<(), Error> {
-    // Whether a backend lacks element types is known only after construction, so this option is not refused here.
+    // Only construction shows whether a backend lacks element types, so `narrow_floats` is not refused here.
     known_only(backend, takes, Some(OpenOption::NarrowFloats), options)
 }
 
-/// Refuses options that are neither declared nor the option of the runtime.
+/// Returns an error if an option is neither declared by the backend nor implemented by the runtime.
 fn known_only(
     backend: &'static str,
     takes: &'static [OpenOption],
@@ -352,8 +352,8 @@ fn known_only(
     options.threads.map_or(Ok(()), |threads| check_threads(threads.get()))
 }
 
-/// Returns the options with all that a backend declares itself: defaults where no value is set, and values in their
-/// normal form.
+/// Returns the options with a value for each option that the backend declares itself: the default if it is not set,
+/// otherwise the value in its normal form.
 pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptions {
     let mut all = options.clone();
     for own in takes.iter().filter_map(|option| option.own()) {
@@ -363,7 +363,7 @@ pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptio
     all
 }
 
-/// Returns all options of a layer, if it accepts those that are given.
+/// Returns all options of a layer, after checking that it accepts the options that are set.
 ///
 /// # Errors
 ///
@@ -377,11 +377,11 @@ pub(super) fn checked(
     Ok(complete(takes, options))
 }
 
-/// Checks that a backend declares the least element types ([`Backend::types`](crate::Backend::types)).
+/// Checks that a backend declares the minimum set of element types ([`Backend::types`](crate::Backend::types)).
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] if one is missing.
+/// [`Error::Unavailable`] if a type is missing.
 pub fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error> {
     let has_integers = types.has(DataType::I32) || types.has(DataType::I64);
     if types.has(DataType::F32) && types.has(DataType::Bool) && has_integers {
@@ -428,10 +428,9 @@ pub(super) fn check_device(
     Err(Error::UnknownDevice { backend, device: device.to_owned(), found })
 }
 
-/// Returns the name of an instance: the name of the backend, and of the device if one was chosen.
+/// Returns the name of an instance: the name of the backend, followed by the device if one was chosen.
 ///
-/// The name lives as long as the program, so that errors and values can refer to it without an allocation.
-/// Each name is leaked once.
+/// The name is leaked, once per distinct name, so that errors and values can refer to it without an allocation.
 pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'static str {
     device.map_or(backend, |device| crate::layer::interned(format!("{backend}:{device}")))
 }

@@ -1,7 +1,8 @@
-//! Which thread opens which backend, so that each is opened once, and a constructor that waits for itself is an error.
+//! Tracks which thread opens which backend, so that each backend is opened once. If a constructor would wait for
+//! itself, it gets an error.
 //!
-//! The table is one for the process, because a constructor may ask several registries. Its lock is never held while a
-//! constructor runs.
+//! There is one table per process, because a constructor may use several registries. The table's lock is never held
+//! while a constructor runs.
 
 use super::OpenOptions;
 use crate::Error;
@@ -9,16 +10,16 @@ use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::PoisonError;
 
-/// A backend to open: an entry of a registry, with options.
+/// Identifies a backend to open: an entry of a registry, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InstanceKey {
-    /// The address of the registry's entry, which nothing moves while it is opened.
+    /// The address of the registry's entry. The entry is not moved while the backend is opened.
     pub(super) entry: usize,
     pub(super) backend: &'static str,
     pub(super) options: OpenOptions,
 }
 
-/// The places that are being opened, oldest first, and the places that threads wait for.
+/// The backends that are being opened, oldest first, and the backends that threads wait for.
 struct OpeningTable {
     opening: Vec<(ThreadId, InstanceKey)>,
     waiting: Vec<(ThreadId, InstanceKey)>,
@@ -31,15 +32,15 @@ fn table() -> MutexGuard<'static, OpeningTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A place that this thread opens, until it is dropped.
+/// Marks a backend as being opened by this thread until this is dropped.
 #[derive(Debug)]
 pub(super) struct Opening(InstanceKey);
 
-/// Begins to open a place. If another thread is opening it, waits until that ends, and returns `None`.
+/// Begins to open a backend. If another thread is opening it, waits until that ends, and returns `None`.
 ///
 /// # Errors
 ///
-/// [`Error::OpenCycle`] if that thread waits for this one, or is this one.
+/// [`Error::OpenCycle`] if the other thread waits for this thread, or is this thread.
 pub(super) fn begin(place: &InstanceKey) -> Result<Option<Opening>, Error> {
     let me = thread::current().id();
     let mut table = table();
@@ -70,12 +71,12 @@ impl OpeningTable {
         self.opening.iter().find(|(_, opened)| opened == place).map(|(thread, _)| *thread)
     }
 
-    /// Returns the names of the backends that wait for each other if the thread `me` waits for `place`.
+    /// Returns the names of the backends in the cycle that would arise if the thread `me` waited for `place`; `None`
+    /// if there is no cycle.
     fn cycle(&self, me: ThreadId, place: &InstanceKey) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let mut wanted = place;
-        // No cycle has been closed before, so that each step leads to another thread, and the last to one that waits
-        // for nothing.
+        // The loop ends: no cycle exists yet, so each step leads to another thread, until a thread that does not wait.
         loop {
             let opener = self.opener(wanted)?;
             let from_there = self.opening.iter().skip_while(|(_, opened)| opened != wanted);

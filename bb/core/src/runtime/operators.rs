@@ -1,13 +1,13 @@
-//! Rust's operators on values: `+`, `-`, `*`, `/` and the unary `-`.
+//! Implements Rust's operators on values: `+`, `-`, `*`, `/` and the unary `-`.
 //!
 //! An operation can fail, so an operator returns a `Result`: `(&a + &b)?`. A chain of operators needs one `?` for each
-//! operation, as in `(&(&a + &b)? * &c)?`. Methods are easier to read there: `a.add(&b)?.mul(&c)?`.
+//! operation, as in `(&(&a + &b)? * &c)?`. In a chain, methods are easier to read: `a.add(&b)?.mul(&c)?`.
 
 use super::Value;
 use crate::Error;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// Implements an operator for every mix of values and references to values.
+/// Implements an operator for every combination of values and references to values.
 macro_rules! operators {
     ($($trait:ident = $method:ident;)+) => { $(
         operators!{ $trait $method [&Value, &Value] [&Value, Value] [Value, &Value] [Value, Value] }

@@ -7,13 +7,13 @@ use bb_ir::proto::GraphProto;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-/// The greatest number of compiled graphs that a running backend keeps.
+/// The maximum number of compiled graphs that a running backend caches.
 const KEPT: usize = 64;
 
-/// The compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
+/// The cached compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
 pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 
-/// The options of a compilation, which contain the graph's identity, and its result.
+/// A cache entry: the options of a compilation, which contain the graph's identity, and its result.
 type Kept<B> = (CompileOptions, Arc<Compilation<B>>);
 
 /// The result of a compilation; `None` until it succeeds.
@@ -26,10 +26,11 @@ impl<B: Backend> Default for Plans<B> {
 }
 
 impl<B: Backend> Plans<B> {
-    /// Returns the cached graph; if there is none, calls `compile` and keeps the result. A graph without an
+    /// Returns the cached graph. If there is none, calls `compile` and caches the result. A graph without an
     /// identity is not cached.
     ///
-    /// If several callers miss at the same time, one compiles and the others wait. If it fails, the next one tries.
+    /// If several callers miss at the same time, one of them compiles and the others wait. If it fails, the next
+    /// caller tries.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl<B: Backend> Plans<B> {
         })
     }
 
-    /// Returns the compilation with these options, and marks it as most recently used.
+    /// Returns the cache entry for these options, and marks it as most recently used.
     fn find(&self, options: &CompileOptions) -> Arc<Compilation<B>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options));
@@ -119,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Returns options with an identity, so that the compiled result is found again.
+    /// Returns options with an identity, so that the result is cached.
     fn known() -> CompileOptions {
         let mut options = CompileOptions::default();
         options.identity = Some(GraphIdentity::fresh());

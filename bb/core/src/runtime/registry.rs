@@ -1,7 +1,8 @@
-//! The backends that are linked into the program, and those that it adds while it runs, by name.
+//! A registry of backends by name: the backends that are linked into the program, and the backends that it adds at run
+//! time.
 //!
-//! They are sorted, because the link order is undefined. If two linked backends have the same name, every lookup
-//! fails with an error that names both paths: a silent choice would make the result depend on the linker.
+//! Backends are sorted by name, because the link order is undefined. If two linked backends have the same name, every
+//! lookup fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
 use super::added::Made;
 use super::combined::{self, CombinedRegistration};
@@ -15,25 +16,26 @@ use crate::sync::RwLock;
 use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::{Arc, LazyLock, PoisonError};
 
-/// The backends of a program. Each is opened on first use.
+/// The backends of a program. Each backend is opened on first use.
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Arc<RegisteredBackend>>,
-    /// The backends that were added, in the order of their names.
+    /// The backends that were added at run time, sorted by name.
     added: RwLock<Vec<Arc<RegisteredBackend>>>,
-    /// The backends with layers on them.
+    /// The backends with layers that were opened.
     stacked: Stacked,
     duplicate: Option<[Registration; 2]>,
 }
 
-/// A linked backend and its instances; callers who give the same options share an instance.
+/// A registered backend and its instances. Callers with the same options share an instance.
 #[derive(Debug)]
 struct RegisteredBackend {
     registration: Registration,
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
-    /// Whether an instance that was shut down or lost its device can be replaced: not if the caller passed a running one.
+    /// Whether an instance that was shut down or lost its device is replaced. This is false if the caller passed a
+    /// running backend.
     reopens: bool,
-    /// The constructor of a backend that was added; a linked backend is constructed by its registration.
+    /// The constructor of an added backend. A linked backend is constructed by its registration.
     made: Option<Made>,
 }
 
@@ -49,9 +51,9 @@ pub struct LinkedBackend {
     pub path: &'static str,
     /// The options that it accepts.
     pub options: &'static [OpenOption],
-    /// Its devices, sorted by name, or why it cannot list them; empty if it does not distinguish devices.
+    /// Its devices, sorted by name, or the error of listing them; empty if the backend does not distinguish devices.
     pub devices: Result<Vec<Device>, Error>,
-    /// The running backend, opened without options, or why it is unavailable.
+    /// The running backend, opened without options, or the error of opening it.
     pub backend: Result<BackendHandle, Error>,
 }
 
@@ -99,7 +101,7 @@ impl RegistryBuilder {
         self.registration(Registration::of::<B>())
     }
 
-    /// Adds a record, whose backend is opened on first use.
+    /// Adds a registration, whose backend is opened on first use.
     #[must_use]
     pub fn registration(mut self, registration: Registration) -> Self {
         self.registrations.push(registration);
@@ -154,18 +156,19 @@ impl Registry {
         RegistryBuilder::default()
     }
 
-    /// Iterates over the records, sorted by name.
+    /// Iterates over the registrations of listed backends, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = Registration> + Clone + use<> {
         let listed = self.all().into_iter().map(|slot| slot.registration).filter(|of| of.listed);
         listed.collect::<Vec<_>>().into_iter()
     }
 
-    /// Adds a backend that the program makes while it runs. `make` constructs it when it is opened, under each list of options once.
+    /// Adds a backend at run time. `make` constructs the backend when it is opened, once for each combination of
+    /// options.
     ///
     /// # Errors
     ///
-    /// [`Error::BackendName`] if a name of a backend cannot be this one; [`Error::NameTaken`] if another backend, a layer, or
-    /// what combines backends has the name.
+    /// [`Error::BackendName`] if the name is not a valid name of a backend; [`Error::NameTaken`] if another backend, a
+    /// layer or a combining backend has the name.
     pub fn add<B: InnerBackend>(
         &self,
         of: Added,
@@ -174,8 +177,8 @@ impl Registry {
         self.insert(of, Made::new(of, make))
     }
 
-    /// Adds a backend as [`add`](Self::add) does, with a function that lists its devices, in any order. If its options have
-    /// [`OpenOption::Device`], each of these devices is opened by its name or its position.
+    /// Adds a backend like [`add`](Self::add), with a function that lists its devices in any order. If its options
+    /// contain [`OpenOption::Device`], a device can be opened by its name or its index.
     ///
     /// # Errors
     ///
@@ -203,7 +206,7 @@ impl Registry {
         if CombinedRegistration::all().iter().any(|combined| combined.name == name) {
             return taken("a function of backends", false);
         }
-        // One lock covers the check and the insertion, so that if two threads add the same name, the second fails.
+        // One lock covers the check and the insertion, so if two threads add the same name, the second one fails.
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.slots.iter().chain(&*added).find(|known| known.registration.name == name) {
             return taken(known.registration.path, added.iter().any(|slot| slot.registration.name == name));
@@ -213,14 +216,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a backend that [`add`](Self::add) added, and returns whether there was one. Instances that are in use stay until they
-    /// are dropped; under the name, nothing is found any more, also within the names of layers and of what combines backends.
+    /// Removes a backend that [`add`](Self::add) added, and returns whether there was one. Instances that are in use
+    /// stay alive until they are dropped. The name is no longer found, neither by itself nor within names of layers and
+    /// combining backends.
     pub fn remove(&self, name: &str) -> bool {
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         let Some(at) = added.iter().position(|slot| slot.registration.name == name) else { return false };
         let removed = added.remove(at);
         drop(added);
-        // The code of the instances that end here runs after the locks are released.
+        // The instances are dropped after the locks are released, because that runs their code.
         let stacks = self.stacked.forget(name);
         drop((removed, stacks));
         true
@@ -228,34 +232,33 @@ impl Registry {
 
     /// Returns the backend called `name`. The first call opens it.
     ///
-    /// The name may hold options in parentheses: `chip(tile=64, narrow_floats)`.
+    /// The name may contain options in parentheses: `chip(tile=64, narrow_floats)`.
     ///
-    /// Layers stand before the backend, the outermost first, each with its own options: `metrics+limit(memory=1G)+cpu`.
-    /// `first_of(gpu, cpu)` combines several backends: each operation runs on the one that suits it.
+    /// Layers are written before the backend, the outermost first, each with its own options:
+    /// `metrics+limit(memory=1G)+cpu`. `first_of(gpu, cpu)` combines several backends: each operation runs on the one
+    /// that suits it.
     ///
-    /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in
-    /// the list of devices, from 0; each device has its own instance. An instance that was shut down, or whose device
-    /// is lost, is replaced by a new one. If another thread is opening the backend, the call waits for that.
+    /// `gpu:1` is the device `1` of the backend `gpu`: the device with this name or, if there is none, the device with
+    /// this index in the list of devices. Each device has its own instance. An instance that was shut down, or whose
+    /// device is lost, is replaced by a new one. If another thread is opening the backend, the call waits for it.
     ///
     /// The constructor of a backend may open other backends, and list all of them. It must not wait for another thread
-    /// that opens the backend under construction. That wait would not end, because the registry recognises only its own
-    /// waits.
+    /// that opens the backend under construction. This would deadlock, because the registry detects only cycles of its
+    /// own waits.
     ///
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the linked
-    /// names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`] if it does not
-    /// distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::Parentheses`] and [`Error::Stack`] for a name with a
-    /// missing part; [`Error::UnknownOption`] and
-    /// [`Error::OptionValue`] for options in the name; [`Error::Unavailable`] if the constructor fails (the next call
-    /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
-    /// opens.
+    /// names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`] if the backend
+    /// does not distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::Parentheses`] and
+    /// [`Error::Stack`] for a name with a missing part; [`Error::UnknownOption`] and [`Error::OptionValue`] for options
+    /// in the name; [`Error::Unavailable`] if the constructor fails (the next call tries again); [`Error::OpenCycle`]
+    /// if the caller is the constructor of this backend, or of a backend that this backend opens.
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
         self.backend_with(name, &OpenOptions::default())
     }
 
-    /// Returns the backend called `name`, opened with options. Callers who give the same options share an
-    /// instance.
+    /// Returns the backend called `name`, opened with options. Callers with the same options share an instance.
     ///
     /// # Errors
     ///
@@ -272,7 +275,7 @@ impl Registry {
             let whole = name;
             return self.stacked.open(name, options, self.takes(name), |name, options| {
                 self.inner(name, options).map_err(|error| match error {
-                    // The order of the parts in the whole name is wrong.
+                    // The error must show the whole name, not only its inner part.
                     Error::Stack { problem, .. } => Error::Stack { name: whole.to_owned(), problem },
                     other => other,
                 })
@@ -281,7 +284,7 @@ impl Registry {
         if let Some(combined) = CombinedRegistration::of_name(name) {
             return combined.open(self, &self.stacked, name, options);
         }
-        // Options of a name that is not linked say nothing about the mistake.
+        // If no backend of this name is linked, the name is the mistake, so its options are not checked.
         if self.slot(named::backend_of(name)).is_none() {
             return Err(self.missing(name));
         }
@@ -312,8 +315,8 @@ impl Registry {
         }
     }
 
-    /// Returns the probable spelling of a name whose marks are wrong: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu, cpu)` for
-    /// `gpu; cpu`.
+    /// Returns the probable spelling of a name with wrong punctuation: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu,
+    /// cpu)` for `gpu; cpu`.
     fn punctuated(&self, name: &str) -> Option<String> {
         let (first, rest) = name.split_once([' ', ';', ','])?;
         let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));
@@ -324,7 +327,7 @@ impl Registry {
         }
     }
 
-    /// Checks that the parts of a name before the last one are not backends, and that none is empty.
+    /// Checks that no part of a name is empty, and that no part before the last one is a backend.
     ///
     /// # Errors
     ///
@@ -348,18 +351,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Constructs the backend called `name` as its author wrote it, without the element types that the runtime adds: for its tests.
+    /// Constructs the backend called `name` without the runtime's emulation of element types, for tests of the backend.
     ///
     /// # Errors
     ///
-    /// As [`backend`](Self::backend), without devices behind a colon.
+    /// The errors of [`backend`](Self::backend). Devices after a colon are not supported.
     #[doc(hidden)]
     pub fn as_written(&self, name: &str) -> Result<Erased, Error> {
         self.check()?;
         super::stack::layered(name, |backend| self.inner(backend, &OpenOptions::default()))
     }
 
-    /// Constructs a backend for layers to stand on.
+    /// Constructs a backend as the base of layers.
     fn inner(&self, name: &str, options: &OpenOptions) -> Result<Erased, Error> {
         if let Some(combined) = CombinedRegistration::of_name(name) {
             return combined.erased(self, name, options);
@@ -369,7 +372,7 @@ impl Registry {
         let slot = &*slot;
         open::taken(slot.registration.name, slot.registration.options, &options)?;
         let options = slot.resolved(&options);
-        // So that a constructor that opens a layer on its own backend is an error, and no endless recursion.
+        // With this, a constructor that opens a layer on its own backend gets an error instead of recursing endlessly.
         let place = slot.place(&options);
         let _opening = loop {
             if let Some(begun) = opening::begin(&place)? {
@@ -382,16 +385,17 @@ impl Registry {
         }
     }
 
-    /// Returns the options of the backend below the layers of a name.
+    /// Returns the options that the backend below the layers of a name accepts.
     pub(super) fn takes(&self, name: &str) -> &'static [OpenOption] {
         let backend = named::stack(name).pop().unwrap_or_default();
         self.slot(named::backend_of(backend)).map_or(&[], |slot| slot.registration.options)
     }
 
-    /// Returns whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
-    /// nothing, so that a backend which is found may still be unavailable.
+    /// Returns whether [`backend`](Self::backend) would find a backend of this name, and of the device after a colon,
+    /// if any. It opens nothing, so a backend that is found may still be unavailable.
     ///
-    /// A device that a backend cannot list is not supported; if a backend takes any name of a device and lists none, each is.
+    /// If a backend lists its devices, only listed devices are supported. If it accepts devices but lists none, all
+    /// are.
     ///
     /// # Examples
     ///
@@ -427,7 +431,7 @@ impl Registry {
             return true;
         }
         let Ok(devices) = slot.devices() else { return false };
-        // As `backend` finds it: by its name, or by its position.
+        // This must match how `backend` finds a device: by its name, or by its index.
         devices.iter().any(|known| known.name == device)
             || device.parse::<usize>().is_ok_and(|position| position < devices.len())
     }
@@ -447,7 +451,7 @@ impl Registry {
         all
     }
 
-    /// Opens every backend and lists them by name, with their devices, including unavailable ones.
+    /// Opens every backend and lists the results, sorted by name, with devices. Unavailable backends are included.
     ///
     /// # Errors
     ///
@@ -467,7 +471,7 @@ impl Registry {
         match self.duplicate {
             None => Ok(()),
             Some([a, b]) => {
-                // Two versions of the same crate have the same path.
+                // Two versions of the same crate have the same path, so the version is added.
                 let told = |of: Registration| match a.path == b.path {
                     true => format!("{} {}", of.path, of.version),
                     false => of.path.to_owned(),
@@ -479,7 +483,7 @@ impl Registry {
 }
 
 impl RegisteredBackend {
-    /// Makes the place of a backend that is added.
+    /// Returns the entry of an added backend.
     fn added(registration: Registration, made: Made) -> RegisteredBackend {
         let registration = Registration { lists_devices: made.lists_devices(), ..registration };
         RegisteredBackend { registration, opened: RwLock::default(), reopens: true, made: Some(made) }
@@ -493,7 +497,7 @@ impl RegisteredBackend {
         }
     }
 
-    /// Identifies an instance while it is opened.
+    /// Returns the key that identifies an instance while it is opened.
     fn place(&self, options: &OpenOptions) -> InstanceKey {
         let entry = std::ptr::from_ref(self).addr();
         InstanceKey { entry, backend: self.registration.name, options: options.clone() }
@@ -523,7 +527,7 @@ impl RegisteredBackend {
             if let Some(handle) = self.opened(options) {
                 return Ok(handle);
             }
-            // If the thread that opened the backend has failed, this one tries.
+            // If the thread that opened the backend has failed, this thread tries.
             if let Some(begun) = begun {
                 break begun;
             }
@@ -534,7 +538,8 @@ impl RegisteredBackend {
         };
         let handle = BackendHandle::new(runtime);
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        // An instance that was shut down or lost its device goes; its code runs after the lock is released.
+        // An instance that was shut down or lost its device is removed. It is dropped after the lock is released,
+        // because that runs its code.
         let unusable: Vec<_> = opened.extract_if(.., |(known, _)| known == options).collect();
         opened.push((options.clone(), handle.clone()));
         drop(opened);
@@ -542,8 +547,8 @@ impl RegisteredBackend {
         Ok(handle)
     }
 
-    /// Returns the options with the defaults of those that the backend declares, and with the name of the device, if they have
-    /// its position in the list of devices instead.
+    /// Returns the options with defaults for options that the backend declares. If the device is an index in the list
+    /// of devices, it is replaced by the name of the device.
     fn resolved(&self, options: &OpenOptions) -> OpenOptions {
         let options = &open::complete(self.registration.options, options);
         let by_position = || {
@@ -557,7 +562,7 @@ impl RegisteredBackend {
     }
 }
 
-/// Returns the error that no backend of a name is linked.
+/// Returns the error for a name that no linked backend has.
 pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Error {
     Error::UnknownBackend {
         name: name.to_owned(),
@@ -571,8 +576,7 @@ pub(super) fn is_usable(handle: &BackendHandle) -> bool {
     handle.runtime().state() != State::ShutDown && !handle.runtime().is_lost()
 }
 
-/// Returns the linked backend called `name`; the program has one instance of it. `gpu:1` is one of its
-/// devices.
+/// Returns the linked backend called `name`. The program has one instance of it. `gpu:1` selects one of its devices.
 ///
 /// # Errors
 ///
@@ -581,7 +585,8 @@ pub fn backend(name: &str) -> Result<BackendHandle, Error> {
     Registry::global().backend(name)
 }
 
-/// Returns the linked backend called `name`, opened with options; the program has one instance per options.
+/// Returns the linked backend called `name`, opened with options. The program has one instance for each combination of
+/// options.
 ///
 /// # Errors
 ///
@@ -590,15 +595,16 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
     Registry::global().backend_with(name, options)
 }
 
-/// Returns whether [`backend`] would find a linked backend of this name, and of the device behind a colon, as in `gpu:1`. It
-/// opens nothing; see [`Registry::supports_device`].
+/// Returns whether [`backend`] would find a linked backend of this name, and of the device after a colon, as in
+/// `gpu:1`. It opens nothing; see [`Registry::supports_device`].
 pub fn supports_device(name: &str) -> bool {
     Registry::global().supports_device(name)
 }
 
-/// Lists the linked backends by name, including unavailable ones.
+/// Lists the linked backends, sorted by name, including unavailable ones.
 ///
-/// [`Backends`](crate::Backends) is something else: the running backends that a program gives to components.
+/// This differs from [`Backends`](crate::Backends), which contains the running backends that a program passes to
+/// components.
 ///
 /// # Errors
 ///

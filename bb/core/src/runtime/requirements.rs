@@ -1,28 +1,27 @@
-//! Selection of a backend by its abilities.
+//! Selects a backend that meets requirements.
 
 use super::{BackendHandle, LinkedBackends};
 use crate::service::{Candidate, CandidateList, Doubt, Requirements, Unmet};
 use crate::{Error, Primitive};
 use bb_ir::{DataType, TensorData};
 
-/// A backend that meets requirements: [`LinkedBackends::find_with_doubts`].
+/// A backend that [`LinkedBackends::find_with_doubts`] found.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Found {
     /// The backend.
     pub backend: BackendHandle,
-    /// Requirements that could not be checked, as warnings for people.
+    /// The requirements that could not be checked. Programs show them as warnings.
     pub doubts: Vec<Doubt>,
 }
 
 impl Requirements {
-    /// Returns everything that a running backend does not meet.
+    /// Returns all requirements that a running backend does not meet.
     pub fn unmet(&self, on: &BackendHandle) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         let capabilities = on.runtime().capabilities();
         for &dtype in &self.types {
-            // The runtime emulates missing types with other types or on the host, but the requirement is that the
-            // backend has the type.
+            // The runtime emulates missing types, but the requirement is that the backend itself supports the type.
             if !capabilities.types.has(dtype) {
                 let reason = format!("it has {}", capabilities.types);
                 unmet.push(Unmet::Type { dtype, reason });
@@ -56,42 +55,43 @@ impl Requirements {
 }
 
 impl Requirements {
-    /// Returns the uncertainties about a running backend that leaves nothing [`unmet`](Self::unmet).
+    /// Returns the requirements that could not be checked, for a running backend that leaves nothing
+    /// [`unmet`](Self::unmet).
     pub fn doubts(&self, on: &BackendHandle) -> Vec<Doubt> {
         let memory = self.memory.filter(|_| can_allocate(on).is_none());
         memory.map(|needed| Doubt::Memory { needed }).into_iter().collect()
     }
 }
 
-/// Returns how many bytes a backend can allocate, if it reports that.
+/// Returns the number of bytes that a backend can still allocate, if it reports that.
 fn can_allocate(on: &BackendHandle) -> Option<u64> {
     on.memory().and_then(|memory| memory.statistics()).ok()?.can_allocate()
 }
 
-/// Copies an element to the backend and back.
+/// Checks an element type by copying one element to the backend and back.
 fn holds(on: &BackendHandle, dtype: DataType) -> Result<(), Error> {
-    /// More than an element of any type.
+    /// A limit in bytes that one element of any type fits into.
     const ROOM: usize = 64;
     let one = TensorData::zeros(dtype, &[1], ROOM)?;
     on.runtime().try_call(Primitive::Identity.spec(), &[Some(one)], &[])
 }
 
 impl LinkedBackends {
-    /// Returns the first backend, by name, that meets all requirements. A backend that certainly meets them goes before
-    /// one with doubts ([`find_with_doubts`](Self::find_with_doubts)).
+    /// Returns the first backend, by name, that meets all requirements. A backend without doubts is preferred to a
+    /// backend with doubts ([`find_with_doubts`](Self::find_with_doubts)).
     ///
     /// # Errors
     ///
-    /// [`Error::NoCandidate`] with the reasons of each backend.
+    /// [`Error::NoCandidate`] with the unmet requirements of each backend.
     pub fn find(&self, requirements: &Requirements) -> Result<BackendHandle, Error> {
         self.find_with_doubts(requirements).map(|found| found.backend)
     }
 
-    /// Returns the result of [`find`](Self::find), with its doubts.
+    /// Does the same as [`find`](Self::find), and also returns the doubts about the backend.
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub fn find_with_doubts(&self, requirements: &Requirements) -> Result<Found, Error> {
         let (mut candidates, mut doubtful) = (Vec::new(), None);
         for linked in self.iter() {

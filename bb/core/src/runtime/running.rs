@@ -55,7 +55,7 @@ impl<B: Declared> Runtime<B> {
         Runtime::start_declared(backend, B::NAME)
     }
 
-    /// Starts a declared backend under another name than the declared one.
+    /// Starts a declared backend under a name that may differ from its declared name.
     pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
         Runtime::start(backend, Identity { name, version: B::VERSION, path: B::PATH }, B::FAMILIES)
     }
@@ -95,15 +95,15 @@ impl<B: Declared> Runtime<B> {
 }
 
 impl<B: Backend + 'static> Runtime<B> {
-    /// Starts a backend that does not use the derive, under a name, with only the primitives.
+    /// Starts a backend without the derive, under a name, with only the primitives.
     ///
-    /// The runtime then ignores native methods of extension families; see [`with_families`](Self::with_families).
-    /// [`with_families`](Self::with_families).
+    /// The runtime then ignores native methods of extension families; use [`with_families`](Self::with_families) for
+    /// them.
     pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
         Runtime::with_families(name, backend, &[])
     }
 
-    /// Starts a backend that does not use the derive, under a name, with families like `bb::ext::nn::table()`.
+    /// Starts a backend without the derive, under a name, with families, for example `bb::ext::nn::table()`.
     pub fn with_families(
         name: &'static str,
         backend: B,
@@ -112,8 +112,8 @@ impl<B: Backend + 'static> Runtime<B> {
         Runtime::start(backend, Runtime::<B>::unversioned(name), families)
     }
 
-    /// Starts a backend that does not use the derive, like [`with_families`](Self::with_families). If it lacks element types
-    /// ([`Backend::types`]), the runtime emulates the missing ones, as far as the emulation is exact.
+    /// Starts a backend without the derive, like [`with_families`](Self::with_families). If the backend lacks element
+    /// types ([`Backend::types`]), the runtime emulates them, if the emulation is exact.
     pub fn erased(
         name: &'static str,
         backend: B,
@@ -177,7 +177,7 @@ impl<B: Backend + 'static> Runtime<B> {
         bridge::contain(&self.counters, self.owner(), "restore", restore)
     }
 
-    /// Makes one call of code of the backend's author.
+    /// Runs code of the backend's author as one counted call.
     #[inline]
     pub(super) fn enter<R>(
         &self,
@@ -187,19 +187,19 @@ impl<B: Backend + 'static> Runtime<B> {
         bridge::enter(&self.counters, self.owner(), op, body)
     }
 
-    /// Returns a function that wraps the backend's own error.
+    /// Returns a function that converts the backend's own error.
     #[inline]
     fn failed(&self, op: &'static str) -> impl FnOnce(B::Error) -> Error {
         move |error| self.failure(op, error)
     }
 
-    /// Wraps the backend's own error, or says that its device is lost.
+    /// Converts the backend's own error, or returns an error that its device is lost.
     #[cold]
     fn failure(&self, op: &'static str, error: B::Error) -> Error {
         if is_panic(&error, &|error| self.wrapped(error)) {
             self.counters.panicked();
         }
-        // The caller left it out, so the backend did not fail.
+        // The caller omitted the input, so this is not an error of the backend.
         if let Some(Error::MissingInput { name, expected }) = self.wrapped(&error) {
             return Error::MissingInput { name: name.clone(), expected: expected.clone() };
         }
@@ -209,7 +209,7 @@ impl<B: Backend + 'static> Runtime<B> {
         }
     }
 
-    /// Wraps the error of a service, or says that the device is lost.
+    /// Converts the error of a service, or returns an error that the device is lost.
     #[cold]
     pub(super) fn service_failure(&self, service: Service, error: ServiceError) -> Error {
         match (error, self.find_lost()) {
@@ -226,7 +226,7 @@ impl<B: Backend + 'static> Runtime<B> {
         Error::DeviceLost { backend: self.owner(), reason, source }
     }
 
-    /// Queries the backend whether its device is lost, and remembers a loss.
+    /// Queries whether the backend's device is lost, and records a loss.
     fn find_lost(&self) -> Option<String> {
         let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.lost());
         let reason = catch(ask).ok().flatten()?;
@@ -234,7 +234,7 @@ impl<B: Backend + 'static> Runtime<B> {
         Some(reason)
     }
 
-    /// Calls the service of the lifecycle, if there is one.
+    /// Calls the lifecycle service, if there is one.
     fn with_lifecycle(
         &self,
         op: &'static str,
@@ -246,8 +246,8 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
-    /// Calls an operation by its row: a primitive, a native operation, or the body of an operation that is
-    /// not native.
+    /// Calls an operation by its table row. If it is neither a primitive nor a native operation of the backend, its
+    /// body runs.
     #[inline]
     fn call(
         &self,
@@ -270,7 +270,7 @@ impl<B: Backend + 'static> Runtime<B> {
         }
     }
 
-    /// Returns the stamp of compiled models for this backend.
+    /// Returns the stamp that models compiled for this backend carry.
     fn stamp(&self) -> Stamp {
         Stamp::new(self.name, self.version, self.fingerprint())
     }
@@ -282,9 +282,9 @@ impl<B: Backend + 'static> Runtime<B> {
         Ok(self.enter("compile", compile)?.into())
     }
 
-    /// Dispatches a graph with typed tensors, after `declared` has checked them.
+    /// Dispatches a graph with typed tensors, after checking the inputs with `declared`.
     ///
-    /// The attributes give the backend access to the plans of this runtime, which the default `execute` runs.
+    /// Through the attributes the backend can use the plans of this runtime, which the default `execute` runs.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,
@@ -300,7 +300,8 @@ impl<B: Backend + 'static> Runtime<B> {
             Ok(match self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()) {
                 ContractResponse::Now(result) => ContractResponse::Now(Ok(self.erase_results(result)?)),
                 ContractResponse::Later(later) => {
-                    // The graph is counted before the call ends, so that there is no moment when neither is counted.
+                    // The graph is counted as pending before the call ends, so that at every moment one of the two is
+                    // counted.
                     later.keep_until_end(Box::new(Pending::new(self.counters.clone())));
                     let on = self.clone();
                     ContractResponse::Later(later.map(move |result| {
@@ -312,7 +313,7 @@ impl<B: Backend + 'static> Runtime<B> {
         answer.unwrap_or_else(|error| ContractResponse::Now(Err(error)))
     }
 
-    /// Erases the tensors in the answer of a backend.
+    /// Erases the types of the tensors that a backend returned.
     fn erase_results(
         &self,
         result: Result<HashMap<String, B::Tensor>, B::Error>,
@@ -390,7 +391,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn abi_fingerprint(&self) -> u64 {
         // The name is not part of the fingerprint, because a plan that was saved for one device of a backend runs on
-        // all of them.
+        // all its devices.
         let own = [self.version, self.path, env!("CARGO_PKG_VERSION")];
         let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
         bb_ir::op::fingerprint(own, opsets)
@@ -488,7 +489,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         operands: &[Option<TensorData>],
         params: &[Param<'_>],
     ) -> Result<(), Error> {
-        // Each call on a backend for whole graphs may have to be compiled, so its declaration counts.
+        // A call on a whole-graph backend may need a compilation, so its declaration is used instead of a trial.
         if self.backend.runs_whole_graphs() {
             if let Some(primitive) = primitive_of(op).filter(|op| !self.backend.runs_primitive(*op)) {
                 let source = Box::new(Error::NoPrimitive { op: primitive.spec().method });
@@ -510,7 +511,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
             let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
             let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
             let results = self.call(op, &operands, params)?;
-            // A device may report an error only when its results are read.
+            // A device may report an error only when a result is read, so all results are read.
             results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
         });
         match called {
@@ -569,7 +570,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
             return Ok(());
         }
         let ended = self.with_lifecycle("shut_down", |lifecycle| lifecycle.shut_down());
-        // The code that drops a kernel is the backend's.
+        // Dropping a kernel runs the backend's code, so panics are contained.
         let dropped = bridge::contain(&self.counters, self.owner(), "unload_kernel", || {
             self.loaded.clear();
             Ok(())
@@ -582,7 +583,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 struct RunningExecutable<B: Backend + 'static> {
     runtime: Arc<Runtime<B>>,
     executable: Arc<dyn Executable<B>>,
-    /// Checks the inputs of a run, whatever the executable does.
+    /// The declared inputs. The runtime checks the inputs of each run, even if the executable checks them too.
     declared: InputSpec,
 }
 
@@ -602,7 +603,8 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
                 self.declared.check(operands)?;
                 self.executable.run(&on.backend, operands).map_err(on.failed("run"))
             })?;
-            // A run that must end fails even if it is done. The executable may be a backend's own, which need not look.
+            // A run that must end fails even if it has finished, because a backend's own executable need not check the
+            // options.
             RunOptions::check_current()?;
             Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
         })
@@ -615,7 +617,7 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
     ) -> Result<(), Error> {
         let on = &*self.runtime;
         on.enter("run", || {
-            // The executable may be a backend's own, which need not check anything.
+            // A backend's own executable need not check the buffers, so they are checked here.
             begin_buffers(self.executable.outputs(), outputs)?;
             bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
                 self.declared.check(operands)?;
@@ -654,7 +656,7 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
 }
 
 impl<B: Backend + 'static> RunningExecutable<B> {
-    /// Runs with inputs whose types are restored.
+    /// Restores the types of the inputs and calls `run` with them.
     fn with_items(
         &self,
         inputs: &[Option<OnnxValue<Value>>],

@@ -1,4 +1,4 @@
-//! The services of a running backend, as users call them.
+//! The handles through which users call the services of a running backend.
 
 use super::{BackendHandle, Value};
 use crate::service::{
@@ -17,7 +17,7 @@ pub struct MemoryHandle(BackendHandle);
 #[derive(Debug, Clone)]
 pub struct KernelsHandle(BackendHandle);
 
-/// Returns the error for a backend without a service.
+/// Returns a handle of the backend if it has a service, otherwise an error.
 fn needs(on: &BackendHandle, service: Service) -> Result<BackendHandle, Error> {
     match on.runtime().has(service) {
         true => Ok(on.clone()),
@@ -26,7 +26,7 @@ fn needs(on: &BackendHandle, service: Service) -> Result<BackendHandle, Error> {
 }
 
 impl BackendHandle {
-    /// Blocks until every dispatched graph has ended and the device has done everything that was submitted to it.
+    /// Blocks until every dispatched graph has ended and the device has finished all submitted work.
     ///
     /// # Errors
     ///
@@ -35,18 +35,19 @@ impl BackendHandle {
         self.runtime().synchronize()
     }
 
-    /// Refuses every later call, waits for running calls, dispatched graphs and the device, and unloads kernels.
+    /// Shuts the backend down: refuses later calls, waits for running calls, dispatched graphs and the device, and
+    /// unloads kernels.
     ///
-    /// Tensors stay alive until their handles are dropped. The registry opens the backend anew for the next caller.
+    /// Tensors stay alive until their handles are dropped. The registry opens a new instance for the next caller.
     ///
     /// # Errors
     ///
-    /// The errors of [`synchronize`](Self::synchronize); the backend is shut down all the same.
+    /// The errors of [`synchronize`](Self::synchronize). The backend is shut down even if an error is returned.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.runtime().shut_down()
     }
 
-    /// Returns the fingerprint, which a compiled model or a peer relies on.
+    /// Returns the fingerprint, which a compiled model or a peer compares with its own.
     pub fn fingerprint(&self) -> Fingerprint {
         self.runtime().fingerprint()
     }
@@ -55,16 +56,17 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::Fingerprint`] with what differs; [`Error::Ir`] if the bytes are no fingerprint.
+    /// [`Error::Fingerprint`] with the differences; [`Error::PeerFingerprint`] if the bytes are not a fingerprint.
     pub fn check_peer(&self, fingerprint: &[u8]) -> Result<(), Error> {
         self.fingerprint().check(&Fingerprint::from_bytes(fingerprint)?, "the peer")
     }
 
-    /// Copies a tensor to the host on a thread of its own, and returns the copy as a future, which can also be waited for.
+    /// Copies a tensor to the host on its own thread, and returns the copy as a future. The caller can also block on
+    /// the future.
     ///
     /// # Errors
     ///
-    /// The errors of [`to_host`](Self::to_host), when the future is polled.
+    /// The future returns the errors of [`to_host`](Self::to_host).
     ///
     /// # Examples
     ///
@@ -80,21 +82,21 @@ impl BackendHandle {
         crate::contract::on_own_thread(move || on.to_host(&value))
     }
 
-    /// Makes a tensor of elements on the host on a thread of its own, and returns it as a future.
+    /// Creates a tensor from host elements on its own thread, and returns it as a future.
     ///
     /// # Errors
     ///
-    /// The backend's own errors, when the future is polled.
+    /// The future returns the backend's own errors.
     pub fn tensor_async(&self, data: TensorData) -> ContractResponse<Value, Error> {
         let on = self.clone();
         crate::contract::on_own_thread(move || on.runtime().constant(&data))
     }
 
-    /// Returns the memory of the backend.
+    /// Returns the memory service of the backend.
     ///
     /// # Errors
     ///
-    /// [`Error::NoService`].
+    /// [`Error::NoService`] if the backend has no memory service.
     ///
     /// # Examples
     ///
@@ -110,18 +112,18 @@ impl BackendHandle {
         needs(self, Service::Memory).map(MemoryHandle)
     }
 
-    /// Returns the kernels that users loaded into the backend.
+    /// Returns the service for kernels that users load into the backend.
     ///
     /// # Errors
     ///
-    /// [`Error::NoService`].
+    /// [`Error::NoService`] if the backend lacks the service.
     pub fn kernels(&self) -> Result<KernelsHandle, Error> {
         needs(self, Service::Kernels).map(KernelsHandle)
     }
 }
 
 impl MemoryHandle {
-    /// Returns how much memory the backend uses now; also after it was shut down.
+    /// Returns the current memory use of the backend. This also works after the backend was shut down.
     ///
     /// # Errors
     ///
@@ -130,19 +132,20 @@ impl MemoryHandle {
         self.0.runtime().memory_statistics()
     }
 
-    /// Sets the greatest number of bytes that the backend allocates; `None` removes the limit.
+    /// Sets the maximum number of bytes that the backend allocates; `None` removes the limit.
     ///
-    /// An allocation that does not fit first frees unused buffers, then calls the pressure callback, and then fails
-    /// with an error whose [`Error::memory_pressure`] reports the requested bytes.
+    /// If an allocation would exceed the limit, the backend first frees unused buffers, then calls the pressure
+    /// callback. If that does not help, the allocation fails with an error whose [`Error::memory_pressure`] returns the
+    /// requested bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] if the backend has no limit.
+    /// [`Error::Service`] if the backend does not support a limit.
     pub fn set_limit(&self, bytes: Option<u64>) -> Result<(), Error> {
         self.0.runtime().set_memory_limit(bytes)
     }
 
-    /// Frees unused buffers until at most `keep` bytes of them are left. Returns the number of freed bytes.
+    /// Frees unused buffers until at most `keep` bytes of unused buffers remain. Returns the number of freed bytes.
     ///
     /// # Errors
     ///
@@ -151,14 +154,15 @@ impl MemoryHandle {
         self.0.runtime().trim_memory(keep)
     }
 
-    /// Sets the function that is called before a limit fails an allocation. It replaces the one before.
+    /// Sets the function that is called before an allocation fails because of the limit. It replaces the previous
+    /// function.
     ///
-    /// The backend holds no lock during the call, so the function may drop tensors; an allocation that fails within it does
-    /// not call it again.
+    /// The backend holds no lock during the call, so the function may drop tensors. If an allocation inside the
+    /// function fails, the function is not called again.
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] if the backend has no limit.
+    /// [`Error::Service`] if the backend does not support a limit.
     pub fn on_pressure(&self, callback: impl Fn(&Pressure) + Send + Sync + 'static) -> Result<(), Error> {
         self.0.runtime().set_pressure_callback(Some(Arc::new(callback)))
     }
@@ -181,21 +185,23 @@ impl MemoryHandle {
         self.0.runtime().pools()
     }
 
-    /// Moves buffers together, so that a large one fits. Returns the number of bytes that became free.
+    /// Moves buffers so that free memory becomes contiguous. Returns the number of bytes that became free.
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] with [`ServiceError::NotNeeded`](crate::services::ServiceError::NotNeeded) if the memory has no gaps to close, and
-    /// with [`ServiceError::Unsupported`](crate::services::ServiceError::Unsupported) if the backend cannot close them.
+    /// [`Error::Service`] with [`ServiceError::NotNeeded`](crate::services::ServiceError::NotNeeded) if the memory is
+    /// not fragmented, and with [`ServiceError::Unsupported`](crate::services::ServiceError::Unsupported) if the
+    /// backend cannot defragment.
     pub fn defragment(&self) -> Result<u64, Error> {
         self.0.runtime().defragment()
     }
 
-    /// Makes a tensor of zeros whose memory begins at a multiple of `alignment` bytes.
+    /// Creates a tensor of zeros whose memory begins at a multiple of `alignment` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`] if `alignment` is not a power of two; [`Error::Service`] if the backend does not align memory so.
+    /// [`Error::BufferFault`] if `alignment` is not a power of two; [`Error::Service`] if the backend does not support
+    /// this alignment.
     pub fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
         super::buffers::size(dtype, shape)?;
         if !alignment.is_power_of_two() {
@@ -204,8 +210,8 @@ impl MemoryHandle {
         self.0.runtime().allocate(dtype, shape, alignment)
     }
 
-    /// Calls `body` with the bytes of a tensor, row-major as in [`TensorData`]. Where the backend computes in the
-    /// memory of the host, nothing is copied; otherwise `body` gets a copy.
+    /// Calls `body` with the bytes of a tensor, in row-major order as in [`TensorData`]. If the backend uses host
+    /// memory, nothing is copied; otherwise `body` gets a copy.
     ///
     /// # Errors
     ///
@@ -235,7 +241,7 @@ impl MemoryHandle {
         result.ok_or_else(|| Error::excluded("memory to be mapped once"))
     }
 
-    /// Makes a tensor of a buffer of something else.
+    /// Creates a tensor from a buffer of another library or device.
     ///
     /// # Errors
     ///
@@ -244,7 +250,7 @@ impl MemoryHandle {
         self.0.runtime().import(buffer)
     }
 
-    /// Returns the buffer of a tensor, for something else.
+    /// Returns the buffer of a tensor, for use by another library or device.
     ///
     /// # Errors
     ///
@@ -255,7 +261,7 @@ impl MemoryHandle {
 }
 
 impl KernelsHandle {
-    /// Returns what kernels may use on this backend.
+    /// Returns the limits of kernels on this backend.
     ///
     /// # Errors
     ///
@@ -264,11 +270,11 @@ impl KernelsHandle {
         self.0.runtime().kernel_limits()
     }
 
-    /// Returns the names of the loaded kernels, sorted.
+    /// Returns the sorted names of the loaded kernels.
     ///
     /// # Errors
     ///
-    /// None at present.
+    /// None.
     pub fn loaded(&self) -> Result<Vec<String>, Error> {
         self.0.runtime().loaded_kernels()
     }
@@ -282,7 +288,7 @@ impl KernelsHandle {
         self.0.runtime().kernel_info(name)
     }
 
-    /// Compiles a kernel and keeps it under its name.
+    /// Compiles a kernel and stores it under its name.
     ///
     /// # Errors
     ///
@@ -291,12 +297,12 @@ impl KernelsHandle {
         self.0.runtime().load_kernel(kernel)
     }
 
-    /// Runs a kernel by name and returns its outputs. Everything is validated before the backend sees the call.
+    /// Runs a kernel by name and returns its outputs. All arguments are validated before the backend gets the call.
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] with [`ServiceError::Kernel`](crate::services::ServiceError::Kernel) if no kernel of this name is loaded or
-    /// the call does not fit it; [`Error::ForeignTensor`].
+    /// [`Error::Service`] with [`ServiceError::Kernel`](crate::services::ServiceError::Kernel) if no kernel of this
+    /// name is loaded or the arguments do not match it; [`Error::ForeignTensor`].
     pub fn run(
         &self,
         name: &str,
@@ -308,12 +314,12 @@ impl KernelsHandle {
         self.0.runtime().run_kernel(name, inputs, outputs, immediates, grid)
     }
 
-    /// Runs a kernel like [`run`](Self::run) on a thread of its own, and returns its outputs as a future, which can also be waited
-    /// for. A kernel that is unloaded before its run begins is an error.
+    /// Runs a kernel like [`run`](Self::run) on its own thread, and returns its outputs as a future. The caller can
+    /// also block on the future. If the kernel is unloaded before its run begins, the future returns an error.
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run), when the future is polled.
+    /// The future returns the errors of [`run`](Self::run).
     ///
     /// # Examples
     ///
@@ -344,7 +350,7 @@ impl KernelsHandle {
         })
     }
 
-    /// Removes a kernel. Calls that run it end as usual; the kernel is dropped after the last of them.
+    /// Unloads a kernel. Calls that are running it finish normally; the kernel is dropped after the last of them.
     ///
     /// # Errors
     ///

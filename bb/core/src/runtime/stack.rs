@@ -1,54 +1,56 @@
-//! Layers by name: `metrics+limit(memory=1G)+cpu` is a backend with two layers on it.
+//! Opens layers by name: `metrics+limit(memory=1G)+cpu` is a backend with two layers on top.
 //!
-//! A crate registers a layer by `bb::register_layer!`, as backends are registered. Each layer of a name stands on the
-//! part of the name to its right, as an [`Erased`] backend, so that the layer is compiled once.
+//! A crate registers a layer with `bb::register_layer!`, like a backend. Each layer in a name wraps the part of the
+//! name to its right as an [`Erased`] backend, so that the code of the layer is compiled only once.
 
 use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::start_inner};
 use crate::layer::{Erased, Layer, interned};
 use crate::{Backend, BoxError, Error, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A layer that has a name, for [`LayerRegistration::of`].
+/// A layer with a name, for [`LayerRegistration::of`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no name: `bb::RegisteredLayer` is not implemented for it",
     label = "this layer is not registered by a name",
     note = "write `impl bb::RegisteredLayer for {Self} {{ … }}` with the layer's name and options"
 )]
 pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
-    /// The name, of lower-case letters, digits and `-`.
+    /// The name, which consists of lower-case letters, digits and `-`.
     const NAME: &'static str;
 
     /// A description in one sentence.
     const ABOUT: &'static str;
 
-    /// The options that the layer accepts; others are refused.
+    /// The options that the layer accepts. Other options are refused.
     const OPTIONS: &'static [OpenOption] = &[];
 
     /// Builds the layer on a backend.
     ///
     /// # Errors
     ///
-    /// The layer's own, if an option is invalid.
+    /// The layer's own error, for example if an option is invalid.
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError>;
 }
 
-/// The record of a layer that is linked into the program.
+/// The registration of a layer that is linked into the program.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerRegistration {
     /// The name.
     pub name: &'static str,
     /// A description in one sentence.
     pub about: &'static str,
-    /// The options that it accepts.
+    /// The options that the layer accepts.
     pub options: &'static [OpenOption],
     on: fn(Erased, &OpenOptions) -> Result<Erased, BoxError>,
 }
 
 inventory::collect!(LayerRegistration);
 
-/// Registers a layer that implements [`RegisteredLayer`](crate::RegisteredLayer), so that names of backends may have it.
+/// Registers a layer that implements [`RegisteredLayer`](crate::RegisteredLayer), so that names of backends may contain
+/// it.
 ///
-/// The argument is the type of the layer on [`bb::Erased`](crate::Erased). Its name and options are in the `impl` of the trait.
+/// The argument is the layer's type with [`bb::Erased`](crate::Erased) as its inner backend. The `impl` of the trait
+/// defines the layer's name and options.
 ///
 /// # Examples
 ///
@@ -69,9 +71,9 @@ macro_rules! register_layer {
 }
 
 impl LayerRegistration {
-    /// Makes the record of a layer, for [`register_layer!`](crate::register_layer).
+    /// Returns the registration of a layer, for [`register_layer!`](crate::register_layer).
     ///
-    /// The only bound implies all others, so that a type without it is one error.
+    /// The only bound implies all others, so that a type without them causes only one error.
     pub const fn of<L: RegisteredLayer>() -> LayerRegistration {
         const { L::ADOPTS };
         const {
@@ -88,7 +90,7 @@ impl LayerRegistration {
         }
     }
 
-    /// Lists the layers that are linked, by name.
+    /// Lists the linked layers, sorted by name.
     pub fn all() -> Vec<&'static LayerRegistration> {
         let mut all: Vec<_> = inventory::iter::<LayerRegistration>.into_iter().collect();
         all.sort_by_key(|layer| layer.name);
@@ -96,7 +98,7 @@ impl LayerRegistration {
     }
 }
 
-/// Returns whether a layer may have this name. Other characters have a meaning in names of backends.
+/// Returns whether a layer may have this name. Other characters have a special meaning in names of backends.
 const fn is_layer_name(name: &str) -> bool {
     let mut rest = name.as_bytes();
     let mut before = b'-';
@@ -115,12 +117,12 @@ const fn is_layer_name(name: &str) -> bool {
     before != b'-'
 }
 
-/// Returns whether a name has layers in it.
+/// Returns whether a name contains layers.
 pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
 }
 
-/// Constructs the layers of a name on the backend that `open` constructs.
+/// Constructs the layers of a name on top of the backend that `open` constructs.
 ///
 /// # Errors
 ///
@@ -134,22 +136,22 @@ pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Erro
     Ok(stack)
 }
 
-/// The stacks that were opened; callers who give the same name and options share an instance.
+/// The opened backends with layers. Callers with the same name and options share an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Stacked(Mutex<OpenStacks>);
 
-/// The opened stacks, behind the lock.
+/// The data that the lock of [`Stacked`] protects.
 #[derive(Debug, Default)]
 struct OpenStacks {
     opened: Vec<Opened>,
-    /// How often backends were removed.
+    /// The number of removals of backends.
     removals: u64,
 }
 
-/// An instance, and how it was opened.
+/// The name, the options and the handle of an opened instance.
 type Opened = (String, OpenOptions, BackendHandle);
 
-/// Returns the instance of a name and options that accepts calls.
+/// Returns the usable instance with this name and these options.
 fn found(opened: &[Opened], name: &str, options: &OpenOptions) -> Option<BackendHandle> {
     let found =
         opened.iter().find(|(known, with, on)| known == name && with == options && registry::is_usable(on));
@@ -157,11 +159,13 @@ fn found(opened: &[Opened], name: &str, options: &OpenOptions) -> Option<Backend
 }
 
 impl Stacked {
-    /// Returns the stack of a name, whose backend `open` opens and takes the options `takes`.
+    /// Returns the backend of a name with layers. `open` opens the innermost backend, which accepts the options
+    /// `takes`.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; the errors of options; [`Error::Unavailable`] with a layer's own error.
+    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; errors of options; [`Error::Unavailable`] with a layer's own
+    /// error.
     pub(crate) fn open(
         &self,
         name: &str,
@@ -192,7 +196,7 @@ impl Stacked {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached instance of a name and options, or the instance that `make` makes.
+    /// Returns the cached instance with this name and these options. If there is none, creates it with `make`.
     ///
     /// # Errors
     ///
@@ -210,13 +214,13 @@ impl Stacked {
         let removals = kept.removals;
         drop(kept);
         let handle = make()?;
-        // The lock was not held while the backend was constructed, because a constructor may open other stacks. If another thread opened
-        // the same one meanwhile, that one stays.
+        // The lock was not held while the backend was constructed, because a constructor may open other stacks. If
+        // another thread opened the same stack in the meantime, its instance is used.
         let mut kept = self.lock();
         if let Some(other) = found(&kept.opened, name, options) {
             return Ok(other);
         }
-        // If a backend was removed meanwhile, this instance may contain it, so it is not cached.
+        // If a backend was removed in the meantime, this instance may contain it, so the instance is not cached.
         if kept.removals != removals {
             return Ok(handle);
         }
@@ -224,13 +228,13 @@ impl Stacked {
             kept.opened.extract_if(.., |(known, with, _)| known == name && with == options).collect();
         kept.opened.push((name.to_owned(), options.clone(), handle.clone()));
         drop(kept);
-        // The code of an instance that was shut down runs after the lock is released.
+        // Instances that were shut down are dropped after the lock is released, because that runs their code.
         drop(unusable);
         Ok(handle)
     }
 }
 
-/// Builds the layer that a part of a name describes on a backend.
+/// Builds the layer that a part of a name describes on top of a backend.
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     let (name, given) = named::split(part, &OpenOptions::default())?;
     let all = LayerRegistration::all();

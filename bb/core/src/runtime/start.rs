@@ -1,4 +1,4 @@
-//! Starts backends: as they are, or with all element types if they lack some.
+//! Starts backends. If a backend lacks element types, it is wrapped so that the runtime emulates them.
 
 use super::{BackendRuntime, Runtime};
 use crate::Backend;
@@ -8,7 +8,7 @@ use crate::narrow::Narrowed;
 use bb_ir::op::Family;
 use std::sync::Arc;
 
-/// How a backend starts.
+/// The identity of a started backend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     /// The name of the instance.
@@ -18,7 +18,8 @@ pub(crate) struct Identity {
     pub(crate) path: &'static str,
 }
 
-/// Starts a backend. If it lacks element types, it gets them; `floats` accepts that floats are rounded for it.
+/// Starts a backend. If it lacks element types, the runtime emulates them; `floats` says whether floats may be rounded
+/// for this.
 pub(crate) fn start<B: Backend + 'static>(
     backend: B,
     identity: Identity,
@@ -33,7 +34,8 @@ pub(crate) fn start<B: Backend + 'static>(
     started(Narrowed::new(owned.clone(), owned, floats), identity, &natives)
 }
 
-/// Starts a backend or a layer under a name. If the backend lacks element types, all of them work as far as that is exact.
+/// Starts a backend or a layer under a name. If the backend lacks element types, the runtime emulates them, if that is
+/// exact.
 pub(crate) fn start_inner<B: InnerBackend>(
     name: &'static str,
     backend: B,
@@ -53,7 +55,7 @@ pub(super) fn start_as<B: InnerBackend>(
     start(backend, identity, tables, floats)
 }
 
-/// The part of [`start`] that is compiled once.
+/// The part of [`start`] that is not generic, so that it is compiled once.
 fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
     Runtime::start(narrowed, identity, kept_tables::<Narrowed>(natives))
 }

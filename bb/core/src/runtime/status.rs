@@ -1,6 +1,6 @@
-//! Reports of a running backend about itself: capabilities, counters and state.
+//! The capabilities, counters and state of a running backend.
 //!
-//! Authors of backends do not deal with this; the runtime does all of it.
+//! The runtime does all of this. Authors of backends need not do anything for it.
 
 use super::BackendId;
 use super::counter::{Call, Counter};
@@ -19,15 +19,15 @@ use std::time::Duration;
 pub struct Capabilities {
     /// The families that the backend implements, and the native operations of each.
     pub families: Vec<(Family, OpSet)>,
-    /// The element types that the backend has.
+    /// The element types that the backend supports.
     pub types: DataTypes,
-    /// The backend's description of its device: its kind, the greatest rank, the alignment, and further entries of the
+    /// The backend's description of its device: its kind, the maximum rank, the alignment, and further entries of the
     /// author.
     pub device: DeviceInfo,
 }
 
 impl Capabilities {
-    /// Returns whether the operation is native; otherwise its body of primitives runs.
+    /// Returns whether the operation is native. If it is not, its body of primitives runs.
     pub fn is_native(&self, family: Family, index: u16) -> bool {
         family == Family::Primitive
             || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
@@ -51,12 +51,12 @@ pub struct Status {
     pub failures: u64,
     /// The number of calls that panicked.
     pub panics: u64,
-    /// The number of dispatched graphs that the backend has neither completed nor given up, whether or not their
-    /// results are read.
+    /// The number of dispatched graphs that the backend has neither completed nor abandoned. It does not matter whether
+    /// their results were read.
     pub pending: u64,
-    /// The number of submissions that the device has not finished; `None` if the backend does not know.
+    /// The number of submissions that the device has not finished; `None` if the backend does not report it.
     pub queued: Option<u64>,
-    /// The last error of a call, with its causes; `None` if no call failed. A later call that succeeds does not clear it.
+    /// The last error of a call, with its causes; `None` if no call failed. Later successful calls do not clear it.
     pub last_error: Option<Arc<str>>,
     /// The memory in use; `None` if the backend does not offer the service.
     pub memory: Option<MemoryStatistics>,
@@ -76,12 +76,12 @@ pub enum State {
     Lost,
 }
 
-/// The counters and the state behind [`Status`].
+/// The counters and the state that [`Status`] reports.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     lifecycle: AtomicU8,
     calls: Counter,
-    /// The calls in `calls` that [`Status::calls`] leaves out.
+    /// The number of calls in `calls` that [`Status::calls`] excludes.
     uncounted: AtomicU64,
     failures: AtomicU64,
     panics: AtomicU64,
@@ -90,7 +90,7 @@ pub(super) struct Counters {
     /// The reason that the device is lost.
     reason: OnceLock<String>,
     last_error: Mutex<Option<Arc<str>>>,
-    /// Whether a call of `shut_down` has drained the backend.
+    /// Whether `shut_down` has waited for the running calls and pending graphs.
     drained: AtomicBool,
 }
 
@@ -125,13 +125,13 @@ impl Counters {
         Ok(call)
     }
 
-    /// Leaves one call out of [`Status::calls`].
+    /// Excludes one call from [`Status::calls`].
     #[cold]
     pub(super) fn leave_out(&self) {
         self.uncounted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a failed call, and keeps its error as text.
+    /// Counts a failed call, and stores its error message.
     #[cold]
     pub(super) fn failed(&self, error: &crate::Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Counters {
 
     /// Refuses all later calls, then waits for running calls and pending graphs.
     ///
-    /// Inside a call it does not wait, because it would wait for itself. Returns true to the first caller that waited.
+    /// Inside a call it does not wait, because it would wait for itself. Returns true for the first call that waited.
     pub(super) fn shut_down(&self) -> bool {
         /// The time between two checks of the running calls. A call does not wake this thread when it ends, because
         /// then every call would have to check for waiting threads.
@@ -211,10 +211,10 @@ impl Counters {
     }
 }
 
-/// A pending graph, counted until it is dropped.
+/// A pending graph. It is counted until this is dropped.
 ///
-/// It does not keep the runtime alive: the backend's own thread drops it, and a backend that is dropped by its own
-/// thread might wait for this thread.
+/// It does not keep the runtime alive, because the backend's own thread drops it. If that thread dropped the backend,
+/// the drop might wait for the thread itself.
 #[derive(Debug)]
 pub(super) struct Pending(Arc<Counters>);
 

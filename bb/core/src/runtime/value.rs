@@ -1,4 +1,4 @@
-//! Tensors whose Rust type does not name their backend.
+//! Type-erased tensors of running backends.
 
 use super::{BackendId, DispatchResult};
 use crate::{Error, SlotValue};
@@ -7,11 +7,11 @@ use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
-/// A tensor of some running backend; a clone refers to the same tensor.
+/// A tensor of any running backend. A clone refers to the same tensor.
 ///
-/// Every operation is a method, and Rust's operators call the methods of the same name. The backend that owns the value
-/// runs the operation. Operands of another backend are an error; [`BackendHandle::adopt`](crate::BackendHandle::adopt)
-/// transfers them.
+/// Every operation is a method, and Rust's operators call the methods with the same names. The backend that owns the
+/// value runs the operation. Operands of another backend are an error;
+/// [`BackendHandle::adopt`](crate::BackendHandle::adopt) transfers them.
 ///
 /// # Examples
 ///
@@ -85,7 +85,7 @@ impl Value {
         runtime.dispatch_atomic(op, inputs, params)
     }
 
-    /// Calls an operation on the backend that owns the first of a list of values.
+    /// Calls an operation on the backend that owns the first value of a list.
     #[inline]
     pub(crate) fn call_first(
         values: &[&Value],
@@ -101,7 +101,7 @@ impl Value {
 
     /// Copies the elements to the host in row-major order.
     ///
-    /// Units: `limit` counts bytes, not elements. Strings are counted only after they were copied.
+    /// Units: `limit` counts bytes, not elements. Strings are counted only after they are copied.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl Value {
         Ok(host)
     }
 
-    /// Writes the tensor as a frame, through a copy on the host.
+    /// Copies the tensor to the host and writes it as a frame.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Why a buffer could not be used by its number.
+//! The reasons why a buffer cannot be used by its id.
 
-/// The reason that a buffer could not be used by its number.
+/// The reason why a buffer cannot be used by its id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferFault {
@@ -8,7 +8,7 @@ pub enum BufferFault {
     #[error("the buffer was freed")]
     Freed,
 
-    /// The number is of another table, or of none.
+    /// The id belongs to another table, or to no table.
     #[error("the buffer belongs to another table")]
     Foreign,
 
@@ -17,25 +17,25 @@ pub enum BufferFault {
     Length {
         /// The size of the buffer.
         expected: usize,
-        /// The number of bytes given.
+        /// The number of bytes that were passed.
         got: usize,
     },
 
-    /// The bytes are not all in the buffer.
+    /// A byte range exceeds the buffer.
     #[error("the bytes {offset} to {end} are not all in a buffer of {size} bytes", end = .offset.saturating_add(*.count))]
     Range {
-        /// The first of the bytes.
+        /// The offset of the first byte.
         offset: usize,
-        /// How many they are.
+        /// The number of bytes.
         count: usize,
         /// The size of the buffer.
         size: usize,
     },
 
-    /// The result of an operation is not what its buffer holds.
+    /// The result of an operation does not match the type of its buffer.
     #[error("result {index} is {got}, and its buffer holds {expected}")]
     Output {
-        /// The number of the result.
+        /// The index of the result.
         index: usize,
         /// The element type and shape of the buffer.
         expected: String,
@@ -43,18 +43,18 @@ pub enum BufferFault {
         got: String,
     },
 
-    /// An alignment is no power of two.
+    /// An alignment is not a power of two.
     #[error("an alignment of {got} bytes; expected a power of two")]
     Alignment {
         /// The alignment.
         got: u64,
     },
 
-    /// A function that has mapped the buffer uses it by its number.
+    /// A function that has mapped the buffer uses the buffer by its id.
     #[error("the function that has mapped the buffer uses it")]
     Mapped,
 
-    /// The elements are strings, which have no bytes of a fixed number.
+    /// The elements are strings, whose size in bytes is not fixed.
     #[error("buffers of strings have no bytes")]
     Strings,
 

@@ -1,14 +1,14 @@
-//! The validation of kernels and of their calls, which is the same for all backends.
+//! Validates kernels and their calls, in the same way for all backends.
 
 use super::{
     IMMEDIATE_BYTES, KernelFormat, KernelLimits, KernelProblem, KernelSource, OutputSpec, UserKernel,
 };
 use bb_ir::DataType;
 
-/// The first word of a SPIR-V module in the byte order of its author (SPIR-V specification, section 2.3).
+/// The first word of a SPIR-V module, in the byte order of the module (SPIR-V specification, section 2.3).
 pub(super) const SPIRV_MAGIC: u32 = 0x0723_0203;
 
-/// The number of bytes of the header of a SPIR-V module: five words.
+/// The size of the header of a SPIR-V module: five words, in bytes.
 const SPIRV_HEADER: usize = 20;
 
 fn over(what: &'static str, got: u64, limit: u64) -> Result<(), KernelProblem> {
@@ -39,7 +39,7 @@ pub fn check_spirv(module: &[u8]) -> Result<(), KernelProblem> {
 ///
 /// # Errors
 ///
-/// The first problem.
+/// The first problem that is found.
 pub fn check_kernel(kernel: &UserKernel, limits: &KernelLimits) -> Result<(), KernelProblem> {
     if kernel.name.is_empty() {
         return Err(KernelProblem::Empty { what: "name" });
@@ -70,14 +70,14 @@ pub fn check_kernel(kernel: &UserKernel, limits: &KernelLimits) -> Result<(), Ke
     )
 }
 
-/// Checks a call of a kernel before it is submitted: the counts that the kernel declares, the sizes of the bindings and the
-/// grid. The runtime calls this.
+/// Checks a call of a kernel before it is submitted: the declared counts, the sizes of the bindings, and the grid. The
+/// runtime calls this.
 ///
 /// `inputs` are the element types and shapes of the inputs.
 ///
 /// # Errors
 ///
-/// The first problem.
+/// The first problem that is found.
 pub fn check_call(
     kernel: &UserKernel,
     limits: &KernelLimits,

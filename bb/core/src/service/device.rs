@@ -4,14 +4,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// The backend does not say.
+    /// The backend does not report the kind.
     #[default]
     Unknown,
     /// The processor that runs the program.
     Cpu,
     /// A graphics processor.
     Gpu,
-    /// A processor made for tensors.
+    /// A processor designed for tensors.
     Accelerator,
     /// Another machine.
     Remote,
@@ -44,9 +44,9 @@ impl std::fmt::Display for DeviceKind {
 pub struct DeviceInfo {
     /// The kind of device.
     pub kind: DeviceKind,
-    /// The greatest rank of a tensor; `None` if the backend has no limit or does not say.
+    /// The maximum rank of a tensor; `None` if the backend has no limit or does not report it.
     pub greatest_rank: Option<usize>,
-    /// The alignment of the memory of tensors: its address or offset is a multiple of this number.
+    /// The alignment of tensor memory: the address or offset of a tensor is a multiple of this number.
     ///
     /// Units: bytes.
     pub alignment: Option<u64>,
@@ -60,7 +60,7 @@ impl DeviceInfo {
         DeviceInfo { kind, ..DeviceInfo::default() }
     }
 
-    /// Returns the description with the greatest rank of a tensor.
+    /// Returns the description with the maximum rank of a tensor.
     #[must_use]
     pub fn with_greatest_rank(self, rank: usize) -> DeviceInfo {
         DeviceInfo { greatest_rank: Some(rank), ..self }
@@ -74,7 +74,7 @@ impl DeviceInfo {
         DeviceInfo { alignment: Some(bytes), ..self }
     }
 
-    /// Returns the description with something else that the author says. A name that is given again replaces the value.
+    /// Returns the description with an additional entry. An entry with the same name is replaced.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> DeviceInfo {
         self.more.retain(|(known, _)| *known != name);
@@ -82,7 +82,7 @@ impl DeviceInfo {
         self
     }
 
-    /// Returns the author's entry of a name.
+    /// Returns the additional entry with this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.more.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }

@@ -37,30 +37,30 @@ pub enum ServiceError {
         reason: String,
     },
 
-    /// The backend does not offer this part of the service.
+    /// The backend does not support this part of the service.
     #[error("the backend does not offer {what}")]
     Unsupported {
         /// The part.
         what: &'static str,
     },
 
-    /// The requested operation has no use on this backend.
+    /// The requested operation would have no effect on this backend.
     #[error("{what} is not needed: {reason}")]
     NotNeeded {
         /// The requested operation.
         what: &'static str,
-        /// The reason that it has no use.
+        /// The reason why it would have no effect.
         reason: &'static str,
     },
 
-    /// An allocation does not fit into the limit.
+    /// An allocation exceeds the memory limit.
     #[error("the memory limit is reached")]
     MemoryLimit(#[source] Pressure),
 
-    /// A buffer of something else cannot be used.
+    /// A buffer of another library or device cannot be used.
     #[error("the foreign buffer cannot be used: {problem}", problem = sentence(.problem))]
     Foreign {
-        /// The problem: expected and got.
+        /// A description of the problem: the expected and the actual value.
         problem: String,
     },
 
@@ -85,7 +85,7 @@ impl ServiceError {
     }
 }
 
-/// A problem of a kernel or of its call.
+/// A problem with a kernel or its call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelProblem {
@@ -100,19 +100,19 @@ pub enum KernelProblem {
     #[error("a kernel of this name is loaded already; unload it first")]
     Loaded,
 
-    /// The name or the name of the entry point is empty.
+    /// The name, the entry point or the source is empty.
     #[error("its {what} is empty")]
     Empty {
         /// The empty part: `name`, `entry point` or `source`.
         what: &'static str,
     },
 
-    /// The backend does not load kernels of this form.
+    /// The backend does not load kernels of this format.
     #[error("the backend does not load {got}; it loads {expected:?}")]
     Format {
-        /// The form.
+        /// The format of the kernel.
         got: KernelFormat,
-        /// The forms that the backend loads.
+        /// The formats that the backend loads.
         expected: Vec<KernelFormat>,
     },
 
@@ -137,32 +137,32 @@ pub enum KernelProblem {
         what: &'static str,
         /// The declared count.
         expected: usize,
-        /// The count found.
+        /// The actual count.
         got: usize,
     },
 
-    /// A number is over its limit.
+    /// A quantity exceeds its limit.
     #[error("{what}: at most {limit}, got {got}")]
     Limit {
         /// The limited quantity.
         what: &'static str,
         /// The limit.
         limit: u64,
-        /// The number.
+        /// The actual value.
         got: u64,
     },
 
-    /// A binding is of strings, which have no bytes.
+    /// A binding has string elements, whose size in bytes is not fixed.
     #[error("binding {index} is of strings")]
     Strings {
-        /// The number of the binding.
+        /// The index of the binding.
         index: usize,
     },
 
-    /// An output does not match the specification in the call. This is a mistake of the backend.
+    /// An output does not match the specification in the call. This is a bug of the backend.
     #[error("output {index} is not what was asked for: expected {expected}, got {got}", expected = sentence(.expected), got = sentence(.got))]
     Output {
-        /// The number of the output.
+        /// The index of the output.
         index: usize,
         /// The element type and shape in the call.
         expected: String,

@@ -1,4 +1,4 @@
-//! Fingerprints of a backend: the rows of the operations, the versions, and which operations are native.
+//! Fingerprints of backends: the versions, the signatures of the operations, and which operations are native.
 
 use bb_ir::Limits;
 use bb_ir::compact::{Compact, Reader, Writer};
@@ -6,10 +6,10 @@ use bb_ir::op::AtomicOpsetDecl;
 use bb_ir::text::{sentence, shown};
 use std::collections::BTreeMap;
 
-/// The facts that a compiled model or a peer relies on: versions, the signature of each operation, and which are
-/// native.
+/// The properties of a backend that must match for a compiled model or a peer: versions, the signature of each
+/// operation, and which operations are native.
 ///
-/// It is computed from the tables, so there is no version number to maintain by hand.
+/// It is computed from the op tables, so no version number has to be maintained by hand.
 /// [`BackendHandle::fingerprint`](crate::BackendHandle::fingerprint) returns the fingerprint of a running backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -32,7 +32,7 @@ struct FamilyPart {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct OperationPart {
     name: String,
-    /// The operation's number, opset, operands, parameters and result, as a hash.
+    /// A hash of the operation's index, opset, operands, parameters and result.
     signature: u64,
     native: bool,
 }
@@ -41,18 +41,18 @@ bb_ir::__compact!(struct Fingerprint { bb, version, path, families });
 bb_ir::__compact!(struct FamilyPart { name, operations });
 bb_ir::__compact!(struct OperationPart { name, signature, native });
 
-/// A difference of two fingerprints.
+/// A difference between two fingerprints.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
-    /// A version, or the type of the backend.
+    /// A version or the type of the backend differs.
     #[error("{what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     Text {
         /// The name of the differing part.
         what: &'static str,
-        /// The text of this backend.
+        /// The value of this backend.
         expected: String,
-        /// The text of the other side.
+        /// The value of the other side.
         got: String,
     },
 
@@ -61,7 +61,7 @@ pub enum Difference {
     Family {
         /// The family.
         family: String,
-        /// Whether this backend has it.
+        /// Whether this backend has the family.
         here: bool,
     },
 
@@ -72,11 +72,11 @@ pub enum Difference {
         family: String,
         /// The operation.
         operation: String,
-        /// Whether this backend has it.
+        /// Whether this backend has the operation.
         here: bool,
     },
 
-    /// An operation has another row.
+    /// An operation has another signature.
     #[error("`{family}::{operation}` has another number, opset, operand, parameter or result", family = shown(.family), operation = shown(.operation))]
     Signature {
         /// The family.
@@ -92,7 +92,7 @@ pub enum Difference {
         family: String,
         /// The operation.
         operation: String,
-        /// Whether it is native on this backend.
+        /// Whether the operation is native on this backend.
         here: bool,
     },
 }
@@ -101,13 +101,13 @@ fn sides(here: bool) -> &'static str {
     if here { "this side has" } else { "the other side has" }
 }
 
-/// The differences of two fingerprints; at least one.
+/// The differences between two fingerprints. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceList(pub Vec<Difference>);
 
 impl std::fmt::Display for DifferenceList {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// The greatest number of differences that are written out.
+        /// The maximum number of differences that are written out.
         const SHOWN: usize = 5;
         for (i, difference) in self.0.iter().take(SHOWN).enumerate() {
             write!(f, "{}{difference}", if i == 0 { "" } else { "; " })?;
@@ -119,11 +119,11 @@ impl std::fmt::Display for DifferenceList {
     }
 }
 
-/// The first bytes of a fingerprint on a wire; the last is the version of its form.
+/// The first bytes of an encoded fingerprint. The last of them is the version of the encoding.
 const MAGIC: [u8; 4] = *b"bbf\x01";
 
 impl Fingerprint {
-    /// Computes the fingerprint of opsets.
+    /// Computes the fingerprint of a backend from its opsets.
     pub(crate) fn new(
         version: &str,
         path: &str,
@@ -149,8 +149,8 @@ impl Fingerprint {
         }
     }
 
-    /// Returns the differences of another fingerprint from this one, which belongs to this side. If the list is empty,
-    /// the two are equal.
+    /// Returns the differences between this fingerprint, which belongs to this side, and another one. If the list is
+    /// empty, they are equal.
     pub fn differences(&self, other: &Fingerprint) -> Vec<Difference> {
         let texts = [
             ("the version of bb", &self.bb, &other.bb),
@@ -193,8 +193,8 @@ impl Fingerprint {
                 }
             }
         }
-        // The order of a table is part of the numbers, which the signatures have; the order of families is not compared by
-        // name.
+        // The signatures contain the operations' indices, so the order inside a family is compared above. The order of
+        // the families is compared only here.
         if found.is_empty() && self != other {
             let order = |of: &Fingerprint| {
                 of.families.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(" ")
@@ -205,18 +205,18 @@ impl Fingerprint {
         found
     }
 
-    /// Returns the fingerprint as bytes for a peer.
+    /// Encodes the fingerprint for a peer.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer::default();
         self.write(&mut to);
         [&MAGIC, to.as_bytes()].concat()
     }
 
-    /// Reads the bytes of [`to_bytes`](Self::to_bytes).
+    /// Decodes the result of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::SavedForm`] and others if the bytes are no fingerprint.
+    /// [`bb_ir::Error::SavedForm`] and other errors if the bytes are not a fingerprint.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Fingerprint, bb_ir::Error> {
         let limits = Limits::default();
         let mut from = Reader::new(bytes, &[], &limits);

@@ -1,19 +1,19 @@
-//! Kernels that users bring: loaded, run and unloaded by name.
+//! Kernels of users: loaded, run and unloaded by name.
 //!
-//! The runtime keeps the names and validates each kernel and each call; a backend only compiles and runs.
+//! The runtime stores the names and validates each kernel and each call. A backend only compiles and runs kernels.
 
 use super::ServiceError;
 use bb_ir::{DataType, Shape};
 use std::sync::Arc;
 
-/// The greatest number of bytes of immediates of one call, on every backend.
+/// The maximum number of bytes of immediates of one call, on any backend.
 pub const IMMEDIATE_BYTES: usize = 128;
 
-/// The form of a kernel.
+/// The format of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KernelFormat {
-    /// Text in the WebGPU shading language.
+    /// Source text in the WebGPU shading language.
     Wgsl,
     /// A SPIR-V module.
     SpirV,
@@ -31,8 +31,8 @@ impl std::fmt::Display for KernelFormat {
     }
 }
 
-/// The arguments of a Rust function that runs as a kernel: the bytes of its bindings, row-major and little-endian as in
-/// [`TensorData`](crate::TensorData).
+/// The arguments of a Rust function that runs as a kernel. Bindings are passed as bytes, row-major and little-endian as
+/// in [`TensorData`](crate::TensorData).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct HostArguments<'a> {
@@ -47,7 +47,7 @@ pub struct HostArguments<'a> {
 }
 
 impl<'a> HostArguments<'a> {
-    /// Makes the arguments of a call.
+    /// Creates the arguments of a call.
     pub fn new(
         inputs: &'a [&'a [u8]],
         outputs: &'a mut [Vec<u8>],
@@ -65,16 +65,16 @@ pub type HostKernel = Arc<dyn Fn(HostArguments<'_>) -> Result<(), bb_ir::BoxErro
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum KernelSource {
-    /// Text in the WebGPU shading language.
+    /// Source text in the WebGPU shading language.
     Wgsl(String),
-    /// The bytes of a SPIR-V module, of either byte order.
+    /// The bytes of a SPIR-V module, in either byte order.
     SpirV(Vec<u8>),
     /// A Rust function.
     Host(HostKernel),
 }
 
 impl KernelSource {
-    /// Returns the form.
+    /// Returns the format.
     pub fn format(&self) -> KernelFormat {
         match self {
             KernelSource::Wgsl(_) => KernelFormat::Wgsl,
@@ -94,13 +94,14 @@ impl std::fmt::Debug for KernelSource {
     }
 }
 
-/// A kernel as its user declares it.
+/// A kernel as declared by its user.
 ///
-/// Its bindings are buffers in group 0: first the inputs, which it reads, then the outputs, which it writes, numbered from 0.
+/// Its bindings are buffers in group 0, numbered from 0: first the inputs, which it reads, then the outputs, which it
+/// writes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UserKernel {
-    /// The name under which it is run and unloaded.
+    /// The name under which the kernel is run and unloaded.
     pub name: String,
     /// The code.
     pub source: KernelSource,
@@ -130,14 +131,14 @@ impl UserKernel {
         UserKernel::new(name, KernelSource::Host(Arc::new(run)), inputs, outputs)
     }
 
-    /// Names the entry point.
+    /// Sets the name of the entry point.
     #[must_use]
     pub fn with_entry(mut self, entry: impl Into<String>) -> UserKernel {
         self.entry = entry.into();
         self
     }
 
-    /// Declares the number of bytes of immediates.
+    /// Sets the number of bytes of immediates.
     #[must_use]
     pub fn with_immediates(mut self, bytes: usize) -> UserKernel {
         self.immediates = bytes;
@@ -145,7 +146,7 @@ impl UserKernel {
     }
 }
 
-/// An output that a call of a kernel makes.
+/// The type of an output that a kernel call computes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutputSpec {
     /// The element type; strings are refused.
@@ -165,20 +166,20 @@ impl OutputSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelLimits {
-    /// The forms that the backend loads.
+    /// The formats that the backend loads.
     pub formats: Vec<KernelFormat>,
-    /// The greatest number of bindings: inputs and outputs together.
+    /// The maximum number of bindings (inputs plus outputs).
     pub bindings: usize,
-    /// The greatest number of bytes of one binding.
+    /// The maximum number of bytes of one binding.
     pub binding_bytes: u64,
-    /// The greatest number of bytes of immediates; at most [`IMMEDIATE_BYTES`] count.
+    /// The maximum number of bytes of immediates. More than [`IMMEDIATE_BYTES`] are never allowed.
     pub immediates: usize,
-    /// The greatest number of workgroups in each direction.
+    /// The maximum number of workgroups in each direction.
     pub grid: [u32; 3],
 }
 
 impl KernelLimits {
-    /// Returns the limits that every implementation of WebGPU keeps, for backends that load these forms.
+    /// Returns the limits that every WebGPU implementation guarantees, for backends that load these formats.
     pub fn webgpu(formats: Vec<KernelFormat>) -> KernelLimits {
         KernelLimits {
             formats,
@@ -189,14 +190,14 @@ impl KernelLimits {
         }
     }
 
-    /// Returns these limits with another number of bindings.
+    /// Returns these limits with another maximum number of bindings.
     #[must_use]
     pub fn with_bindings(mut self, bindings: usize) -> KernelLimits {
         self.bindings = bindings;
         self
     }
 
-    /// Returns these limits with another size of a binding.
+    /// Returns these limits with another maximum size of a binding.
     ///
     /// Units: bytes.
     #[must_use]
@@ -205,7 +206,7 @@ impl KernelLimits {
         self
     }
 
-    /// Returns these limits with another size of immediates.
+    /// Returns these limits with another maximum size of immediates.
     ///
     /// Units: bytes.
     #[must_use]
@@ -214,7 +215,7 @@ impl KernelLimits {
         self
     }
 
-    /// Returns these limits with another grid.
+    /// Returns these limits with another maximum grid.
     #[must_use]
     pub fn with_grid(mut self, grid: [u32; 3]) -> KernelLimits {
         self.grid = grid;
@@ -222,13 +223,13 @@ impl KernelLimits {
     }
 }
 
-/// A call of a kernel, which the runtime has validated.
+/// A call of a kernel that the runtime has validated.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct KernelCall<'a, T> {
     /// The inputs, one for each input that the kernel declares.
     pub inputs: &'a [&'a T],
-    /// The outputs to make, one for each output that the kernel declares.
+    /// The outputs to compute, one for each output that the kernel declares.
     pub outputs: &'a [OutputSpec],
     /// The immediates, with the number of bytes that the kernel declares.
     pub immediates: &'a [u8],
@@ -237,7 +238,7 @@ pub struct KernelCall<'a, T> {
 }
 
 impl<'a, T> KernelCall<'a, T> {
-    /// Makes a call. The caller has validated it.
+    /// Creates a call. The caller must have validated it.
     pub fn new(
         inputs: &'a [&'a T],
         outputs: &'a [OutputSpec],
@@ -248,18 +249,18 @@ impl<'a, T> KernelCall<'a, T> {
     }
 }
 
-/// A kernel that a backend has compiled. It is dropped when it is unloaded and no call runs it.
+/// A kernel that a backend has compiled. It is dropped after it was unloaded and its last call has ended.
 pub trait LoadedKernel<T>: Send + Sync {
-    /// Runs the kernel and returns its outputs, with the element types and shapes in the call.
+    /// Runs the kernel and returns its outputs, with the element types and shapes specified in the call.
     ///
     /// # Errors
     ///
     /// The backend's own error.
     fn run(&self, call: &KernelCall<'_, T>) -> Result<Vec<T>, ServiceError>;
 
-    /// Returns the number of invocations of a workgroup in each direction, if the compiler found it.
+    /// Returns the number of invocations of a workgroup in each direction, if the compiler determined it.
     ///
-    /// The default returns `None`; then the runtime looks into the source for numbers.
+    /// The default returns `None`. Then the runtime searches the source for constant numbers.
     fn workgroup(&self) -> Option<[u32; 3]> {
         None
     }
@@ -275,14 +276,14 @@ pub struct KernelInfo {
     pub format: KernelFormat,
     /// The name of the entry point in WGSL and SPIR-V.
     pub entry: String,
-    /// The number of inputs, which are the bindings from 0.
+    /// The number of inputs. They are the first bindings.
     pub inputs: usize,
-    /// The number of outputs, which are the bindings behind the inputs.
+    /// The number of outputs. Their bindings follow the inputs.
     pub outputs: usize,
     /// The number of bytes of immediates.
     pub immediates: usize,
-    /// The number of invocations of a workgroup in each direction; `None` if neither the backend nor the source says it, as for
-    /// a Rust function.
+    /// The number of invocations of a workgroup in each direction; `None` if neither the backend nor the source
+    /// specifies it, for example for a Rust function.
     pub workgroup: Option<[u32; 3]>,
 }
 
@@ -300,7 +301,7 @@ impl KernelInfo {
         }
     }
 
-    /// Returns the number of bindings: inputs and outputs.
+    /// Returns the number of bindings (inputs plus outputs).
     pub fn bindings(&self) -> usize {
         self.inputs + self.outputs
     }
@@ -308,10 +309,11 @@ impl KernelInfo {
 
 /// Compiles kernels of users for a backend whose tensors are of type `T`.
 pub trait Kernels<T>: Send + Sync {
-    /// Returns what kernels may use. The runtime refuses other kernels and calls before the backend sees them.
+    /// Returns the limits of kernels. The runtime refuses kernels and calls that exceed them before the backend gets
+    /// them.
     fn limits(&self) -> KernelLimits;
 
-    /// Compiles a kernel, which the runtime has validated.
+    /// Compiles a kernel that the runtime has validated.
     ///
     /// # Errors
     ///

@@ -1,14 +1,14 @@
-//! Waiting for a device, ending its work, and noticing that it is lost.
+//! The service that waits for a device, ends its work, and detects its loss.
 
 use super::ServiceError;
 
-/// The lifecycle of a backend whose device works on its own.
+/// The lifecycle service of a backend whose device works asynchronously.
 ///
-/// A backend that computes within its calls needs nothing of this.
+/// A backend that computes within its calls does not need to implement it.
 pub trait Lifecycle: Send + Sync {
-    /// Blocks until the device has done everything that was submitted to it.
+    /// Blocks until the device has finished all submitted work.
     ///
-    /// The runtime has waited for the dispatched graphs before.
+    /// Before this call, the runtime has already waited for the dispatched graphs.
     ///
     /// # Errors
     ///
@@ -19,7 +19,8 @@ pub trait Lifecycle: Send + Sync {
 
     /// Finishes all submitted work and releases the resources of the device.
     ///
-    /// The runtime calls this once. Before, it refuses new calls, and waits for running calls and dispatched graphs.
+    /// The runtime calls this once, after it refuses new calls and has waited for running calls and dispatched
+    /// graphs.
     ///
     /// # Errors
     ///
@@ -28,16 +29,16 @@ pub trait Lifecycle: Send + Sync {
         self.synchronize()
     }
 
-    /// Returns why the device is lost; `None` while it works.
+    /// Returns the reason why the device is lost; `None` while it works.
     ///
-    /// The runtime queries this after each failed call, and before it hands out an open instance again. Once this
-    /// returned a reason, each call is refused with [`Error::DeviceLost`](crate::Error::DeviceLost), and the registry
-    /// opens the backend anew for the next caller.
+    /// The runtime queries this after each failed call, and before it returns an open instance again. After this has
+    /// returned a reason, each call fails with [`Error::DeviceLost`](crate::Error::DeviceLost), and the registry
+    /// opens a new instance for the next caller.
     fn lost(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether calls return before the device has computed.
+    /// Returns whether calls return before the device has finished computing.
     fn is_asynchronous(&self) -> bool {
         false
     }

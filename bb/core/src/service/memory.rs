@@ -1,4 +1,4 @@
-//! How much memory a backend uses, its limit, and buffers of others.
+//! The memory service: statistics, a limit, and buffers of other libraries.
 
 use super::ServiceError;
 use bb_ir::op::{OpSpec, Param};
@@ -6,59 +6,59 @@ use bb_ir::{DataType, Shape};
 use std::any::Any;
 use std::sync::Arc;
 
-/// How much memory a backend uses.
+/// The memory use of a backend.
 ///
 /// Units: bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
-    /// The bytes of buffers that tensors use.
+    /// The size of the buffers that tensors use.
     pub live: u64,
-    /// The bytes of buffers that are kept for later tensors.
+    /// The size of the buffers that are kept for later tensors.
     pub pooled: u64,
-    /// The greatest value that `live + pooled` had.
+    /// The maximum value that `live + pooled` has reached.
     pub peak: u64,
-    /// The greatest allowed value of `live + pooled`; `None` if there is no limit.
+    /// The maximum allowed value of `live + pooled`; `None` if there is no limit.
     pub limit: Option<u64>,
-    /// The bytes that the device or the system still has, as far as the backend can determine.
+    /// The number of bytes that the device or the system still has, if the backend can determine it.
     pub available: Option<u64>,
 }
 
 impl MemoryStatistics {
-    /// Makes the statistics.
+    /// Creates the statistics.
     pub fn new(live: u64, pooled: u64, peak: u64, limit: Option<u64>) -> MemoryStatistics {
         MemoryStatistics { live, pooled, peak, limit, available: None }
     }
 
-    /// Returns the statistics with the bytes that the device or the system still has.
+    /// Returns the statistics with the number of bytes that the device or the system still has.
     #[must_use]
     pub fn with_available(self, bytes: Option<u64>) -> MemoryStatistics {
         MemoryStatistics { available: bytes, ..self }
     }
 
-    /// Returns how many bytes can still be allocated: the lesser of the rest of the limit and the free memory of the
+    /// Returns how many bytes can still be allocated: the minimum of the remaining limit and the free memory of the
     /// device; `None` if neither is known.
     pub fn can_allocate(&self) -> Option<u64> {
         let within = self.limit.map(|limit| limit.saturating_sub(self.live));
-        // Unused buffers are used again or freed.
+        // Pooled buffers count as available, because they can be reused or freed.
         let there = self.available.map(|bytes| bytes.saturating_add(self.pooled));
         within.into_iter().chain(there).min()
     }
 }
 
-/// How much memory a pool of a backend holds.
+/// The memory of one pool of a backend.
 ///
-/// Units: bytes, unless the field says otherwise.
+/// Units: bytes, unless a field specifies otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStatistics {
     /// The name of the pool.
     pub name: String,
-    /// The bytes of a block, if all blocks of the pool are of one size.
+    /// The size of a block, if all blocks of the pool have the same size.
     pub block: Option<u64>,
-    /// The bytes of buffers that tensors use; `None` if the backend counts them for all pools together.
+    /// The size of the buffers that tensors use; `None` if the backend counts it only for all pools together.
     pub live: Option<u64>,
-    /// The bytes of buffers that are kept for later tensors.
+    /// The size of the buffers that are kept for later tensors.
     pub pooled: u64,
 }
 
@@ -75,60 +75,63 @@ impl PoolStatistics {
     }
 }
 
-/// An allocation that does not fit into the limit.
+/// An allocation that exceeds the memory limit.
 ///
-/// A backend's error has this among its causes, so that [`Error::memory_pressure`](crate::Error::memory_pressure) finds it.
+/// A backend's error must have this among its causes, so that [`Error::memory_pressure`](crate::Error::memory_pressure)
+/// finds it.
 ///
 /// Units: bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{asked} bytes do not fit: {live} of at most {limit} bytes are in use")]
 #[non_exhaustive]
 pub struct Pressure {
-    /// The bytes of the allocation.
+    /// The size of the allocation.
     pub asked: u64,
-    /// The bytes of buffers that tensors use.
+    /// The size of the buffers that tensors use.
     pub live: u64,
     /// The limit.
     pub limit: u64,
 }
 
 impl Pressure {
-    /// Makes the description of an allocation that does not fit.
+    /// Creates the description of an allocation that exceeds the limit.
     pub fn new(asked: u64, live: u64, limit: u64) -> Pressure {
         Pressure { asked, live, limit }
     }
 }
 
-/// An allocation that failed because the system or a device has no memory left.
+/// An allocation that failed because the system or a device is out of memory.
 ///
-/// A backend's error has this among its causes, so that its kind is [`ErrorKind::Limit`](crate::ErrorKind::Limit).
+/// A backend's error must have this among its causes, so that its kind is
+/// [`ErrorKind::Limit`](crate::ErrorKind::Limit).
 ///
 /// Units: bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for {asked} bytes")]
 #[non_exhaustive]
 pub struct OutOfMemory {
-    /// The bytes of the allocation.
+    /// The size of the allocation.
     pub asked: u64,
 }
 
 impl OutOfMemory {
-    /// Makes the description of an allocation that failed.
+    /// Creates the description of an allocation that failed.
     pub fn new(asked: u64) -> OutOfMemory {
         OutOfMemory { asked }
     }
 }
 
-/// A function that is called before a limit fails an allocation. It may drop tensors; then the allocation is tried once more.
+/// A function that is called before an allocation fails because of the limit. It may drop tensors; then the allocation
+/// is retried once.
 ///
-/// The backend holds none of its locks during the call. The function may call the backend, but an allocation that fails
-/// within it does not call it again.
+/// The backend holds no locks during the call, so the function may call the backend. If an allocation inside the
+/// function fails, the function is not called again.
 pub type PressureCallback = Arc<dyn Fn(&Pressure) + Send + Sync>;
 
-/// A buffer that something other than this backend made or will use.
+/// A buffer that another library or device created or will use.
 ///
-/// Each backend defines the types of `handle`: the CPU backend takes and returns `bb_dlpack::Managed`; a backend of a device may
-/// take that device's own type of buffers.
+/// Each backend defines the types of `handle` that it accepts. The CPU backend accepts and returns
+/// `bb_dlpack::Managed`; a backend of another device may use that device's own buffer type.
 pub struct ForeignBuffer {
     /// The element type.
     pub dtype: DataType,
@@ -153,12 +156,12 @@ impl std::fmt::Debug for ForeignBuffer {
 
 /// The memory of a backend, whose tensors are of type `T`.
 pub trait Memory<T>: Send + Sync {
-    /// Returns how much memory the backend uses now.
+    /// Returns the current memory use of the backend.
     fn statistics(&self) -> MemoryStatistics;
 
-    /// Sets the greatest number of bytes that the backend allocates; `None` removes the limit.
+    /// Sets the maximum number of bytes that the backend allocates; `None` removes the limit.
     ///
-    /// A limit below the memory in use fails the next allocations; it frees no memory in use.
+    /// If the limit is below the memory in use, no memory in use is freed, but the next allocations fail.
     ///
     /// # Errors
     ///
@@ -168,7 +171,7 @@ pub trait Memory<T>: Send + Sync {
         Err(ServiceError::Unsupported { what: "a memory limit" })
     }
 
-    /// Frees unused buffers until at most `keep` bytes of them are left. Returns the number of freed bytes.
+    /// Frees unused buffers until at most `keep` bytes of unused buffers remain. Returns the number of freed bytes.
     ///
     /// The default keeps no unused buffers, so it frees nothing.
     ///
@@ -180,7 +183,7 @@ pub trait Memory<T>: Send + Sync {
         Ok(0)
     }
 
-    /// Sets the function that is called before a limit fails an allocation; `None` removes it.
+    /// Sets the function that is called before an allocation fails because of the limit; `None` removes it.
     ///
     /// # Errors
     ///
@@ -190,7 +193,7 @@ pub trait Memory<T>: Send + Sync {
         Err(ServiceError::Unsupported { what: "a callback for memory pressure" })
     }
 
-    /// Makes a tensor of a buffer, without copying it where this is possible. The tensor releases the buffer.
+    /// Creates a tensor from a buffer, without a copy if possible. The tensor releases the buffer.
     ///
     /// # Errors
     ///
@@ -204,13 +207,13 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`import`](Self::import).
+    /// The errors of [`import`](Self::import).
     fn export(&self, tensor: &T) -> Result<ForeignBuffer, ServiceError> {
         let _unused = tensor;
         Err(ServiceError::Unsupported { what: "exporting buffers" })
     }
 
-    /// Returns the statistics of each pool. Together they hold what [`statistics`](Self::statistics) counts.
+    /// Returns the statistics of each pool. Their sums equal [`statistics`](Self::statistics).
     ///
     /// The default describes all memory as one pool.
     fn pools(&self) -> Vec<PoolStatistics> {
@@ -218,19 +221,18 @@ pub trait Memory<T>: Send + Sync {
         vec![PoolStatistics::new("all", Some(all.live), all.pooled)]
     }
 
-    /// Moves buffers together, so that a large one fits where the device has room in parts. Returns the number of bytes that
-    /// became free.
+    /// Moves buffers so that free memory becomes contiguous. Returns the number of bytes that became free.
     ///
     /// # Errors
     ///
-    /// [`ServiceError::NotNeeded`] if the memory has no gaps to close; [`ServiceError::Unsupported`] by default.
+    /// [`ServiceError::NotNeeded`] if the memory is not fragmented; [`ServiceError::Unsupported`] by default.
     fn defragment(&self) -> Result<u64, ServiceError> {
         Err(ServiceError::Unsupported { what: "defragmentation" })
     }
 
-    /// Makes a tensor of zeros whose memory begins at a multiple of `alignment`.
+    /// Creates a tensor of zeros whose memory begins at a multiple of `alignment`.
     ///
-    /// Units: `alignment` counts bytes and is a power of two, which the runtime has checked.
+    /// Units: `alignment` is in bytes. It is a power of two, which the runtime has checked.
     ///
     /// # Errors
     ///
@@ -240,35 +242,37 @@ pub trait Memory<T>: Send + Sync {
         Err(ServiceError::Unsupported { what: "aligned memory" })
     }
 
-    /// Calls `body` with the bytes of a tensor, row-major as in [`TensorData`](crate::TensorData). The runtime passes
-    /// no tensor of strings.
+    /// Calls `body` with the bytes of a tensor, in row-major order as in [`TensorData`](crate::TensorData). The runtime
+    /// never passes a tensor of strings.
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`] before `body` was called, by default; the backend's own error.
+    /// [`ServiceError::Unsupported`] by default, in which case `body` must not have been called; the backend's own
+    /// error.
     fn map(&self, tensor: &T, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
         let _unused = (tensor, body);
         Err(ServiceError::Unsupported { what: "mapping memory" })
     }
 
-    /// Calls `body` with the bytes of a tensor for writing. If something else holds the memory, the tensor first
-    /// becomes a copy, so that other tensors never change.
+    /// Calls `body` with the bytes of a tensor for writing. If another handle shares the memory, the tensor is copied
+    /// first, so that other tensors never change.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     fn map_mut(&self, tensor: &mut T, body: &mut dyn FnMut(&mut [u8])) -> Result<(), ServiceError> {
         let _unused = (tensor, body);
         Err(ServiceError::Unsupported { what: "mapping memory" })
     }
 
-    /// Copies bytes of a tensor, from `offset` on, to `into`. The runtime has checked that they are within the tensor.
+    /// Copies bytes of a tensor, starting at `offset`, to `into`. The runtime has checked that the range is within the
+    /// tensor.
     ///
     /// The default maps the tensor.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     fn read_at(&self, tensor: &T, offset: usize, into: &mut [u8]) -> Result<(), ServiceError> {
         self.map(tensor, &mut |bytes| {
             if let Some(from) = bytes.get(offset..offset + into.len()) {
@@ -277,14 +281,14 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Replaces bytes of a tensor, from `offset` on; as [`map_mut`](Self::map_mut) where something else holds the
-    /// memory. The runtime has checked that they are within the tensor.
+    /// Replaces bytes of a tensor, starting at `offset`. Shared memory is handled as in [`map_mut`](Self::map_mut). The
+    /// runtime has checked that the range is within the tensor.
     ///
     /// The default maps the tensor.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     fn write_at(&self, tensor: &mut T, offset: usize, bytes: &[u8]) -> Result<(), ServiceError> {
         self.map_mut(tensor, &mut |to| {
             if let Some(to) = to.get_mut(offset..offset + bytes.len()) {
@@ -293,14 +297,14 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Copies `count` bytes of a tensor, from `from_offset` on, into another, from `to_offset` on. The runtime has
-    /// checked that they are within both.
+    /// Copies `count` bytes of a tensor, starting at `from_offset`, to another tensor, starting at `to_offset`. The
+    /// runtime has checked that both ranges are within their tensors.
     ///
     /// The default maps both.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     fn copy_at(
         &self,
         from: &T,
@@ -318,14 +322,14 @@ pub trait Memory<T>: Send + Sync {
         copied
     }
 
-    /// Copies `count` bytes within a tensor, from `from` to `to`, which may overlap. The runtime has checked that both
-    /// ranges are within the tensor.
+    /// Copies `count` bytes within a tensor, from the offset `from` to the offset `to`. The ranges may overlap. The
+    /// runtime has checked that both are within the tensor.
     ///
     /// The default maps the tensor.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     fn copy_within(&self, tensor: &mut T, from: usize, to: usize, count: usize) -> Result<(), ServiceError> {
         self.map_mut(tensor, &mut |bytes| {
             if from + count <= bytes.len() && to + count <= bytes.len() {
@@ -334,15 +338,15 @@ pub trait Memory<T>: Send + Sync {
         })
     }
 
-    /// Computes an operation into the memory of `out`, and returns true. Returns false, and writes nothing, if the
-    /// backend has no kernel for these operands that writes into `out`, if the result has another element type or shape
-    /// than `out`, or if something else holds the memory of `out`; then the runtime calls the operation as usual.
+    /// Computes an operation directly into the memory of `out`, and returns true. Returns false, without writing, if
+    /// the backend has no kernel that does this for these operands, if the result has another element type or shape
+    /// than `out`, or if another handle shares the memory of `out`. Then the runtime calls the operation as usual.
     ///
     /// The default returns false.
     ///
     /// # Errors
     ///
-    /// The backend's own error; then the elements of `out` are not specified.
+    /// The backend's own error. Then the elements of `out` are unspecified.
     fn call_into(
         &self,
         op: &'static OpSpec,

@@ -1,4 +1,4 @@
-//! The traits of optional services, and their data.
+//! The traits of optional services, with their data types.
 
 mod buffer_fault;
 mod check;

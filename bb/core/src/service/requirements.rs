@@ -1,10 +1,10 @@
-//! Requirements of a program on a backend, and why a backend does not meet them.
+//! Requirements of a program on a backend, and the reasons why a backend does not meet them.
 
 use bb_ir::DataType;
 use bb_ir::op::{Family, OpSpec};
 use bb_ir::text::sentence;
 
-/// A program's requirements on a backend. The default has none.
+/// A program's requirements on a backend. The default requires nothing.
 ///
 /// # Examples
 ///
@@ -21,28 +21,28 @@ use bb_ir::text::sentence;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requirements {
-    /// Element types that the backend itself must have: it holds their tensors and copies them back.
+    /// The element types that the backend itself must support, without emulation.
     pub types: Vec<DataType>,
-    /// Families all of whose operations must be native.
+    /// The families whose operations must all be native.
     pub families: Vec<Family>,
-    /// Operations that must be native.
+    /// The operations that must be native.
     pub operations: Vec<&'static OpSpec>,
-    /// The number of bytes that the backend must be able to allocate. A backend that does not report how much it can
-    /// allocate meets this with a [`Doubt`], because many devices do not report it.
+    /// The number of bytes that the backend must be able to allocate. Many devices do not report this; then the
+    /// backend meets the requirement with a [`Doubt`].
     pub memory: Option<u64>,
-    /// Whether calls must return before the device has computed.
+    /// Whether calls must return before the device has finished computing.
     pub asynchronous: bool,
 }
 
-/// The reason that a backend does not meet the requirements.
+/// The reason why a backend does not meet the requirements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unmet {
-    /// It cannot be opened, or was shut down.
+    /// The backend cannot be opened, or was shut down.
     #[error("it is not available: {0}")]
     Unavailable(String),
 
-    /// It does not hold tensors of an element type.
+    /// The backend does not support an element type.
     #[error("it does not hold {dtype}: {reason}", reason = sentence(.reason))]
     Type {
         /// The element type.
@@ -64,7 +64,7 @@ pub enum Unmet {
     #[error("`{0}` is not native")]
     Operation(&'static str),
 
-    /// It has too little memory.
+    /// The backend cannot allocate enough memory.
     #[error("it can allocate {available} bytes of the {needed} that are needed")]
     Memory {
         /// The bytes needed.
@@ -73,16 +73,16 @@ pub enum Unmet {
         available: u64,
     },
 
-    /// Its calls return only when they have computed.
+    /// The backend's calls return only after the computation has finished.
     #[error("its calls return only when they have computed")]
     Synchronous,
 }
 
-/// An uncertainty about a backend that meets the requirements as far as it reports.
+/// A requirement that could not be checked, because the backend does not report the information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It does not report how much memory it can allocate.
+    /// The backend does not report how much memory it can allocate.
     #[error("it does not tell whether it can allocate the {needed} bytes that are needed")]
     Memory {
         /// The bytes needed.
@@ -95,11 +95,11 @@ pub enum Doubt {
 pub struct Candidate {
     /// The backend's name.
     pub backend: &'static str,
-    /// Everything that it does not meet.
+    /// All requirements that the backend does not meet.
     pub unmet: Vec<Unmet>,
 }
 
-/// The backends that do not meet the requirements, by name.
+/// The backends that do not meet the requirements, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateList(pub Vec<Candidate>);
 

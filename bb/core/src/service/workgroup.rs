@@ -1,10 +1,11 @@
-//! The size of a kernel's workgroup, as its source says it.
+//! Reads the size of a kernel's workgroup from its source.
 
 use super::{KernelSource, UserKernel};
 
-/// Returns the number of invocations of a workgroup in each direction, if the source of a kernel says it in numbers.
+/// Returns the number of invocations of a workgroup in each direction, if the source of a kernel specifies constant
+/// numbers.
 ///
-/// A Rust function has no workgroup. In WGSL, a size that is a named constant is not looked up.
+/// A Rust function has no workgroup. In WGSL, sizes that are named constants are not resolved.
 pub(super) fn workgroup(kernel: &UserKernel) -> Option<[u32; 3]> {
     match &kernel.source {
         KernelSource::Wgsl(text) => of_wgsl(text, &kernel.entry),
@@ -13,11 +14,11 @@ pub(super) fn workgroup(kernel: &UserKernel) -> Option<[u32; 3]> {
     }
 }
 
-/// Reads the attribute `@workgroup_size` of a function.
+/// Reads the attribute `@workgroup_size` of a WGSL function.
 fn of_wgsl(text: &str, entry: &str) -> Option<[u32; 3]> {
     let text = without_comments(text);
     let mut from = 0;
-    // The attributes of a function are between the end of the preceding item and its name.
+    // The attributes of a function are before its `fn` keyword, after the end of the preceding item.
     while let Some(at) = text.get(from..)?.find("fn").map(|at| at + from) {
         from = at + 2;
         let before = text.get(..at)?;
@@ -50,7 +51,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Removes comments. Those between `/*` and `*/` nest in WGSL.
+/// Removes comments from WGSL source. Block comments may be nested.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let (mut depth, mut line) = (0usize, false);
@@ -79,7 +80,7 @@ fn without_comments(text: &str) -> String {
     kept
 }
 
-/// Reads the execution mode `LocalSize` of an entry point.
+/// Reads the execution mode `LocalSize` of an entry point from a SPIR-V module.
 ///
 /// Source: SPIR-V specification, sections 2.3 (layout of a module) and 3.32.6 (`OpEntryPoint`, `OpExecutionMode`).
 fn of_spirv(module: &[u8], entry: &str) -> Option<[u32; 3]> {
@@ -153,7 +154,7 @@ mod tests {
             let kernel = |module: Vec<u8>| UserKernel::new("k", KernelSource::SpirV(module), 1, 1);
             assert_eq!(workgroup(&kernel(module.clone())), Some([16, 2, 1]));
             assert_eq!(workgroup(&kernel(module.clone()).with_entry("other")), None);
-            // What is cut off, or has no length, ends the search.
+            // The search must end without a panic if the module is truncated or an instruction has the length 0.
             for end in 0..module.len() {
                 let _nothing = workgroup(&kernel(module.iter().copied().take(end).collect()));
             }

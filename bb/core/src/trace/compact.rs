@@ -1,4 +1,4 @@
-//! The forms of traces in saved models.
+//! Encodes traces in the compact format of saved models.
 
 use super::log::{Event, Guard, Place, Relation, Symbol};
 use super::params::{Recipe, SymbolicParam, SymbolicParams, SymbolicValue};
@@ -10,7 +10,7 @@ use super::table::{Table, TableIndex};
 use bb_ir::Error;
 use bb_ir::compact::{Compact, Reader, Writer};
 
-/// Implements the form of index types: their positions.
+/// Implements the encoding of index types, which are encoded as their positions.
 macro_rules! positions {
     ($( $ty:ty ),*) => { $(
         impl Compact for $ty {

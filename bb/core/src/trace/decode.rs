@@ -1,4 +1,5 @@
-//! From a node of a graph of primitives to the operation and its parameters: the inverse of [`write`](super::write).
+//! Decodes a node of a graph of primitives into the operation and its parameters. This is the inverse of
+//! [`write`](super::write).
 
 use super::write::is_input;
 use crate::Error;
@@ -8,10 +9,10 @@ use bb_ir::proto::{AttributeProto, GraphProto, NodeProto};
 use bb_ir::{DataType, TensorData};
 use std::borrow::Cow;
 
-/// A node of a graph of primitives: which operation it is, the names of its values, and its parameters.
+/// A decoded node of a graph of primitives: its operation, the names of its values, and its parameters.
 ///
-/// [`decode`] makes it. A compiler may keep it with the graph; [`call_primitive`](crate::call_primitive) takes the operation and the
-/// parameters as they are.
+/// [`decode`] creates it. A compiler may store it with the graph. [`call_primitive`](crate::call_primitive) accepts the
+/// operation and the parameters unchanged.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PrimitiveNode<'a> {
@@ -19,20 +20,20 @@ pub struct PrimitiveNode<'a> {
     pub op: Primitive,
     /// The names of the operands, in the order of the method's arguments.
     pub operands: Vec<&'a str>,
-    /// The parameters, in the order of the method's arguments; one that the node leaves out has ONNX's default.
+    /// The parameters, in the order of the method's arguments. A parameter that the node omits has ONNX's default.
     pub params: Vec<Param<'static>>,
     /// The names of the results.
     pub results: Vec<&'a str>,
 }
 
-/// Decodes a node of a graph of primitives, as a backend for whole graphs gets it from `bb`.
+/// Decodes a node of a graph of primitives. Backends for whole graphs get these graphs from `bb`.
 ///
-/// ONNX writes some parameters as attributes and others as inputs, which are initializers of the graph. Here they are
-/// [`Param`]s in the order of the method's arguments, and the operands are the remaining inputs.
+/// ONNX writes some parameters as attributes and others as inputs that are initializers of the graph. Here all
+/// parameters are [`Param`]s in the order of the method's arguments, and the operands are the remaining inputs.
 ///
 /// # Errors
 ///
-/// [`Error::Decode`] if the node is no primitive, or not written as `bb` writes primitives.
+/// [`Error::Decode`] if the node is not a primitive, or is not in the form that `bb` writes.
 ///
 /// # Examples
 ///
@@ -94,7 +95,8 @@ pub fn decode<'a>(node: &'a NodeProto, graph: &GraphProto) -> Result<PrimitiveNo
         return Err(wrong("inputs", "no more than operands and parameters"));
     }
     for attribute in &node.attribute {
-        // `shape` is final, and the parameter has no choice either.
+        // `bb` writes `allowzero=1`, because 0 in `shape` means an extent of 0. It is no parameter of the primitive, so
+        // it is accepted here.
         let final_shape = op == Primitive::Reshape && attribute.name() == "allowzero" && attribute.i() == 1;
         let known = spec.params.iter().any(|p| p.name == attribute.name() && !is_input(op, p.name, NEWEST));
         if !known && !final_shape {
@@ -123,7 +125,7 @@ fn of_attribute(param: &ParamSpec, attribute: &AttributeProto) -> Option<Param<'
     })
 }
 
-/// Reads a parameter that ONNX has as an input.
+/// Reads a parameter that ONNX passes as an input, from its initializer.
 fn of_initializer(param: &ParamSpec, name: &str, graph: &GraphProto) -> Option<Param<'static>> {
     let proto = graph.initializer.iter().find(|proto| proto.name() == name)?;
     let data = TensorData::from_proto(proto).ok()?;
@@ -144,7 +146,7 @@ mod tests {
     use super::super::one_node_graph;
     use super::*;
 
-    /// Returns calls of every primitive, with parameters that are and are not their defaults.
+    /// Returns calls of every primitive, with default and with other parameters.
     fn calls() -> Vec<(Primitive, usize, Vec<Param<'static>>)> {
         let ints = |values: &[i64]| Param::Ints(Cow::Owned(values.to_vec()));
         let extents = |values: &[usize]| Param::Extents(Cow::Owned(values.to_vec()));

@@ -1,4 +1,4 @@
-//! How passes rewrite a trace: uses of values, and edits that are gathered and then made at once.
+//! Rewrites traces in passes: finds the uses of values, collects edits, and applies all of them in one step.
 //!
 //! ```text
 //! let uses = trace.uses()?;
@@ -22,7 +22,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// The step that makes each value of a trace, and the steps that read it.
+/// The step that computes each value of a trace, and the steps that read it.
 #[derive(Debug)]
 pub(crate) struct Uses {
     makers: Table<TraceValue, Option<StepId>>,
@@ -31,12 +31,12 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// Returns the step that makes a value; `None` for inputs and constants.
+    /// Returns the step that computes a value; `None` for inputs and constants.
     pub(crate) fn maker(&self, value: TraceValue) -> Result<Option<StepId>, Error> {
         self.makers.get(value).copied()
     }
 
-    /// Returns the steps that read a value, in order, each once.
+    /// Returns the steps that read a value, in order and without duplicates.
     pub(crate) fn readers(&self, value: TraceValue) -> Result<&[StepId], Error> {
         self.readers.get(value).map(SmallVec::as_slice)
     }
@@ -46,8 +46,8 @@ impl Uses {
         self.returned.get(value).copied()
     }
 
-    /// Returns the one step that reads a value, if there is exactly one and the trace does not return the value: a step that
-    /// may swallow the maker of the value.
+    /// Returns the only step that reads a value; `None` if there are several or the trace returns the value. A pass may
+    /// fuse this step with the step that computes the value.
     pub(crate) fn only_reader(&self, value: TraceValue) -> Result<Option<StepId>, Error> {
         Ok(match self.readers(value)? {
             [only] if !*self.returned.get(value)? => Some(*only),
@@ -61,16 +61,16 @@ impl Uses {
 pub(crate) struct NewStep {
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
-    /// Those of the parameters that are expressions.
+    /// The parameters that are expressions.
     pub(crate) symbolic: Option<Box<SymbolicParams>>,
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
-    /// The nodes of all steps that the new step replaces.
+    /// The origins of all steps that the new step replaces.
     pub(crate) origins: StepOrigins,
     pub(crate) phase: Phase,
 }
 
 impl NewStep {
-    /// A step that applies the operation of another one to these operands.
+    /// Returns a step with the operation of another step and these operands.
     pub(crate) fn like(step: &Step, inputs: impl IntoIterator<Item = Option<TraceValue>>) -> NewStep {
         let Step { operation, params, symbolic, origins, phase, .. } = step;
         NewStep {
@@ -84,55 +84,56 @@ impl NewStep {
     }
 }
 
-/// A value that an inserted step makes.
+/// A value that an inserted step computes.
 #[derive(Debug, Clone)]
 pub(crate) struct NewValue {
     pub(crate) dtype: DataType,
     pub(crate) shape: Shape,
-    /// As [`TraceValueInfo::elements`]. If a value of many elements lacks it, runs compare its bytes when it is there.
+    /// As [`TraceValueInfo::elements`]. If it is `None` for a large value, runs can compare the value's size only after
+    /// computing it.
     pub(crate) elements: Option<DimExpr>,
     pub(crate) varying: Varying,
 }
 
 impl NewValue {
-    /// A value of these extents, which are the same in all runs.
+    /// Returns a value with these extents, which are the same in all runs.
     pub(crate) fn fixed(dtype: DataType, shape: &[usize]) -> NewValue {
         NewValue { dtype, shape: Shape::from_slice(shape), elements: None, varying: Varying::NONE }
     }
 
-    /// A value of the element type and the extents of another.
+    /// Returns a value with the element type and the extents of another value.
     pub(crate) fn like(info: &TraceValueInfo) -> NewValue {
         let &TraceValueInfo { dtype, ref shape, ref elements, varying, .. } = info;
         NewValue { dtype, shape: shape.clone(), elements: elements.clone(), varying }
     }
 
-    /// Returns a value with the element type and the number of elements of another value, and these extents.
+    /// Returns a value with these extents, and with the element type and the number of elements of another value.
     pub(crate) fn shaped(info: &TraceValueInfo, shape: Shape) -> NewValue {
-        // Which of its dimensions vary is not known if one of the other's does.
+        // If a dimension of the other value varies, any dimension of the new shape may vary.
         let varying = if info.varying == Varying::NONE { Varying::NONE } else { Varying::ALL };
         NewValue { dtype: info.dtype, shape, elements: info.elements.clone(), varying }
     }
 }
 
-/// The mistake of a pass whose replacements have no end.
+/// The message for a pass whose replacements form a cycle.
 const CIRCLE: &str = "values not to replace each other in a circle";
 
-/// Edits of a trace, which [`finish`](TraceEdit::finish) makes.
+/// Edits of a trace, which [`finish`](TraceEdit::finish) applies.
 ///
-/// Until then the steps are those from before, with their ids; new values and constants exist at once.
+/// Until then the trace keeps its steps and their ids. New values and constants exist immediately.
 #[derive(Debug)]
 pub(crate) struct TraceEdit<'t> {
     trace: &'t mut Trace,
     /// For each replaced value, the value that its readers read instead.
     replaced: HashMap<TraceValue, TraceValue>,
     removed: Table<StepId, bool>,
-    /// New steps in the order of insertion, each with the step before which it runs.
+    /// New steps in the order of insertion, each with the existing step that it runs before.
     inserted: Vec<(StepId, Step)>,
     changes: usize,
 }
 
 impl Trace {
-    /// Finds the maker and the readers of each value.
+    /// Finds the step that computes each value and the steps that read it.
     ///
     /// # Errors
     ///
@@ -161,7 +162,7 @@ impl Trace {
         Ok(uses)
     }
 
-    /// Removes the steps whose results are not read, and returns how many there were.
+    /// Removes the steps whose results are not read, and returns their number.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl Trace {
 }
 
 impl TraceEdit<'_> {
-    /// Returns the trace with its steps from before.
+    /// Returns the trace. Its steps do not contain the edits yet.
     pub(crate) fn trace(&self) -> &Trace {
         self.trace
     }
@@ -207,7 +208,8 @@ impl TraceEdit<'_> {
         })
     }
 
-    /// Inserts a step before another, after the steps already inserted there. Returns the values of its results.
+    /// Inserts a step before the step `before`, after the steps already inserted there. Returns the values of its
+    /// results.
     ///
     /// # Errors
     ///
@@ -236,8 +238,8 @@ impl TraceEdit<'_> {
         Ok(outputs)
     }
 
-    /// Replaces `value` by `by` in everything that reads it: earlier steps, inserted steps, and the trace's outputs. The
-    /// step that makes `by` still reads `value`, so that a step can be put after another.
+    /// Replaces `value` by `by` in all existing and inserted steps that read it, and in the trace's outputs. Only the
+    /// step that computes `by` still reads `value`, so that a step can be inserted after another step.
     ///
     /// # Errors
     ///
@@ -250,7 +252,7 @@ impl TraceEdit<'_> {
         Ok(())
     }
 
-    /// Removes a step. Once all edits are applied, no step may read its results.
+    /// Removes a step. After all edits are applied, no step may read its results.
     ///
     /// # Errors
     ///
@@ -261,7 +263,7 @@ impl TraceEdit<'_> {
         Ok(())
     }
 
-    /// Makes the edits, and returns how many there are. Steps have new ids afterwards.
+    /// Applies the edits, and returns their number. Afterwards the steps have new ids.
     ///
     /// # Errors
     ///
@@ -273,7 +275,7 @@ impl TraceEdit<'_> {
         self.shorten()?;
         let mut steps = Table::default();
         let mut inserted = std::mem::take(&mut self.inserted);
-        // Stable, so that steps inserted before the same step keep their order.
+        // The sort is stable, so steps inserted before the same step keep their order.
         inserted.sort_by_key(|(before, _)| *before);
         let mut inserted = inserted.into_iter().peekable();
         let old = std::mem::take(&mut self.trace.steps);
@@ -295,8 +297,9 @@ impl TraceEdit<'_> {
         Ok(self.changes)
     }
 
-    /// Shortens chains of replacements, so that each value leads to the last of its chain at once. The links to values of steps
-    /// that read replaced ones stay, because [`current`](Self::current) may stop before them.
+    /// Shortens chains of replacements, so that each value maps directly to the last value of its chain. Links to a
+    /// value whose step reads a replaced value are kept, because [`current`](Self::current) may have to stop before
+    /// them.
     ///
     /// # Errors
     ///
@@ -336,10 +339,10 @@ impl TraceEdit<'_> {
         Ok(step)
     }
 
-    /// Returns the value that a step with the results `own` reads instead of `value`.
+    /// Returns the value that a step reads instead of `value`. `own` are the results of the step.
     fn current(&self, value: TraceValue, own: &[TraceValue]) -> Result<TraceValue, Error> {
         let mut current = value;
-        // A chain longer than this is a cycle.
+        // More iterations than replacements mean a cycle.
         for _ in 0..=self.replaced.len() {
             match self.replaced.get(&current) {
                 Some(by) if !own.contains(by) => current = *by,
@@ -392,7 +395,7 @@ mod tests {
         let six = || Shape::from_slice(&[6]);
         assert_eq!(axes(&NewValue::shaped(&info([true, false]), six())), [true; 5]);
         assert_eq!(axes(&NewValue::shaped(&info([false, false]), six())), [false; 5]);
-        // All dimensions after the 63rd share one bit.
+        // All dimensions with an index of at least 63 share one bit.
         let far = Varying::of((0..70).map(|axis| axis == 69));
         assert_eq!([62, 63, 68, 69].map(|axis| far.has(axis)), [false, true, true, true]);
     }
@@ -401,7 +404,7 @@ mod tests {
         NewValue::fixed(DataType::F32, &[2])
     }
 
-    /// The values and steps of `exp(-x)`: the input, the result of `neg`, the result of `exp`.
+    /// Returns the trace of `exp(-x)`, its values (the input, the results of `neg` and `exp`) and its steps.
     fn negated_exp() -> (Trace, [TraceValue; 3], [StepId; 2]) {
         let trace = traced(|on, x| Ok(vec![on.exp(&on.neg(x)?)?]));
         (trace, [0, 1, 2].map(TraceValue::at), [0, 1].map(StepId::at))
@@ -418,7 +421,7 @@ mod tests {
         assert_eq!((uses.maker(x).unwrap(), uses.maker(y).unwrap()), (None, Some(StepId::at(0))));
         assert_eq!(uses.readers(y).unwrap(), [StepId::at(1)]);
         assert_eq!(uses.only_reader(x).unwrap(), Some(StepId::at(0)));
-        // The trace returns both, so that nothing may swallow their makers.
+        // The trace returns both values, so no pass may fuse the steps that compute them.
         assert_eq!((uses.only_reader(y).unwrap(), uses.only_reader(z).unwrap()), (None, None));
     }
 

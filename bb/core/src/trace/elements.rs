@@ -1,4 +1,4 @@
-//! The elements of small integer tensors as expressions. Exporters compute shapes with these tensors.
+//! Tracks the elements of small integer tensors as expressions. Exporters compute shapes with these tensors.
 
 use super::Extent;
 use super::extents::all_tied;
@@ -12,7 +12,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The most elements that the evaluator computes; shape arithmetic needs a handful.
+/// The maximum number of elements that the evaluator computes. Shape arithmetic needs only a few.
 pub(super) const EVALUATED: usize = <TensorData as eval::Constant>::MOST;
 
 /// Returns whether a tensor is small enough to be evaluated.
@@ -20,7 +20,8 @@ pub(super) fn is_small(shape: &[usize]) -> bool {
     bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED)
 }
 
-/// Computes a primitive's results where all operands are known; `None` where one is not, or they are too large.
+/// Computes a primitive's results if all operands are known; returns `None` if one is not, or if they are too
+/// large.
 pub(super) fn evaluate(
     op: Primitive,
     inputs: &[&TracedTensor],
@@ -82,7 +83,8 @@ pub(super) fn evaluate(
     ))
 }
 
-/// The elements of an operand as extents, if they are integers or truth values that are followed one by one.
+/// Returns the elements of an operand as extents, if they are integers or booleans that tracing tracks
+/// individually.
 fn contents(x: &TracedTensor) -> Option<Contents<Extent>> {
     match x.elements() {
         TracedElements::OfExtents(data, Follow::Each(each)) => {
@@ -94,7 +96,7 @@ fn contents(x: &TracedTensor) -> Option<Contents<Extent>> {
     }
 }
 
-/// Computes each element of the results as an extent; `None` where that cannot be said.
+/// Computes each element of the results as an expression; returns `None` if there is no expression for one.
 fn each(
     op: Primitive,
     inputs: &[&TracedTensor],
@@ -106,7 +108,7 @@ fn each(
     }
     let operands: Vec<Contents<Extent>> = inputs.iter().map(|x| contents(x)).collect::<Option<_>>()?;
     let operands: SmallVec<[&Contents<Extent>; 4]> = operands.iter().collect();
-    // Errors were reported when the numbers were computed.
+    // The same evaluation on numbers has already reported errors.
     let values = eval::primitive(op, &operands, results, params, &|_| false).ok()??;
     let whole = |entry: Entry<Extent>| match entry {
         Entry::Whole(extent) => Some(extent),

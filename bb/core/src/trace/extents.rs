@@ -1,4 +1,4 @@
-//! The extents of each primitive's results as expressions.
+//! Computes the extents of each primitive's results as expressions.
 
 use super::log::{Log, When};
 use super::traced::{TracedTensor, Type};
@@ -9,10 +9,11 @@ use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Returns the types of a primitive's results, whose extents for the present inputs are `numbers`.
+/// Returns the types of a primitive's results. `numbers` has the extents of the results for the traced inputs.
 ///
-/// Conditions of the rule on the operands' extents become conditions of the steps that use the results' extents. If the rule
-/// cannot determine the results symbolically, the results have the present numbers, provided that the operands' extents do.
+/// If the rule imposes conditions on the operands' extents, steps that use the results' extents inherit them. If the
+/// rule cannot determine the results symbolically, the results have the numbers, on condition that the operands'
+/// extents equal the traced ones.
 pub(super) fn results(
     op: Primitive,
     inputs: &[&TracedTensor],
@@ -46,13 +47,13 @@ pub(super) fn results(
     numbers.map(each).collect()
 }
 
-/// The operands and parameters have the present extents.
+/// Returns the condition that the operands and parameters have the traced extents.
 pub(super) fn all_tied(inputs: &[&TracedTensor], params: &[RuleParam<'_, Extent>]) -> When {
     let operands = inputs.iter().fold(When::ALWAYS, |all, x| all.and(&x.tied()));
     listed(params).fold(operands, |all, extent| all.and(&extent.tied()))
 }
 
-/// The extents in lists of parameters.
+/// Lists the extents in parameters.
 fn listed<'a>(params: &'a [RuleParam<'_, Extent>]) -> impl Iterator<Item = &'a Extent> {
     params.iter().flat_map(|param| match param {
         RuleParam::Fixed(_) => &[][..],

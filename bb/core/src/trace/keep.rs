@@ -1,7 +1,7 @@
-//! Which operations of extension families ONNX has an operator for, and how each is written.
+//! Maps operations of extension families to ONNX operators.
 //!
-//! A row is the operator and a function that writes the attributes and inputs; it answers `None` where the operator does
-//! not mean the same for these operands and parameters, and the operation is then lowered.
+//! A row consists of the operator and a function that writes the attributes and inputs. The function returns `None` if
+//! the operator has another meaning for the operands and parameters of a call; then the operation is lowered.
 
 use super::form::{Call, Form, Operand};
 use crate::family::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
@@ -11,17 +11,17 @@ use bb_ir::{Axis, DataType, TensorData};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Which operations an exported model keeps as ONNX's own operators; all others are lowered to primitives.
+/// The operations that an exported model keeps as ONNX's own operators. All other operations are lowered to primitives.
 ///
-/// An operation that primitives cannot express, like `TopK`, is always kept.
+/// An operation that primitives cannot express, for example `TopK`, is always kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Keep {
-    /// None.
+    /// Keeps no operation.
     #[default]
     Nothing,
-    /// All that ONNX has in the opset, with the same meaning.
+    /// Keeps all operations that the opset has an operator with the same meaning for.
     All,
-    /// Those called so in ONNX, as in `Softmax`.
+    /// Keeps the operations with these names in ONNX, for example `Softmax`.
     Operators(BTreeSet<String>),
 }
 
@@ -46,14 +46,14 @@ impl Keep {
     }
 }
 
-/// Whether a trace has an operation as it is.
+/// Whether a trace keeps an operation or replaces it by its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// No: its body replaces it.
+    /// Its body replaces it.
     Never,
-    /// If its body computes on the host, which no graph of primitives holds.
+    /// It is kept only if its body computes on the host, which a graph of primitives cannot express.
     ForHost,
-    /// Yes.
+    /// It is kept.
     Always,
 }
 
@@ -84,7 +84,7 @@ impl Policy {
     }
 }
 
-/// Writes an operation as ONNX's operator; `None` if the opset has none that means the same.
+/// Writes an operation as an ONNX operator; returns `None` if the opset has none with the same meaning.
 pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
     let (op, write) = row(spec)?;
     let names: Vec<&'static str> = spec.params.iter().map(|p| p.name).collect();
@@ -92,10 +92,11 @@ pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
     call.takes(op, form.subject?).then_some(form)
 }
 
-/// Adds attributes and inputs to a form that has the operands; the names are the parameters' names.
+/// A function that adds attributes and inputs to a node that has the operands. The last argument has the parameters'
+/// names.
 type Write = fn(&Call<'_>, Form, &[&'static str]) -> Option<Form>;
 
-/// ONNX's operator for an operation, and the function that writes it.
+/// The ONNX operator of an operation, and the function that writes it.
 type Row = Option<(&'static str, Write)>;
 
 /// A family whose rows name ONNX's operators.
@@ -104,7 +105,7 @@ trait Exported {
     const ROWS: &'static [Row];
 }
 
-/// The entry of a row: its ONNX operator, or `None` if the row names none.
+/// Expands to the entry of a row: its ONNX operator and function, or `None` if the row names no operator.
 macro_rules! exported {
     () => {
         None
@@ -125,7 +126,7 @@ macro_rules! exports {
     };
 }
 
-// A trace has primitives as they are.
+// A trace always keeps primitives, so no row is needed.
 impl Exported for Primitive {
     const ROWS: &'static [Row] = &[];
 }
@@ -137,7 +138,7 @@ fn row(spec: &OpSpec) -> Row {
     rows.get(usize::from(spec.index)).copied().flatten()
 }
 
-/// Every parameter is the attribute of its name.
+/// Writes every parameter as the attribute with the same name.
 fn same(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     form.attributes(call, names)
 }
@@ -156,19 +157,19 @@ fn bit_shift(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     call.of_one_type().then(|| form.text("direction", if *left { "LEFT" } else { "RIGHT" }))
 }
 
-/// The bounds are scalars.
+/// Writes `Clip`. Its bounds must be scalars.
 fn clip(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     let scalar = |i: usize| call.operand(i).is_none_or(|(_, rank)| rank == 0);
     (scalar(1) && scalar(2)).then_some(form)
 }
 
-/// Normalisations whose first segment ONNX computes in 32 bits, unless halves are widened to them.
+/// Writes normalizations whose first stage ONNX computes in 32 bits. So `f64` is excluded.
 fn stashing(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (dtype, _) = call.operand(0)?;
     (dtype != DataType::F64 && call.of_one_type()).then(|| same(call, form, names))?
 }
 
-/// ONNX's operator has a scale and a bias for the dimensions that are normalised, which do not reach beyond them.
+/// Writes `LayerNormalization`. The scale and the bias may not have more dimensions than the normalized ones.
 fn layer_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (_, rank) = call.operand(0)?;
     let axis = names.iter().position(|name| *name == "axis").and_then(|i| call.params.get(i));
@@ -178,7 +179,7 @@ fn layer_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> O
     within.then(|| stashing(call, form, names))?
 }
 
-/// Before opset 15 all operands have one type.
+/// Writes `BatchNormalization`. Before opset 15 all operands must have the same type.
 fn batch_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (_, rank) = call.operand(0)?;
     let vectors = (1..5).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 1));
@@ -188,7 +189,7 @@ fn batch_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> O
     (rank >= 2 && vectors && types).then(|| same(call, form, names))?
 }
 
-/// Windows over at least one spatial dimension, with padding that is none or more.
+/// Writes operators with windows, which need at least one spatial dimension and non-negative padding.
 fn window(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (_, rank) = call.operand(0)?;
     let pads = names.iter().position(|name| *name == "pads").and_then(|i| call.params.get(i));
@@ -196,7 +197,8 @@ fn window(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     (rank >= 3 && call.of_one_type() && pads.iter().all(|&pad| pad >= 0)).then(|| same(call, form, names))?
 }
 
-/// Since opset 22, a window that begins in the padding at the end is ignored; before, ONNX leaves this undefined.
+/// Writes pooling. Opset 22 ignores a window that begins in the padding at the end; earlier opsets leave this
+/// undefined.
 fn pool(call: &Call<'_>, mut form: Form, names: &[&'static str]) -> Option<Form> {
     let (_, rank) = call.operand(0)?;
     if rank < 3 {
@@ -245,14 +247,15 @@ fn with_long_indices(call: &Call<'_>, form: Form, names: &[&'static str]) -> Opt
 }
 
 fn attention(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
-    // ONNX adds a mask of floats, also minus infinity: where a product of an excluded key is infinite or NaN, the exported model gives NaN.
+    // ONNX adds a float mask, also minus infinity. So if the score of an excluded key is infinite or NaN, the exported
+    // model returns NaN.
     let [scale, softcap, precision, _] = call.params else { return None };
     let dtype = |i| call.operand(i).map(|(dtype, _)| dtype);
     let fits = (0..3).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 4))
         && dtype(0) == dtype(1)
         && call.operand(3).is_none_or(|(bias, rank)| Some(bias) == dtype(0) && (2..=4).contains(&rank));
     let exact = [scale, softcap].into_iter().all(|p| call.exact(p));
-    // ONNX's function takes the root of the scale.
+    // ONNX's function takes the square root of the scale.
     let rooted = !matches!(scale, Param::OptFloat(Some(scale)) if scale.is_nan() || *scale <= 0.0);
     let form = form.attribute("scale", scale).attribute("softcap", softcap);
     (fits && exact && rooted).then(|| form.attribute("softmax_precision", precision))
@@ -263,7 +266,7 @@ fn is_inf(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     Some(form.attribute("detect_negative", negative).attribute("detect_positive", positive))
 }
 
-/// For floats, ONNX defines only the remainder with the sign of the dividend.
+/// Writes `Mod`. For floats, ONNX defines only the remainder with the sign of the dividend.
 fn modulo(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let whole = !call.subject()?.is_float();
     (whole || call.params == [Param::Bool(true)]).then(|| same(call, form, names))?
@@ -291,12 +294,12 @@ fn constant_of_shape(
     value: f64,
     dtype: DataType,
 ) -> Option<Form> {
-    // bfloat16 came with opset 20.
+    // `bfloat16` was added in opset 20.
     if !dtype.is_compute() || (dtype == DataType::BF16 && call.opset < 20) {
         return None;
     }
     let value = cast(&TensorData::new(&[1], &[value]).ok()?, dtype, Rounding::default()).ok()?;
-    // The operator's only operand is the shape.
+    // The operator's only operand is the shape, which is `i64`.
     let form = Form { subject: Some(DataType::I64), ..form.inputs([Operand::Ints(signed(shape)?)]) };
     Some(form.attribute("value", &Param::Data(Cow::Owned(value))))
 }
@@ -306,7 +309,8 @@ fn expand(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     Some(form.inputs([Operand::Given(0), Operand::Ints(signed(shape)?)]))
 }
 
-/// The draws of a seed differ between runtimes, so only a draw without a seed is exported.
+/// Writes random operators. Runtimes generate different numbers from the same seed, so only calls without a seed are
+/// exported.
 fn random(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     call.params.contains(&Param::OptInt(None)).then(|| same(call, form, names))?
 }
@@ -327,7 +331,7 @@ fn scatter(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> 
     for (name, param) in names.iter().zip(call.params) {
         match param {
             Param::Text(reduction) if since(reduction) > call.opset => return None,
-            // The attribute came with opset 16.
+            // The attribute was added in opset 16.
             Param::Text(_) if call.opset < 16 => {}
             _ => form = form.attribute(name, param),
         }
@@ -345,7 +349,7 @@ fn bit_cast(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form>
     call.takes("BitCast", *to).then(|| same(call, form, names))?
 }
 
-/// Before opset 20 images have two dimensions, and the modes other names.
+/// Writes `GridSample`. Before opset 20 images must have two dimensions, and the modes have other names.
 fn grid_sample(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     let [Param::Text(mode), Param::Text(padding), align] = call.params else { return None };
     let (_, rank) = call.operand(0)?;
@@ -360,7 +364,7 @@ fn grid_sample(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> 
     Some(form.text("mode", mode).text("padding_mode", padding).attribute("align_corners", align))
 }
 
-/// Before opset 16 positions are not shifted.
+/// Writes `RoiAlign`. Before opset 16 coordinates are not shifted by half a pixel.
 fn roi_align(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     let [Param::Extents(bins), ratio, scale, Param::Float(shift), Param::Bool(max)] = call.params else {
         return None;
@@ -391,7 +395,8 @@ fn max_roi_pool(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form>
     call.exact(scale).then_some(form)
 }
 
-/// Since opset 20 the axis is an operand whose default is the last but one. The inverse of one side came later.
+/// Writes `DFT`. Since opset 20 the axis is an operand, which defaults to the last but one axis. Later opsets added the
+/// inverse of a one-sided transform.
 fn dft(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     let [Param::Int(length), inverse, onesided] = call.params else { return None };
     if call.opset < 20 || (*inverse == Param::Bool(true) && *onesided == Param::Bool(true)) {

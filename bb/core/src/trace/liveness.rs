@@ -1,6 +1,6 @@
-//! Liveness: which steps matter, and which of them reads a value last.
+//! Liveness analysis: finds the steps whose results are needed, and the last step that reads each value.
 //!
-//! The one place that finds it, for the steps of traces and for the nodes of graphs.
+//! This is the only implementation, for the steps of traces and for the nodes of graphs.
 
 use super::steps::{Phase, Step, StepId, Trace, TraceValue};
 use super::table::{Table, TableIndex};
@@ -14,11 +14,11 @@ pub enum LastRead<S> {
     Never,
     /// This step.
     At(S),
-    /// The caller that runs the steps: the value is returned.
+    /// The caller that runs the steps reads it, because the value is returned.
     Returned,
 }
 
-/// Which steps matter, and who reads each value last.
+/// The live steps, and the last reader of each value.
 #[derive(Debug, Clone)]
 pub struct Liveness<V, S> {
     last: Table<V, LastRead<S>>,
@@ -26,11 +26,11 @@ pub struct Liveness<V, S> {
 }
 
 impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
-    /// Goes through steps from the last to the first. A step matters if a step that matters, or the caller, reads something
-    /// that it writes.
+    /// Analyses steps from the last to the first. A step is live if the caller or another live step reads one of its
+    /// results.
     ///
-    /// `steps` yields each step that may matter, the last step first, with the values that it writes and the values that it reads.
-    /// `values` and `count` are the numbers of values and steps.
+    /// `steps` yields the steps that may be live, the last step first, each with the values that it writes and the
+    /// values that it reads. `values` and `count` are the numbers of values and steps.
     ///
     /// # Errors
     ///
@@ -69,12 +69,12 @@ impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
         Ok(liveness)
     }
 
-    /// Returns whether a step that matters, or the caller, reads a value.
+    /// Returns whether a live step or the caller reads a value.
     pub(crate) fn is_read(&self, value: V) -> Result<bool, Error> {
         Ok(self.last(value)? != LastRead::Never)
     }
 
-    /// Returns whether a step at `from` or after it, or the caller, reads a value.
+    /// Returns whether the step `from`, a later step or the caller reads a value.
     pub(crate) fn is_read_from(&self, value: V, from: S) -> Result<bool, Error> {
         Ok(match self.last(value)? {
             LastRead::Never => false,
@@ -83,19 +83,19 @@ impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
         })
     }
 
-    /// Returns who reads a value last.
+    /// Returns the last reader of a value.
     pub(crate) fn last(&self, value: V) -> Result<LastRead<S>, Error> {
         self.last.get(value).copied()
     }
 
-    /// Returns whether a step matters.
+    /// Returns whether a step is live.
     pub fn is_live(&self, step: S) -> Result<bool, Error> {
         self.live.get(step).copied()
     }
 }
 
 impl Liveness<TraceValue, StepId> {
-    /// Finds the liveness of a trace.
+    /// Computes the liveness of a trace.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Liveness<TraceValue, StepId> {
         Liveness::among(trace, |_| true)
     }
 
-    /// Finds the liveness of the steps that run in each run.
+    /// Computes the liveness of the steps that run in each run.
     ///
     /// # Errors
     ///
@@ -120,16 +120,16 @@ impl Liveness<TraceValue, StepId> {
     }
 }
 
-/// A step that matters.
+/// A step whose results are needed.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveStep {
     pub(crate) id: StepId,
-    /// The values that nothing reads after the step.
+    /// The values that no later step reads.
     pub(crate) frees: SmallVec<[TraceValue; 2]>,
 }
 
 impl Trace {
-    /// Returns the steps that matter, in order.
+    /// Returns the live steps, in order.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ mod tests {
         pub(crate) At = "step";
     }
 
-    /// Steps as the values that they write and read; returns the first value.
+    /// Computes the liveness of steps, each passed as the values that it writes and reads. The caller reads value 0.
     fn liveness(values: usize, steps: &[(&[usize], &[usize])]) -> Result<Liveness<Value, At>, Error> {
         let of = |list: &&[usize]| list.iter().map(|v| Value::at(*v)).collect::<Vec<_>>();
         let steps: Vec<_> = steps.iter().enumerate().map(|(at, (w, r))| (At::at(at), of(w), of(r))).collect();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_step_whose_results_only_a_dead_step_reads_is_dead() {
-        // 1 -> 2 -> 3, which no step reads; 1 -> 0, which is returned.
+        // Value 1 leads to 2 and 3, and no step reads 3. Value 1 also leads to 0, which is returned.
         let found = liveness(4, &[(&[2], &[1]), (&[3], &[2]), (&[0], &[1])]).unwrap();
         let live: Vec<bool> = (0..3).map(|at| found.is_live(At::at(at)).unwrap()).collect();
         assert_eq!(live, [false, false, true]);

@@ -1,9 +1,9 @@
-//! The dependencies of a trace: symbols that it is tied to, and guards.
+//! The dependencies of a trace on the extents of the inputs: tied symbols and guards.
 //!
-//! A *symbol* represents an extent of an input that may differ in other runs. Tracing knows each extent both as a number (the
-//! extent of the present input) and as a [`DimExpr`] of symbols. A question that the number answers makes the trace hold only
-//! for inputs that give the same answer: that is a *guard*. A question for the number itself *ties* the trace to the
-//! symbols of the expression.
+//! A *symbol* represents an extent of an input that may differ in other runs. Tracing knows each extent both as a
+//! number (the extent of the traced input) and as a [`DimExpr`] of symbols. If tracing uses a comparison of extents,
+//! the trace is valid only for inputs that give the same comparison result: this condition is a *guard*. If
+//! tracing uses the number itself, it *ties* the trace to the symbols of the expression.
 
 use super::steps::InputIndex;
 use super::table::TableIndex;
@@ -13,27 +13,27 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of a symbol in its trace.
+/// The index of a symbol in its trace.
 pub(crate) type SymbolNo = u32;
 
-/// An extent of an input.
+/// The input and the axis of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) input: InputIndex,
     pub(crate) axis: u32,
 }
 
-/// A symbol: the extents that it represents, and where runs find them.
+/// A symbol: its name, and the extents of inputs that it represents.
 #[derive(Debug, Clone)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
-    /// The extent while tracing.
+    /// The extent of the traced input.
     pub(crate) number: i64,
-    /// The extents that the symbol represents, at least one; all are equal.
+    /// The extents that the symbol represents. There is at least one, and all are equal.
     pub(crate) places: SmallVec<[Place; 1]>,
 }
 
-/// How an expression compares with 0.
+/// A relation between an expression and 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Relation {
     Zero,
@@ -59,12 +59,12 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// An expression is at least 0.
+    /// Returns the guard that an expression is at least 0.
     pub(crate) fn at_least_zero(expr: &DimExpr) -> Guard {
         Guard { expr: expr.tightened(), relation: Relation::AtLeastZero }
     }
 
-    /// Returns whether it holds wherever another one does.
+    /// Returns whether this guard holds whenever the other guard does.
     pub(crate) fn follows_from(&self, other: &Guard) -> bool {
         let beyond = |expr: &DimExpr, least| expr.exceeds(&other.expr, least);
         match (self.relation, other.relation) {
@@ -77,7 +77,7 @@ impl Guard {
     }
 }
 
-/// Written as a comparison: added terms on one side, subtracted terms on the other.
+/// Formats the guard as a comparison, with added terms on one side and subtracted terms on the other.
 impl std::fmt::Display for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [added, subtracted] = self.expr.sides();
@@ -96,18 +96,18 @@ impl std::fmt::Display for Guard {
 /// A dependency of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It holds only for this symbol's number.
+    /// The trace is valid only for this symbol's number.
     Tied(SymbolNo),
-    /// It holds only where the guard does.
+    /// The trace is valid only if the guard holds.
     Guarded(Guard),
 }
 
-/// The most guards on each side of a guard that it is compared with. Expressions have a bounded number of parts, so that comparing
-/// all guards of a trace takes time in proportion to their number.
+/// The maximum number of guards, on each side of a guard, that it is compared with. Expressions have a bounded number
+/// of terms, so that comparing all guards of a trace takes linear time.
 pub(crate) const MOST_COMPARED: usize = 128;
 
-/// Returns the guards that do not follow from others, with the positions of their events. A guard that follows only from one far
-/// from it is returned too.
+/// Returns the guards that do not follow from other guards, with the indices of their events. A guard may also be
+/// returned if it follows only from a distant guard, because only nearby guards are compared.
 ///
 /// # Errors
 ///
@@ -124,7 +124,7 @@ pub(crate) fn needed(events: &[Event]) -> Result<Vec<(usize, &Guard)>, Error> {
         RunOptions::check_current()?;
         let first = i.saturating_sub(MOST_COMPARED);
         let mut near = guards.iter().enumerate().skip(first).take(i - first + 1 + MOST_COMPARED);
-        // Of two equivalent guards, the first is kept.
+        // If two guards are equivalent, only the first is kept.
         let follows = |(j, &(_, other)): (usize, &(usize, &Guard))| {
             i != j && guard.follows_from(other) && (j < i || !other.follows_from(guard))
         };
@@ -135,25 +135,27 @@ pub(crate) fn needed(events: &[Event]) -> Result<Vec<(usize, &Guard)>, Error> {
     Ok(needed)
 }
 
-/// Conditions under which a known fact about a value holds. They become the trace's conditions when the fact is used.
+/// The conditions under which a known fact about a value holds. They become conditions of the trace when the fact is
+/// used.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct When(Option<Arc<Conditions>>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Conditions {
-    /// The symbols that have the present numbers, in order.
+    /// The symbols that must equal the traced numbers, in order.
     tied: SmallVec<[SymbolNo; 4]>,
     guards: Vec<Guard>,
 }
 
-/// The most guards that conditions have; more become the trace's at once.
+/// The maximum number of guards in conditions. If there are more, they become conditions of the trace immediately.
 const MOST_GUARDS: usize = 16;
 
-/// The most symbols that conditions tie; more are tied at once, with all conditions.
+/// The maximum number of symbols that conditions tie. If there are more, all conditions become conditions of the trace
+/// immediately.
 const MOST_TIED: usize = 64;
 
 impl When {
-    /// No condition.
+    /// The value without any condition.
     pub(crate) const ALWAYS: When = When(None);
 
     /// Returns whether there is no condition.
@@ -161,7 +163,7 @@ impl When {
         self.0.is_none()
     }
 
-    /// Returns the conditions of both.
+    /// Returns the conjunction of both conditions.
     pub(crate) fn and(&self, other: &When) -> When {
         match (&self.0, &other.0) {
             (_, None) => self.clone(),
@@ -180,7 +182,7 @@ impl When {
         }
     }
 
-    /// Returns the condition that the symbols of an expression have the present numbers.
+    /// Returns the condition that the symbols of an expression equal the traced numbers.
     pub(crate) fn tied(log: &Log, expr: &DimExpr) -> When {
         let state = log.lock();
         let mut conditions = Conditions::default();
@@ -210,7 +212,8 @@ impl When {
         if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
     }
 
-    /// Returns these conditions, or none if there are too many or the log is strict; they then are the trace's.
+    /// Returns these conditions, or none if there are too many or the log is strict. In those cases they become
+    /// conditions of the trace.
     pub(crate) fn bounded(self, log: &Log) -> When {
         match &self.0 {
             Some(conditions) if conditions.tied.len() > MOST_TIED || log.lock().strict => {
@@ -244,17 +247,17 @@ pub(crate) struct Log(Mutex<LogState>);
 #[derive(Debug, Default)]
 struct LogState {
     symbols: Vec<Symbol>,
-    /// The symbols by name.
+    /// The indices of the symbols, by name.
     numbers: HashMap<String, SymbolNo>,
-    /// How many symbols were named after another of the same name.
+    /// The number of symbols that were renamed because their name existed already.
     repeated: HashMap<String, u32>,
-    /// Whether extents with the same name in the model differ.
+    /// Whether extents that have the same name in the model differ.
     contradicted: bool,
-    /// Which symbols the trace is tied to.
+    /// Whether the trace is tied to each symbol.
     tied: Vec<bool>,
     guards: HashSet<Guard>,
     events: Vec<Event>,
-    /// Whether conditions of extents become the trace's at once.
+    /// Whether conditions on extents become conditions of the trace immediately.
     strict: bool,
 }
 
@@ -293,7 +296,7 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the expression of an extent that varies, and its number.
+    /// Returns the expression of an extent that varies. `number` is the extent of the traced input.
     ///
     /// Extents of inputs that the model declares with the same name are one symbol, which `shared` names. An extent without
     /// a declared name is a symbol of its own.
@@ -317,7 +320,8 @@ impl Log {
         state.contradicted |= shared.is_some_and(|name| state.numbers.contains_key(name));
         let mut name = wanted.to_owned();
         while state.numbers.contains_key(&name) {
-            // The items of a sequence have one name, and there may be thousands of them.
+            // A counter is kept per name, because all items of a sequence have the same name, and there may be
+            // thousands of items.
             let times = state.repeated.entry(wanted.to_owned()).or_default();
             *times += 1;
             name = format!("{wanted}'{times}");
@@ -346,7 +350,7 @@ impl Log {
         expr.names(&mut |name| state.tie_name(name));
     }
 
-    /// Makes the trace depend on conditions.
+    /// Adds conditions to the trace.
     pub(crate) fn require(&self, when: &When) {
         if let Some(conditions) = &when.0 {
             let mut state = self.lock();
@@ -369,7 +373,7 @@ impl Log {
         (result, when)
     }
 
-    /// Returns how many things the trace depends on.
+    /// Returns the number of dependencies of the trace.
     pub(crate) fn len(&self) -> usize {
         self.lock().events.len()
     }

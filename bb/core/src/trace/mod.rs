@@ -1,7 +1,7 @@
-//! Tracing: runs a function on graph values instead of elements and records the operations that it calls.
+//! Tracing: runs a function on symbolic tensors and records the operations that it calls.
 //!
-//! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
-//! its operations compute only values that the small evaluator can compute.
+//! [`Tracer`] is a backend. A traced tensor has an element type and extents, and its elements if they are
+//! constant. The tracer computes elements only for small tensors and constants.
 
 mod compact;
 mod decode;

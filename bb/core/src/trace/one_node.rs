@@ -1,4 +1,4 @@
-//! Graphs of one primitive, used by whole-graph backends to run single operations.
+//! Builds graphs of one primitive. Whole-graph backends use them to run single operations.
 
 use super::proto::value_info;
 use super::write::{Target, Writer};
@@ -17,24 +17,24 @@ pub(crate) struct OneNode {
     pub(crate) graph: GraphProto,
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
-    /// Set for a graph that is kept, which any but a constant's is.
+    /// The identity of a graph that is cached; `None` for a constant's graph, which is not.
     pub(crate) identity: Option<GraphIdentity>,
 }
 
-/// The element types and ranks that a one-node graph is for.
+/// The element types and ranks of the operands of a one-node graph.
 type Operands = SmallVec<[(DataType, usize); 3]>;
 type Kept = HashMap<(Primitive, Operands), Vec<(Box<[Param<'static>]>, Arc<OneNode>)>>;
 
-/// The maximum number of operand lists with cached one-node graphs.
+/// The maximum number of operand lists with cached one-node graphs, and of cached graphs per operand list.
 const KEPT: usize = 4096;
 
 /// Returns the graph of one primitive on operands of these element types and ranks.
 ///
-/// The graph is made once for the same operation, operands and parameters.
+/// Graphs are cached by operation, operands and parameters.
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if the parameters do not match the row.
+/// [`Error::Ir`] if the parameters do not match the table row.
 pub(crate) fn one_node_graph(
     op: Primitive,
     operands: Operands,

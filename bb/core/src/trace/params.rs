@@ -1,4 +1,4 @@
-//! Parameters of a step that are expressions: they are evaluated when the inputs' extents are known.
+//! Symbolic parameters of steps: expressions that are evaluated when the inputs' extents are known.
 
 use super::{Extent, negative};
 use crate::Error;
@@ -8,14 +8,15 @@ use bb_ir::op::Param;
 use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 
-/// The parameters of a step that are expressions; the step's own parameters have the numbers of the trace.
+/// The parameters of a step that are expressions. The step's own parameters have the values for the traced
+/// extents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SymbolicParams(pub(crate) Vec<SymbolicParam>);
 
-/// One parameter.
+/// One symbolic parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SymbolicParam {
-    /// Its position among the step's parameters.
+    /// Its index among the step's parameters.
     pub(crate) param: usize,
     pub(crate) value: SymbolicValue,
 }
@@ -23,13 +24,13 @@ pub(crate) struct SymbolicParam {
 /// The value of a symbolic parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SymbolicValue {
-    /// A list of integers or extents: the positions that are symbolic, with their expressions.
+    /// The symbolic entries of a list of integers or extents, each with its index and expression.
     List(Vec<(usize, DimExpr)>),
     /// A host tensor of integers.
     Data(DataType, Recipe),
 }
 
-/// How a tensor of integers is made.
+/// The computation of a tensor of integers from extents.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Recipe {
     /// Each element is an expression.
@@ -38,7 +39,7 @@ pub(crate) enum Recipe {
     Range { start: DimExpr, step: DimExpr, count: DimExpr },
 }
 
-/// Returns parameters with the numbers of the trace, and those that are expressions.
+/// Returns parameters with the values for the traced extents, and the parameters that are expressions.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ impl Display for Trace {
 }
 
 impl Trace {
-    /// Writes a step.
+    /// Formats a step.
     fn line(&self, step: &Step) -> String {
         let typed = |value: &TraceValue| match self.values.get(*value) {
             Ok(info) => format!("%{value}: {}{:?}", info.dtype, info.shape.as_slice()),
@@ -34,7 +34,7 @@ impl Trace {
         format!("{once}{} = {called}", outputs.join(", "))
     }
 
-    /// Names a value as the text form does.
+    /// Returns the name of a value in the text form.
     pub(crate) fn name(&self, value: TraceValue) -> String {
         match self.values.get(value).map(|info| info.source) {
             Ok(ValueSource::Step) => format!("%{value}"),
@@ -46,12 +46,12 @@ impl Trace {
     }
 }
 
-/// Names a value that the trace does not have, so that a faulty trace can be printed too.
+/// Returns a name for a value that the trace does not contain, so that a faulty trace can be printed too.
 fn missing(value: TraceValue) -> String {
     format!("%{value}?")
 }
 
-/// Writes a call, as in `transpose(input0) {perm=[1, 0]}`.
+/// Formats a call, as in `transpose(input0) {perm=[1, 0]}`.
 pub(crate) fn called(operation: Operation, inputs: &[String], params: &[Param<'_>]) -> String {
     let text: Vec<String> = match operation {
         Operation::Row(spec) => {

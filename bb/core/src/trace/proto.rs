@@ -1,11 +1,11 @@
-//! Parts of ONNX's messages: attributes, nodes, declared types.
+//! Builds parts of ONNX's messages: attributes, nodes and declared types.
 
 use bb_ir::DataType;
 use bb_ir::graph::{Dim, ValueType, type_proto};
 use bb_ir::op::Param;
 use bb_ir::proto::{AttributeProto, NodeProto, ValueInfoProto, attribute_proto};
 
-/// Writes a parameter as an attribute; `None` if an absent attribute has the same meaning.
+/// Writes a parameter as an attribute; returns `None` if an absent attribute has the same meaning.
 pub(crate) fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto> {
     use attribute_proto::AttributeType as Type;
     let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
@@ -66,13 +66,13 @@ pub(crate) fn node(
     NodeProto { op_type: Some(op.to_owned()), input, output, attribute, ..NodeProto::default() }
 }
 
-/// Declares a tensor; without extents not even the rank is known.
+/// Declares the type of a tensor. If `shape` is `None`, the rank is unknown.
 pub(crate) fn value_info(name: &str, dtype: DataType, shape: Option<Vec<Dim>>) -> ValueInfoProto {
     let ty = type_proto(&ValueType::Tensor { dtype, shape });
     ValueInfoProto { name: Some(name.to_owned()), r#type: ty, ..ValueInfoProto::default() }
 }
 
-/// The extents of a tensor that are all known.
+/// Converts known extents to dimensions.
 pub(crate) fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&d| Dim::Known(d)).collect()
 }

@@ -1,4 +1,4 @@
-//! The recorded steps of a trace, over typed indices.
+//! The recorded steps of a trace, with typed indices.
 
 use super::HostKernel;
 use super::log::{Event, Symbol};
@@ -14,23 +14,23 @@ use smallvec::SmallVec;
 indices! {
     /// A value of a [`Trace`].
     pub TraceValue = "value of the trace";
-    /// A step of a [`Trace`], by its position.
+    /// The index of a step in a [`Trace`].
     pub StepId = "step of the trace";
     /// An input of a trace, or of the plan that is built from it.
     pub InputIndex = "input";
-    /// A constant that a trace brings along.
+    /// A constant that is stored in a trace.
     pub ConstantIndex = "constant of the trace";
-    /// The node that a step comes from. The caller of the tracer gives these out; they stay with the steps that passes
-    /// move.
+    /// The node that a step comes from. The caller of the tracer assigns these ids. Passes keep them when they move
+    /// steps.
     pub OriginId = "origin";
 }
 
-/// A weight that the maker of the trace holds.
+/// A weight that is stored outside the trace, by the code that created the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WeightId {
-    /// A constant of the traced graph, by its position.
+    /// The index of a constant of the traced graph.
     Graph(usize),
-    /// A constant of a body that was unrolled, by its position among those.
+    /// The index of a constant among the constants of unrolled bodies.
     Body(usize),
 }
 
@@ -43,16 +43,16 @@ impl std::fmt::Display for WeightId {
     }
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueSource {
-    /// The caller.
+    /// The caller passes the value as an input.
     Input(InputIndex),
-    /// The maker of the trace.
+    /// The code that created the trace stores the weight.
     Weight(WeightId),
-    /// [`Trace::constants`].
+    /// The value is one of [`Trace::constants`].
     Constant(ConstantIndex),
-    /// A step.
+    /// A step computes the value.
     Step,
 }
 
@@ -69,7 +69,7 @@ pub struct TraceValueInfo {
     pub source: ValueSource,
     pub dtype: DataType,
     pub shape: Shape,
-    /// The number of elements, if it differs between runs and follows from the inputs' extents without conditions.
+    /// The number of elements, if it differs between runs and is an unconditional expression of the inputs' extents.
     pub(crate) elements: Option<DimExpr>,
     pub(crate) varying: Varying,
 }
@@ -84,20 +84,21 @@ impl Varying {
     pub(crate) const NONE: Varying = Varying { bits: 0 };
     pub(crate) const ALL: Varying = Varying { bits: u64::MAX };
 
-    /// Collects the dimensions that `varies` marks, of all dimensions in order. Dimensions after the 63rd share the last bit.
+    /// Collects the dimensions whose flag in `varies` is set. All dimensions with an index of at least 63 share one
+    /// bit.
     pub(crate) fn of(varies: impl IntoIterator<Item = bool>) -> Varying {
         let varying = varies.into_iter().enumerate().filter(|&(_, varies)| varies);
         Varying { bits: varying.fold(0, |all, (axis, _)| all | 1 << axis.min(63)) }
     }
 
-    /// Returns whether the extent of a dimension may differ.
+    /// Returns whether the extent of a dimension may differ between runs.
     pub(crate) fn has(self, axis: usize) -> bool {
         self.bits >> axis.min(63) & 1 == 1
     }
 }
 
 impl TraceValueInfo {
-    /// Returns the bytes that the value takes with the inputs that were traced.
+    /// Returns the size of the value in bytes, for the traced inputs.
     pub(crate) fn bytes(&self) -> usize {
         bytes_of(self.dtype, &self.shape)
     }
@@ -121,7 +122,7 @@ impl Operation {
         }
     }
 
-    /// Returns the primitive, if it is one.
+    /// Returns the primitive, if the operation is one.
     pub(crate) fn primitive(self) -> Option<Primitive> {
         match self {
             Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
@@ -130,11 +131,11 @@ impl Operation {
     }
 }
 
-/// The nodes that a step comes from, in order: one for a traced step, several for a step that a pass built from several steps,
-/// none if the origin is unknown.
+/// The nodes that a step comes from, in order. A traced step has one node. A step that a pass built from several steps
+/// has several. The list is empty if the origin is unknown.
 pub type StepOrigins = SmallVec<[OriginId; 1]>;
 
-/// When a step runs.
+/// How often a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Once for all runs of a program: it reads only constants.
@@ -148,11 +149,11 @@ pub enum Phase {
 pub struct Step {
     /// The operation that is called.
     pub operation: Operation,
-    /// Its parameters, in the order of its row.
+    /// Its parameters, in the order of the operation's table row.
     pub params: Box<[Param<'static>]>,
-    /// The parameters that are expressions; `params` has their numbers while tracing.
+    /// The parameters that are expressions. `params` has their values for the traced extents.
     pub(crate) symbolic: Option<Box<SymbolicParams>>,
-    /// The operands; `None` for one that is left out.
+    /// The operands; an omitted operand is `None`.
     pub inputs: SmallVec<[Option<TraceValue>; 3]>,
     /// The results.
     pub outputs: SmallVec<[TraceValue; 1]>,
@@ -167,25 +168,26 @@ impl Step {
     }
 }
 
-/// The steps of a trace, in an order that can run, and the values that it returns.
+/// The steps of a trace in a valid order of execution, and the values that it returns.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// The steps, in order.
     pub steps: Table<StepId, Step>,
-    /// The known facts of each value.
+    /// The known properties of each value.
     pub values: Table<TraceValue, TraceValueInfo>,
     /// The constants that steps read.
     pub constants: Table<ConstantIndex, TensorData>,
     /// The values to return, in order.
     pub outputs: Vec<TraceValue>,
-    /// The symbols of the expressions: extents of inputs.
+    /// The symbols that represent extents of inputs in expressions.
     pub(crate) symbols: Vec<Symbol>,
-    /// The dependencies of the trace, in the order of their recording.
+    /// The dependencies of the trace, in recording order.
     pub(crate) events: Vec<Event>,
 }
 
 impl Trace {
-    /// Returns for each value whether it is known before a run: constants, weights, and results of steps that run once.
+    /// Returns, for each value, whether it is known before a run. This holds for constants, weights, and results of
+    /// steps that run once.
     ///
     /// # Errors
     ///

@@ -1,19 +1,20 @@
-//! Why tracing a function stopped before its end.
+//! The reasons why tracing a function can stop early.
 
 use super::steps::TraceValue;
 use crate::Error;
 
-/// Why tracing a function stopped before its end: the [`Tracer`](super::Tracer)'s error.
+/// The [`Tracer`](super::Tracer)'s error: why tracing a function stopped early.
 ///
-/// A function that runs on the tracer returns it with `?` like any error. The planner continues after
-/// [`Needs`](TraceStop::Needs): it ends the segment before the node, and begins the next one with the value read.
+/// A function that runs on the tracer returns it with `?` like any error. After [`Needs`](TraceStop::Needs) the
+/// planner continues: it ends the segment before the node that needs the value, and begins the next segment after
+/// reading the value.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceStop {
-    /// The function reads elements that only running the graph gives.
+    /// The function reads elements that are known only when the graph runs.
     #[error("`to_host` needs the value of `{0}`, which is not constant")]
     Needs(NeededValue),
 
-    /// Something is wrong.
+    /// The function or one of its operations failed.
     #[error(transparent)]
     Error(#[from] Error),
 }
@@ -38,7 +39,7 @@ impl std::fmt::Display for NeededValue {
     }
 }
 
-/// For callers that cannot run a part of the graph first.
+/// Converts the error for callers that cannot run a part of the graph to obtain a value.
 impl From<TraceStop> for Error {
     fn from(stop: TraceStop) -> Error {
         match stop {

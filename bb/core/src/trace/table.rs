@@ -1,7 +1,7 @@
-//! Typed indices, and tables that only their own index type reads.
+//! Tables whose entries are accessed only by typed indices.
 //!
-//! An index without an entry in its table is an error of `bb` itself, [`Internal::NoEntry`], because no input can cause
-//! it. No accessor drops it silently.
+//! An index without an entry is a bug in `bb`, [`Internal::NoEntry`], because no input can cause it. Every accessor
+//! reports it.
 
 use crate::Error;
 use crate::error::Internal;
@@ -12,7 +12,7 @@ pub trait TableIndex: Copy + Eq + std::fmt::Debug {
     /// The noun for the indexed entries in error messages, as in `value`.
     const WHAT: &'static str;
 
-    /// Makes the index of a position. A position beyond `u32::MAX` becomes `u32::MAX`, which no table has.
+    /// Returns the index for a position. A position beyond `u32::MAX` becomes `u32::MAX`, which is outside every table.
     fn at(position: usize) -> Self;
 
     /// Returns the position.
@@ -36,7 +36,7 @@ macro_rules! indices {
 
             #[inline]
             fn position(self) -> usize {
-                // A `usize` has at least 32 bits wherever there is `std`.
+                // This cannot truncate: on all targets with `std`, a `usize` has at least 32 bits.
                 self.0 as usize
             }
         }
@@ -63,7 +63,7 @@ impl TableIndex for bb_ir::graph::ValueId {
     }
 }
 
-/// A list whose entries are found by an index type of its own.
+/// A list whose entries are accessed by its own index type.
 #[derive(Debug, Clone)]
 pub struct Table<I, T> {
     entries: Vec<T>,
@@ -77,7 +77,7 @@ impl<I, T> Default for Table<I, T> {
 }
 
 impl<I: TableIndex, T> Table<I, T> {
-    /// Makes a table of `len` entries.
+    /// Creates a table of `len` entries.
     pub(crate) fn with(len: usize, entry: impl FnMut() -> T) -> Table<I, T> {
         let mut entries = Vec::with_capacity(len);
         entries.resize_with(len, entry);
@@ -98,7 +98,7 @@ impl<I: TableIndex, T> Table<I, T> {
     ///
     /// # Errors
     ///
-    /// [`Internal::NoEntry`].
+    /// [`Internal::NoEntry`] if the table has no entry with this index.
     #[inline]
     pub fn get(&self, index: I) -> Result<&T, Error> {
         match self.entries.get(index.position()) {
@@ -107,11 +107,11 @@ impl<I: TableIndex, T> Table<I, T> {
         }
     }
 
-    /// Returns an entry to change.
+    /// Returns an entry mutably.
     ///
     /// # Errors
     ///
-    /// [`Internal::NoEntry`].
+    /// [`Internal::NoEntry`] if the table has no entry with this index.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: I) -> Result<&mut T, Error> {
         let len = self.entries.len();
@@ -125,16 +125,18 @@ impl<I: TableIndex, T> Table<I, T> {
     ///
     /// # Errors
     ///
-    /// [`Internal::NoEntry`].
+    /// [`Internal::NoEntry`] if the table has no entry with this index.
     #[inline]
     pub(crate) fn set(&mut self, index: I, entry: T) -> Result<(), Error> {
         *self.get_mut(index)? = entry;
         Ok(())
     }
 
-    /// Iterates over the entries with their indices. Where the work is [`paced`](crate::RunOptions::paced), it ends with its run.
+    /// Iterates over the entries with their indices. Inside [`paced`](crate::RunOptions::paced) work, stops when the
+    /// run must end.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
-        /// The entries between two looks at the run. Passes do some microseconds of work for each.
+        /// The number of entries between two checks of whether the run must end. Passes take some microseconds per
+        /// entry.
         const STRETCH: usize = 256;
         let entries = self.entries.iter().enumerate();
         entries.map(|(position, entry)| (I::at(position), entry)).inspect(|(index, _)| {
@@ -144,7 +146,7 @@ impl<I: TableIndex, T> Table<I, T> {
         })
     }
 
-    /// Iterates over the entries, to change them.
+    /// Iterates mutably over the entries with their indices.
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (I, &mut T)> + ExactSizeIterator {
         self.entries.iter_mut().enumerate().map(|(position, entry)| (I::at(position), entry))
     }
@@ -159,7 +161,7 @@ impl<I: TableIndex, T> Table<I, T> {
         self.entries
     }
 
-    /// Removes the entries from a length on.
+    /// Truncates the table to `len` entries.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.entries.truncate(len);
     }
@@ -175,7 +177,7 @@ impl<I, T> FromIterator<T> for Table<I, T> {
 ///
 /// # Errors
 ///
-/// [`Internal::Empty`].
+/// [`Internal::Empty`] if it is empty.
 #[inline]
 pub(crate) fn held<I: TableIndex, T>(entry: Option<T>, index: I) -> Result<T, Error> {
     match entry {
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     indices! {
-        /// An index of these tests.
+        /// An index type for these tests.
         pub(crate) Letter = "letter";
     }
 

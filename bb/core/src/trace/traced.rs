@@ -1,4 +1,4 @@
-//! The tensors of the tracer.
+//! The traced tensors.
 
 use super::log::{Log, When};
 use super::steps::{TraceValue, Varying};
@@ -8,7 +8,7 @@ use bb_ir::graph::DimExpr;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
-/// A value while tracing: its element type, its extents, and its elements where they are known.
+/// A value during tracing: its element type, its extents, and its elements if they are known.
 #[derive(Debug, Clone)]
 pub struct TracedTensor(Arc<TracedValue>);
 
@@ -17,7 +17,7 @@ struct TracedValue {
     value: TraceValue,
     dtype: DataType,
     shape: Shape,
-    /// The extents, where one of them varies.
+    /// The extents as expressions, if one of them varies.
     extents: Option<Extents>,
     elements: TracedElements,
     /// The conditions under which the recorded value equals this one.
@@ -25,27 +25,27 @@ struct TracedValue {
     log: Arc<Log>,
 }
 
-/// The known facts of a value's elements.
+/// The information about a value's elements.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum TracedElements {
     #[default]
     Unknown,
-    /// They are constant.
+    /// The elements are constant.
     Constant(TensorData),
-    /// They follow from extents of inputs: the elements for the present inputs, and how they follow.
+    /// The elements depend on extents of inputs. Stores the elements for the traced inputs, and the dependency.
     OfExtents(TensorData, Follow),
 }
 
-/// How elements follow from extents.
+/// The dependency of elements on extents.
 #[derive(Debug, Clone)]
 pub(crate) enum Follow {
     /// Each is an expression.
     Each(Arc<[Extent]>),
-    /// The present elements hold under these conditions.
+    /// The elements equal the traced elements if these conditions hold.
     When(When),
 }
 
-/// The element type, shape and extents of a new value.
+/// The element type, the shape for the traced inputs, and the symbolic extents of a new value.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) dtype: DataType,
@@ -65,18 +65,18 @@ impl TracedTensor {
         TracedTensor(Arc::new(TracedValue { value, dtype, shape, extents, elements, requires, log }))
     }
 
-    /// Returns the value of the trace that this tensor represents.
+    /// Returns the value in the trace that this tensor represents.
     pub(crate) fn value(&self) -> TraceValue {
         self.0.value
     }
 
-    /// Returns the value for its reader, and makes the conditions of the value conditions of the trace.
+    /// Returns the value in the trace, for a step that reads it, and adds its conditions to the trace.
     pub(crate) fn read(&self) -> TraceValue {
         self.0.log.require(&self.0.requires);
         self.0.value
     }
 
-    /// Returns the elements, where they are constant.
+    /// Returns the elements if they are constant.
     pub(crate) fn known(&self) -> Option<&TensorData> {
         match &self.0.elements {
             TracedElements::Constant(data) => Some(data),
@@ -84,12 +84,13 @@ impl TracedTensor {
         }
     }
 
-    /// Returns whether the elements are constant or follow from extents.
+    /// Returns whether the elements are constant or depend only on extents.
     pub(crate) fn is_known(&self) -> bool {
         !matches!(self.0.elements, TracedElements::Unknown)
     }
 
-    /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
+    /// Returns the elements if they are constant or depend only on extents. In the second case, ties the trace to these
+    /// extents.
     pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
         match &self.0.elements {
             TracedElements::Unknown => None,
@@ -105,7 +106,7 @@ impl TracedTensor {
         &self.0.elements
     }
 
-    /// Returns the numbers of the extents without recording that the trace depends on them.
+    /// Returns the extents of the traced inputs' run, without recording that the trace depends on them.
     pub(crate) fn present(&self) -> &Shape {
         &self.0.shape
     }
@@ -218,7 +219,7 @@ impl Tensor for TracedTensor {
         self.0.dtype
     }
 
-    /// Returns the numbers of the extents, and ties the trace to them.
+    /// Returns the extents as numbers, and ties the trace to them.
     fn shape(&self) -> &[usize] {
         for extent in self.0.extents.iter().flatten() {
             extent.number();

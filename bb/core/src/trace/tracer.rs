@@ -1,4 +1,4 @@
-//! The backend that records.
+//! The backend that records operations instead of computing them.
 
 use super::elements::{evaluate, is_small};
 use super::extents;
@@ -23,23 +23,23 @@ use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The state of tracing: the recorded steps, and counters beyond them.
+/// The state of tracing: the recorded steps and some counters.
 #[derive(Debug, Default)]
 struct TracerState {
     recorded: Trace,
-    /// The node that the next steps come from.
+    /// The origin of the steps that are recorded next.
     origin: Option<OriginId>,
-    /// How many bodies of native operations are being traced for the types of their results.
+    /// The number of nested bodies of native operations that are being traced only for the types of their results.
     bodies: usize,
     /// The bytes of the constants that the host computed while tracing.
     folded: usize,
 }
 
-/// A backend that records the operations called on it.
+/// A backend that records the operations that are called on it.
 ///
-/// Extents are known while tracing, as numbers and as expressions of the inputs' extents; elements only if they are
-/// constant or follow from extents. An operation of an extension family is recorded as one step if it is declared native;
-/// otherwise the primitives of its body are recorded.
+/// During tracing, extents are known as numbers and as expressions of the inputs' extents. Elements are known only if
+/// they are constant or depend only on extents. An operation of an extension family is recorded as one step if it is
+/// declared native; otherwise the primitives of its body are recorded.
 #[derive(Debug)]
 pub struct Tracer {
     state: Mutex<TracerState>,
@@ -49,25 +49,27 @@ pub struct Tracer {
     pub(crate) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
-    /// The most bytes of all constants that the host computes while tracing.
+    /// The maximum total size in bytes of the constants that the host computes while tracing.
     fold_bytes: usize,
     /// The element types of the backend that the trace is for.
     types: DataTypes,
 }
 
-/// The most elements of a dequantised constant that functions may read while tracing, as `Resize` reads its scales.
+/// The maximum number of elements of a dequantized constant that functions may read while tracing. For example,
+/// `Resize` reads its scales.
 const READ: usize = 16;
 
-/// Which operations of extension families are recorded as they are.
+/// The operations of extension families that are recorded as one step instead of their bodies.
 #[derive(Debug)]
 enum Recording {
-    /// Those that a backend has kernels for.
+    /// The operations that a backend has kernels for.
     Natives(Vec<(Family, OpSet)>),
     /// The operations that ONNX has an operator for, according to an export's policy.
     Kept(Policy),
 }
 
-/// A point to return to when a native operation's body was traced for its results' types only.
+/// The state of the trace before the body of a native operation, to return to after tracing the body for its results'
+/// types.
 #[derive(Debug)]
 pub(crate) struct Mark<'t> {
     tracer: &'t Tracer,
@@ -78,7 +80,7 @@ pub(crate) struct Mark<'t> {
 }
 
 impl Drop for Mark<'_> {
-    /// The body has been traced, or has failed.
+    /// Marks the end of the body, also if tracing it failed.
     fn drop(&mut self) {
         self.tracer.lock().bodies -= 1;
     }
@@ -87,12 +89,12 @@ impl Drop for Mark<'_> {
 /// The extents of an input that may differ in other runs.
 #[derive(Debug, Clone, Default)]
 pub enum Varies {
-    /// None.
+    /// No extent varies.
     #[default]
     Nothing,
-    /// All.
+    /// All extents vary.
     Everything,
-    /// Those that are declared as no number; equal names are equal extents.
+    /// The dimensions that are not declared as numbers vary. Equal names mean equal extents.
     Declared(Vec<Dim>),
 }
 
@@ -103,14 +105,15 @@ impl Default for Tracer {
 }
 
 impl Tracer {
-    /// Makes a tracer that records the operations in `natives` as they are, and all others as primitives.
+    /// Creates a tracer that records the operations in `natives` as single steps, and all other operations as
+    /// primitives.
     ///
-    /// Units: `limit` counts the bytes of one value.
+    /// Units: `limit` is the maximum number of bytes of one value.
     pub(crate) fn new(natives: Vec<(Family, OpSet)>, limit: usize) -> Tracer {
         Tracer::recording(Recording::Natives(natives), limit)
     }
 
-    /// Makes a tracer for an export, which records the kept operations as ONNX operators.
+    /// Creates a tracer for an export, which records the kept operations as ONNX operators.
     pub(crate) fn of_export(policy: Policy) -> Tracer {
         Tracer::recording(Recording::Kept(policy), bb_ir::Limits::default().value_bytes)
     }
@@ -128,25 +131,26 @@ impl Tracer {
         }
     }
 
-    /// Bounds the bytes of all constants that the host computes while tracing.
+    /// Limits the total size in bytes of the constants that the host computes while tracing.
     pub(crate) fn folding(mut self, fold_bytes: usize) -> Tracer {
         self.fold_bytes = fold_bytes;
         self
     }
 
-    /// Lets parameters be expressions, which each run of the trace evaluates.
+    /// Sets whether parameters may be expressions, which each run of the trace evaluates.
     pub(crate) fn symbolic(mut self, symbolic: bool) -> Tracer {
         self.symbolic = symbolic;
         self
     }
 
-    /// Makes the trace depend at once on the conditions under which an extent is known. Then all extents are known without conditions.
+    /// If `strict`, conditions on extents become conditions of the trace immediately. Then all extents are known
+    /// without conditions.
     pub(crate) fn strict(self, strict: bool) -> Tracer {
         self.log.set_strict(strict);
         self
     }
 
-    /// Returns whether extents of inputs differ although the model gives them one name.
+    /// Returns whether extents of inputs differ although they have the same name in the model.
     pub(crate) fn contradicts_names(&self) -> bool {
         self.log.contradicts_names()
     }
@@ -161,7 +165,7 @@ impl Tracer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an input of the caller's `name`. `varies` lists the extents that may differ in other runs.
+    /// Adds an input with the caller's `name`. `varies` specifies the extents that may differ in other runs.
     pub(crate) fn input(
         &self,
         index: InputIndex,
@@ -181,7 +185,7 @@ impl Tracer {
                 },
                 Varies::Declared(_) | Varies::Everything => (true, None),
             };
-            // A plan for known elements holds only for their extents.
+            // A plan for known elements is valid only for their extents.
             if !varies || known.is_some() {
                 return Extent::from(number);
             }
@@ -200,13 +204,13 @@ impl Tracer {
         )
     }
 
-    /// Adds a weight that the caller holds.
+    /// Adds a weight that the caller stores.
     pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
         self.register(ValueSource::Weight(id), ty, TracedElements::Constant(value.clone()))
     }
 
-    /// Adds a constant that is there already, however large it is.
+    /// Adds an existing constant, whatever its size.
     pub(crate) fn known(&self, value: &TensorData) -> TracedTensor {
         self.push_constant(&mut self.lock().recorded, value.clone())
     }
@@ -225,7 +229,7 @@ impl Tracer {
         self.push_if(recorded, source, ty, elements, When::ALWAYS)
     }
 
-    /// Adds a value that is valid under conditions.
+    /// Adds a value that is valid only under conditions.
     fn push_if(
         &self,
         recorded: &mut Trace,
@@ -303,7 +307,7 @@ impl Tracer {
         self.push_recipe(ty, data, recipe, Follow::Each(each), requires)
     }
 
-    /// Returns whether an operation of a family is recorded as it is.
+    /// Returns whether an operation of a family is recorded as one step.
     pub(crate) fn keeps(
         &self,
         spec: &OpSpec,
@@ -317,7 +321,7 @@ impl Tracer {
                 if natives.iter().any(native) { Kept::Always } else { Kept::Never }
             }
             Recording::Kept(policy) => {
-                // Extents are not looked at, so that asking ties the trace to none.
+                // Only ranks are read, not extents, so this check does not tie the trace to extents.
                 let operands: SmallVec<[_; 4]> =
                     inputs.iter().map(|x| x.map(|x| (x.dtype(), x.rank()))).collect();
                 policy.keeps(spec, &operands, params)
@@ -325,7 +329,7 @@ impl Tracer {
         }
     }
 
-    /// Marks the place where a native operation's body is traced for the types of its results.
+    /// Begins tracing the body of a native operation for the types of its results. Returns the point to return to.
     pub(crate) fn enter_native(&self) -> Mark<'_> {
         let mut state = self.lock();
         state.bodies += 1;
@@ -345,7 +349,7 @@ impl Tracer {
         self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
     }
 
-    /// Adds a value of a type, that no step computes.
+    /// Adds a placeholder value of a type. No step computes it.
     pub(crate) fn stand_in(&self, dtype: DataType, extents: &[Extent]) -> TracedTensor {
         let present = |extent: &Extent| usize::try_from(extent.present()).unwrap_or(0);
         let shape: Shape = extents.iter().map(present).collect();
@@ -354,14 +358,14 @@ impl Tracer {
         self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, TracedElements::Unknown, requires)
     }
 
-    /// Records a native operation instead of its body, whose results are `body`.
+    /// Replaces the traced body of a native operation by one step. `body` are the results of the body.
     ///
-    /// If the operation is kept only to avoid host kernels and its body needs none, records the body.
+    /// If the operation is kept only to avoid host kernels and its body needs none, the body stays.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::TooLarge`] for a result of more bytes than one value may have. Intermediate results of the body may be
-    /// larger, because the backend does not run it.
+    /// [`bb_ir::Error::TooLarge`] for a result that exceeds the limit on the bytes of one value. Intermediate results
+    /// of the body may exceed it, because the backend does not run the body.
     pub(crate) fn record_native(
         &self,
         mark: Mark<'_>,
@@ -386,20 +390,20 @@ impl Tracer {
         body: Outputs<TracedTensor>,
     ) -> Result<Outputs<TracedTensor>, Error> {
         let mut state = self.lock();
-        // A native operation in the body of another does not run either.
+        // A native operation inside the body of another one does not run, so its results are not limited.
         if state.bodies == 1 {
             body.iter().try_for_each(|x| self.bound_one(x.dtype(), x.present()))?;
         }
         let recorded = &mut state.recorded;
-        // A body whose results' elements are all known has folded; nothing is left to call.
+        // If all elements of the results are known, the body was folded, so no operation has to be called.
         let folded = |x: &TracedTensor| {
             matches!(
                 x.elements(),
                 TracedElements::Constant(_) | TracedElements::OfExtents(_, Follow::Each(_))
             )
         };
-        // Passes look for the integers that dequantised weights come from. So the step stays, and its results are not used to compute
-        // other constants.
+        // Passes search for the integers that dequantized weights come from. So the dequantization step stays, and its
+        // results are not used to compute other constants.
         let dequantises = spec.family == Family::Quant && spec.index == QuantOp::DequantizeLinear as u16;
         let stays = dequantises && matches!(self.recording, Recording::Natives(_));
         if !body.is_empty() && !stays && body.iter().all(folded) {
@@ -412,14 +416,16 @@ impl Tracer {
         recorded.steps.truncate(mark.steps);
         recorded.values.truncate(mark.values);
         recorded.constants.truncate(mark.constants);
-        // The native operation takes any extents; the conditions of the body apply only to the facts known of the results.
+        // The native operation accepts any extents. So the conditions of the body apply only to the known facts about
+        // the results.
         let when = When::since(&self.log, mark.events);
         self.log.truncate(mark.events);
         let results: Outputs<TracedTensor> = body
             .into_iter()
             .map(|x| {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
-                // A constant that the operation returns together with other results is not used to compute other constants.
+                // A constant result of a recorded step is not used to compute other constants. Only a small dequantized
+                // constant is.
                 let elements = match elements {
                     TracedElements::Constant(ref data) if !stays || data.len() > READ => {
                         TracedElements::Unknown
@@ -454,7 +460,7 @@ impl Tracer {
         crate::call::unwrap_output!(Tensor, spec.method, results)
     }
 
-    /// Returns the inputs, as bits, whose extents the trace depends on.
+    /// Returns a bit mask of the inputs whose extents the trace depends on.
     pub(crate) fn consulted(&self) -> u64 {
         self.log.consulted()
     }
@@ -464,17 +470,17 @@ impl Tracer {
         self.lock().recorded.steps.len()
     }
 
-    /// Forgets the steps from the given one on; the values stay numbered.
+    /// Removes all steps from the index `from` on. Values keep their indices.
     pub(crate) fn forget(&self, from: usize) {
         self.lock().recorded.steps.truncate(from);
     }
 
-    /// Returns the node that the next steps come from.
+    /// Returns the origin of the steps that are recorded next.
     pub(crate) fn origin(&self) -> Option<OriginId> {
         self.lock().origin
     }
 
-    /// Sets the node that the next steps come from.
+    /// Sets the origin of the steps that are recorded next.
     pub(crate) fn set_origin(&self, origin: Option<OriginId>) {
         self.lock().origin = origin;
     }
@@ -486,12 +492,12 @@ impl Tracer {
         Trace { outputs, symbols, events, ..recorded }
     }
 
-    /// Returns the most bytes that one value may have.
+    /// Returns the maximum number of bytes of one value.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Returns how many symbols and guards the trace depends on so far.
+    /// Returns the number of dependencies (tied symbols and guards) that the trace has so far.
     pub(crate) fn events(&self) -> usize {
         self.log.len()
     }
@@ -553,7 +559,8 @@ impl Tracer {
         }
     }
 
-    /// Rejects results of more bytes than one value may have, except in the body of a native operation, which does not run.
+    /// Returns an error if a result exceeds the limit on the bytes of one value. In the body of a native operation
+    /// there is no limit, because the body does not run.
     pub(crate) fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
         if self.lock().bodies > 0 {
             return Ok(());
@@ -565,11 +572,13 @@ impl Tracer {
         check_value(dtype, shape, self.limit)
     }
 
-    /// Counts constants that the host computed. Returns whether there is room for them; otherwise each run computes them.
+    /// Adds the sizes of constants that the host computed to the total. Returns whether they are within the limit;
+    /// otherwise each run computes them.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::TooLarge`] if one has more bytes than a value may have. The size of strings does not follow from extents.
+    /// [`bb_ir::Error::TooLarge`] if a constant exceeds the limit on the bytes of one value. The size of strings is
+    /// only known now.
     pub(crate) fn folds<'t>(&self, values: impl IntoIterator<Item = &'t TensorData>) -> Result<bool, Error> {
         let mut bytes = 0usize;
         for value in values {
@@ -612,7 +621,7 @@ impl Tracer {
                 return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
             }
         }
-        // The body has recorded the conditions on the extents that the results' extents follow from.
+        // The body has already recorded the conditions on the extents that determine the results' extents.
         let mut state = self.lock();
         let outputs: Outputs<TracedTensor> = results
             .iter()
@@ -631,7 +640,7 @@ impl Tracer {
     }
 }
 
-/// Puts a step together.
+/// Builds a step.
 fn step(
     operation: Operation,
     inputs: &[Option<&TracedTensor>],
@@ -672,11 +681,12 @@ macro_rules! record {
                 self.types
             }
 
-            /// Returns the elements if they are constant or follow from extents. In the second case, ties the trace to these extents.
+            /// Returns the elements if they are constant or depend only on extents. In the second case, ties the trace
+            /// to these extents.
             ///
             /// # Errors
             ///
-            /// [`TraceStop::Needs`] where they are neither.
+            /// [`TraceStop::Needs`] if the elements are known only when the graph runs.
             fn to_host(&self, x: &TracedTensor) -> Result<TensorData, TraceStop> {
                 x.known_or_tied().cloned().ok_or_else(|| TraceStop::Needs(NeededValue::new(x.value())))
             }

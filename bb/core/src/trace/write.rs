@@ -1,5 +1,5 @@
-//! From a trace to a graph: of primitives in normal form at the newest opset, for backends that run whole graphs; or of
-//! the nodes of an opset, for other programs.
+//! Writes a trace as a graph: either as primitives of the newest opset in normal form, for backends that run whole
+//! graphs, or as nodes of a chosen opset, for other programs.
 
 use super::form::{Call, Operand, check_type};
 use super::keep;
@@ -18,9 +18,9 @@ use std::collections::HashSet;
 /// The consumer of a written graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Backends: primitives of the newest opset, whatever element types ONNX gives them.
+    /// A backend: primitives of the newest opset, with any element types, even if ONNX does not allow them.
     Backend,
-    /// Other programs: nodes of this opset, with names, and with the element types that it takes.
+    /// Another program: named nodes of this opset, with element types that the opset supports.
     Opset(i64),
 }
 
@@ -33,7 +33,7 @@ impl Target {
     }
 }
 
-/// A weight that a trace reads, and its name, if it has one of its own.
+/// A weight that a trace reads, and its own name, if it has one.
 pub(crate) type Weight = (Option<String>, TensorData);
 
 /// Writes a trace of primitives as a graph.
@@ -55,8 +55,8 @@ pub(crate) fn to_graph(
 ///
 /// # Errors
 ///
-/// [`Error::NotPrimitive`] if a step is neither a primitive nor, for an opset, an operator of it;
-/// [`Error::ElementTypeOfOpset`] if an opset's operator does not take an element type of a step.
+/// [`Error::NotPrimitive`] if a step is neither a primitive nor an operator of the target opset;
+/// [`Error::ElementTypeOfOpset`] if an opset's operator does not support an element type of a step.
 pub(crate) fn write(
     recorded: &Trace,
     inputs: &[String],
@@ -90,7 +90,8 @@ pub(crate) fn write(
             ValueSource::Constant(_) | ValueSource::Weight(_) | ValueSource::Step => {}
         }
     }
-    // A result of a step takes its output's name. Inputs, constants and values that already have a name are copied.
+    // A result of a step takes its output's name. Inputs, constants and values that already have a name are copied by
+    // `Identity`.
     let mut copied = Vec::new();
     for (name, &no) in outputs.iter().zip(&recorded.outputs) {
         let value = recorded.values.get(no)?;
@@ -113,19 +114,19 @@ pub(crate) fn write(
     Ok(writer.graph)
 }
 
-/// The parameters of a primitive, as a node has them.
+/// The parameters of a primitive in the form of an ONNX node.
 struct PrimitiveForm {
     attributes: Vec<AttributeProto>,
-    /// The inputs after the operands; `None` where one is left out.
+    /// The inputs after the operands; an omitted input is `None`.
     inputs: SmallVec<[Option<Vec<i64>>; 4]>,
 }
 
 /// A graph under construction.
 pub(crate) struct Writer {
     target: Target,
-    /// The names given so far, by value.
+    /// The names assigned so far, by value.
     names: Table<TraceValue, Option<String>>,
-    /// The names that no other value may have.
+    /// All names in use, which must be unique.
     taken: HashSet<String>,
     pub(crate) graph: GraphProto,
 }
@@ -144,7 +145,7 @@ impl Writer {
         self.names.set(no, Some(name))
     }
 
-    /// Returns the value's name, and gives it one if it has none.
+    /// Returns the value's name, and assigns one if it has none.
     fn name_of(&mut self, no: TraceValue) -> Result<String, Error> {
         if let Some(name) = self.names.get(no)? {
             return Ok(name.clone());
@@ -154,7 +155,7 @@ impl Writer {
         Ok(name)
     }
 
-    /// Returns a name that no value has yet: `wish`, if it is free.
+    /// Returns an unused name: `wish` if it is free, otherwise `wish` with underscores appended.
     fn fresh(&mut self, wish: String) -> String {
         let mut name = wish;
         while !self.taken.insert(name.clone()) {
@@ -174,7 +175,7 @@ impl Writer {
         self.name(no, name)
     }
 
-    /// Adds a parameter that ONNX has as an input.
+    /// Adds an initializer for a parameter that ONNX passes as an input. Returns its name.
     fn literal(&mut self, shape: &[usize], values: &[i64]) -> Result<String, Error> {
         let name = self.fresh(format!("parameter_{}", self.graph.initializer.len()));
         self.graph.initializer.push(TensorData::new(shape, values)?.to_proto(&name));
@@ -196,19 +197,19 @@ impl Writer {
         self.graph.node.push(NodeProto { name, ..node(op, inputs, outputs, attributes) });
     }
 
-    /// Returns the name that the next node has.
+    /// Returns the name for the next node.
     fn node_name(&self, op: &str) -> String {
         format!("{op}_{}", self.graph.node.len())
     }
 
-    /// Adds a node that gives a value another name.
+    /// Adds an `Identity` node that copies a value to another name.
     fn copy(&mut self, from: String, to: String, dtype: DataType) -> Result<(), Error> {
         self.check("Identity", dtype)?;
         self.push("Identity", vec![from], vec![to], Vec::new());
         Ok(())
     }
 
-    /// Checks that the opset's operator takes an element type; backends decide for themselves.
+    /// Checks that the opset's operator supports an element type. For backends this is not checked.
     fn check(&self, op: &'static str, dtype: DataType) -> Result<(), Error> {
         match self.target {
             Target::Backend => Ok(()),
@@ -252,8 +253,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns whether a primitive of truth values is written with bytes: ONNX Runtime chooses among no truth values, and
-    /// before opset 20 the greatest of some is not defined.
+    /// Returns whether a primitive on booleans is written on bytes instead. ONNX Runtime does not support `Where` on
+    /// boolean operands, and before opset 20 the maximum and minimum of booleans are not defined.
     fn moves_as_bytes(&self, op: Primitive, dtypes: &[Option<DataType>]) -> bool {
         let Target::Opset(opset) = self.target else { return false };
         match (op, dtypes) {
@@ -263,7 +264,7 @@ impl Writer {
         }
     }
 
-    /// Adds a primitive on truth values that are bytes of 0 or 1 in between.
+    /// Adds a primitive on booleans. The operands are cast to bytes (0 or 1), and the result is cast back.
     fn as_bytes(
         &mut self,
         op: Primitive,
@@ -281,7 +282,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds a cast to a value of this name, or of a new one; returns the name.
+    /// Adds a cast to a value with this name, or with a new name. Returns the name.
     fn cast(&mut self, from: String, to: Option<String>, dtype: DataType) -> Result<String, Error> {
         let to = to.unwrap_or_else(|| self.between());
         let params = [Param::Type(dtype), Param::Bool(true), Param::Round(RoundMode::default())];
@@ -289,7 +290,7 @@ impl Writer {
         Ok(to)
     }
 
-    /// Checks that the opset's primitive takes the element types of its operands and of its result.
+    /// Checks that the opset's primitive supports the element types of its operands and of its result.
     fn check_primitive(
         &self,
         op: Primitive,
@@ -297,14 +298,14 @@ impl Writer {
         params: &[Param<'_>],
     ) -> Result<(), Error> {
         let name = op.spec().name;
-        // The condition of `Where` is a truth value in every version.
+        // The condition of `Where` is boolean in every version, so it is not checked.
         let first = if op == Primitive::Where { 1 } else { 0 };
         let named = params.iter().find_map(|p| if let Param::Type(dtype) = p { Some(*dtype) } else { None });
         let subject = dtypes.get(first).copied().flatten();
         for dtype in subject.into_iter().chain(named) {
             self.check(name, dtype)?;
         }
-        // Exponents of opset 13 are of all numbers but one type; no later version takes it away.
+        // Before opset 15, `Pow` supports exponents of all numeric types except `bf16`.
         if let (Primitive::Pow, [_, Some(DataType::BF16)], Target::Opset(opset @ ..15)) =
             (op, dtypes, self.target)
         {
@@ -332,7 +333,8 @@ impl Writer {
         if let (Primitive::Reshape, Target::Opset(..14), Some(output)) = (op, self.target, output)
             && output.shape.contains(&0)
         {
-            // Before opset 14 an extent of 0 means the extent of the operand. A tensor without elements is written as a constant.
+            // Before opset 14 an extent of 0 means the operand's extent, so a tensor without elements is written as a
+            // constant.
             let empty = TensorData::zeros(output.dtype, &output.shape, usize::MAX)?;
             let name = self.fresh(format!("empty_{}", self.graph.initializer.len()));
             self.graph.initializer.push(empty.to_proto(&name));
@@ -362,7 +364,7 @@ impl Writer {
     }
 }
 
-/// Writes parameters as the target's schema has them: attributes, or inputs after the operands.
+/// Writes parameters as in the target's schema: as attributes, or as inputs after the operands.
 fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result<PrimitiveForm, Error> {
     let opset = target.opset();
     let mut form = PrimitiveForm { attributes: Vec::new(), inputs: SmallVec::new() };
@@ -372,7 +374,7 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
                 Param::Ints(v) => v.to_vec(),
                 Param::Extents(v) => {
                     let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
-                    // An extent that wrapped to -1 would mean "the rest".
+                    // A value that wrapped to -1 would mean an inferred extent.
                     values.map_err(|_| bb_ir::Error::Overflow {
                         op: op.spec().method,
                         shape: v.as_ref().into(),
@@ -380,7 +382,7 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
                 }
                 _ => continue,
             };
-            // Empty axes and steps mean the same as absent ones, except for `Unsqueeze`, which needs them.
+            // Empty axes and steps mean the same as absent ones. Only `Unsqueeze` requires the input.
             let absent =
                 values.is_empty() && matches!(spec.name, "axes" | "steps") && op != Primitive::Unsqueeze;
             form.inputs.push((!absent).then_some(values));
@@ -389,19 +391,20 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
         }
     }
     if op == Primitive::Reshape && opset >= 14 {
-        // `shape` is final: 0 means zero.
+        // In the primitive's `shape`, 0 means an extent of 0, not the operand's extent.
         form.attributes.extend(attribute("allowzero", &Param::Int(1)));
     }
     if let (Primitive::Slice, Target::Opset(_), [Some(starts), _, axes @ None, ..]) =
         (op, target, form.inputs.as_mut_slice())
     {
-        // Without `axes`, runtimes disagree about which dimensions are sliced if there are fewer starts than dimensions.
+        // If there are fewer starts than dimensions, runtimes interpret absent `axes` differently, so `axes` is written
+        // explicitly.
         *axes = Some((0..starts.len() as i64).collect());
     }
     Ok(form)
 }
 
-/// Returns true if an opset's schema has a parameter as an input.
+/// Returns true if an opset's schema passes a parameter as an input.
 pub(super) fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
     use Primitive::*;
     match op {
@@ -414,7 +417,8 @@ pub(super) fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
     }
 }
 
-/// Returns whether an opset's schema has an attribute; one that it lacks concerns element types that it lacks too.
+/// Returns whether an opset's schema has an attribute. If it lacks the attribute, it also lacks the element types that
+/// need it.
 fn has_attribute(op: Primitive, param: &str, opset: i64) -> bool {
     match (op, param) {
         (Primitive::Cast, "saturate") => opset >= 19,

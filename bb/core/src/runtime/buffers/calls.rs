@@ -1,4 +1,4 @@
-//! Operations whose operands and results are buffers.
+//! Calls operations whose operands and results are buffers.
 
 use super::{BufferId, Buffers};
 use crate::runtime::CallsRows;
@@ -8,24 +8,25 @@ use bb_ir::Shape;
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// Shows an element type and a shape.
+/// Formats the element type and the shape of a value.
 fn shown(value: &Value) -> String {
     format!("{}{:?}", value.dtype(), Shape::from_slice(value.shape()))
 }
 
 impl Buffers {
-    /// Calls an operation of any family on buffers, with operands and parameters in the order of its row, and writes its results
-    /// into existing buffers. An operand may also be a result.
+    /// Calls an operation of any family on buffers and writes its results into existing buffers. Operands and
+    /// parameters are in the order of the operation's table row. An operand may also be a result.
     ///
-    /// The backend computes in the memory of the buffer where it has a kernel for that and nothing else holds the memory. Else
-    /// the buffer gets the memory of the result; one that was allocated with an alignment keeps its own, and the result is copied
-    /// into it. [`bb::operation`](crate::operation()) finds a row by name.
+    /// If the backend has a kernel that writes into existing memory, and no other handle shares the memory of the
+    /// result buffer, the backend computes directly in that memory. Otherwise the buffer takes over the memory of the
+    /// result; a buffer with an alignment keeps its own memory, and the result is copied into it.
+    /// [`bb::operation`](crate::operation()) finds an operation by name.
     ///
     /// # Errors
     ///
-    /// [`BufferFault::Output`] if a result has another element type or shape than its buffer, and [`Error::Results`] if there are more
-    /// or fewer results than buffers: then no buffer has changed. [`Error::BufferFault`] for freed buffers; the operation's own
-    /// errors.
+    /// [`BufferFault::Output`] if a result has another element type or shape than its buffer; [`Error::Results`] if the
+    /// numbers of results and buffers differ. In both cases no buffer has changed. [`Error::BufferFault`] for freed
+    /// buffers; the operation's own errors.
     ///
     /// # Examples
     ///
@@ -70,7 +71,7 @@ impl Buffers {
                 return Err(Error::BufferFault(BufferFault::Output { index, expected, got }));
             }
         }
-        // An operand that is also a result would hold the memory that the result is copied into.
+        // If an operand is also a result, its handle would prevent copying the result into the same memory.
         drop(operands);
         drop(values);
         for (result, &id) in results.into_iter().zip(out) {
@@ -79,11 +80,11 @@ impl Buffers {
         Ok(())
     }
 
-    /// Stores a tensor of the buffer's own element type and shape in a buffer.
+    /// Stores a result in a buffer that has the same element type and shape.
     fn set(&self, id: BufferId, result: Value) -> Result<(), Error> {
         let replaced = self.with(id, |place| match place.placed {
             true => Err(result),
-            // The tensor from before is dropped after the lock is released.
+            // The previous tensor is dropped after the lock is released.
             false => Ok(place.value.replace(result)),
         })?;
         match replaced {

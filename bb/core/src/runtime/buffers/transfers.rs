@@ -1,6 +1,6 @@
-//! Copies of parts of buffers, mapping, and copies that are awaited.
+//! Copies parts of buffers, maps buffers, and transfers them asynchronously.
 //!
-//! A backend that does not offer a part gets it through the host: then the tensor is read, changed and made anew.
+//! If a backend does not support a partial transfer, the tensor is read to the host, changed there, and created again.
 
 use super::{BufferId, BufferMeta, Buffers, size};
 use crate::service::BufferFault;
@@ -9,7 +9,7 @@ use bb_ir::{DataType, TensorData};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Refuses bytes that are not all in a buffer.
+/// Returns an error if a byte range is not within a buffer.
 fn within(size: usize, offset: usize, count: usize) -> Result<(), Error> {
     match offset.checked_add(count) {
         Some(end) if end <= size => Ok(()),
@@ -17,7 +17,7 @@ fn within(size: usize, offset: usize, count: usize) -> Result<(), Error> {
     }
 }
 
-/// Refuses bytes that are no truth values.
+/// Returns an error if bytes of a boolean tensor are neither 0 nor 1.
 fn truths(dtype: DataType, bytes: &[u8]) -> Result<(), Error> {
     match bytes.iter().position(|byte| *byte > 1).filter(|_| dtype == DataType::Bool) {
         Some(index) => {
@@ -28,8 +28,7 @@ fn truths(dtype: DataType, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Bytes that a caller writes. When they are given back, also after a panic, bytes of truth values are normalized to 0
-/// and 1.
+/// Bytes that a caller writes. On drop, also after a panic, boolean bytes are normalized to 0 and 1.
 struct Written<'a> {
     dtype: DataType,
     bytes: &'a mut [u8],
@@ -44,7 +43,8 @@ impl Drop for Written<'_> {
 }
 
 impl Buffers {
-    /// Changes the tensor of a buffer: by the backend's own way, which returns false if it has none, or through the host.
+    /// Changes the tensor of a buffer. Calls `own`, which changes it on the device or returns false; in the latter case
+    /// changes a copy on the host with `by_host`.
     fn change(
         &self,
         id: BufferId,
@@ -64,11 +64,11 @@ impl Buffers {
         Ok(())
     }
 
-    /// Copies bytes of a buffer, from `offset` on, to `into`.
+    /// Copies bytes of a buffer, starting at `offset`, to `into`.
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`], among others if the bytes are not all in the buffer; the backend's own errors.
+    /// [`Error::BufferFault`], for example if the byte range exceeds the buffer; the backend's own errors.
     pub fn read_at(&self, id: BufferId, offset: usize, into: &mut [u8]) -> Result<(), Error> {
         let value = self.value(id)?;
         within(size(value.dtype(), value.shape())?, offset, into.len())?;
@@ -81,13 +81,13 @@ impl Buffers {
         Ok(())
     }
 
-    /// Replaces bytes of a buffer, from `offset` on. The bytes are replaced in place, unless another tensor shares the
-    /// memory; that tensor does not change.
+    /// Replaces bytes of a buffer, starting at `offset`. The bytes are replaced in place, unless another tensor shares
+    /// the memory. That tensor does not change.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at); [`bb_ir::Error::BoolByte`] for a truth value other than 0 and 1. If the bytes are refused, the
-    /// buffer keeps its elements.
+    /// The errors of [`read_at`](Self::read_at); [`bb_ir::Error::BoolByte`] for a boolean byte other than 0 and 1. If
+    /// the bytes are refused, the buffer keeps its elements.
     pub fn write_at(&self, id: BufferId, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let BufferMeta { dtype, bytes: size, .. } = self.meta(id)?;
         within(size, offset, bytes.len())?;
@@ -104,10 +104,10 @@ impl Buffers {
         )
     }
 
-    /// Copies `count` bytes from `from_offset` on to another buffer, or within one, from `to_offset` on. Bytes that overlap are copied as
-    /// they were before.
+    /// Copies `count` bytes, starting at `from_offset`, to another buffer or within the same buffer, starting at
+    /// `to_offset`. If the ranges overlap, the original bytes are copied.
     ///
-    /// The element types may differ, as long as no truth value becomes another number than 0 and 1.
+    /// The element types may differ, if every boolean byte of the target stays 0 or 1.
     ///
     /// # Errors
     ///
@@ -149,11 +149,11 @@ impl Buffers {
         self.write_at(to, to_offset, &bytes)
     }
 
-    /// Calls `body` with the bytes of a buffer for reading, row-major as in [`TensorData`].
+    /// Calls `body` with the bytes of a buffer for reading. They are in row-major order, as in [`TensorData`].
     ///
     /// # Errors
     ///
-    /// As [`MemoryHandle::map`](crate::services::MemoryHandle::map).
+    /// The errors of [`MemoryHandle::map`](crate::services::MemoryHandle::map).
     pub fn map<R>(&self, id: BufferId, body: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
         let value = self.value(id)?;
         size(value.dtype(), value.shape())?;
@@ -169,14 +169,15 @@ impl Buffers {
         result.ok_or_else(|| Error::excluded("memory to be mapped once"))
     }
 
-    /// Calls `body` with the bytes of a buffer for writing, row-major as in [`TensorData`]: the memory of the backend
-    /// itself where that is the memory of the host. Other threads that use the buffer wait meanwhile.
+    /// Calls `body` with the bytes of a buffer for writing. They are in row-major order, as in [`TensorData`]. If the
+    /// backend uses host memory, `body` writes to it directly. Other threads that use the buffer wait until `body`
+    /// returns.
     ///
-    /// A truth value other than 0 becomes 1.
+    /// A boolean byte other than 0 becomes 1.
     ///
     /// # Errors
     ///
-    /// [`Error::BufferFault`], and [`BufferFault::Mapped`] for calls of `body` that use this buffer; the backend's own errors.
+    /// [`Error::BufferFault`]; [`BufferFault::Mapped`] if `body` itself uses this buffer; the backend's own errors.
     ///
     /// # Examples
     ///
@@ -208,11 +209,11 @@ impl Buffers {
         result.ok_or_else(|| Error::excluded("memory to be mapped once"))
     }
 
-    /// Reads a buffer on a thread of its own, and returns its bytes as a future, which can also be waited for.
+    /// Reads a buffer on its own thread, and returns the bytes as a future. The caller can also block on the future.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), when the future is polled.
+    /// The future returns the errors of [`read`](Self::read).
     ///
     /// # Examples
     ///
@@ -228,21 +229,21 @@ impl Buffers {
         crate::contract::on_own_thread(move || table.read(id))
     }
 
-    /// Writes a buffer like [`write()`](Self::write) on a thread of its own, and returns a future.
+    /// Writes a buffer like [`write()`](Self::write) on its own thread, and returns a future.
     ///
     /// # Errors
     ///
-    /// As [`write()`](Self::write), when the future is polled.
+    /// The future returns the errors of [`write()`](Self::write).
     pub fn write_async(self: &Arc<Self>, id: BufferId, bytes: Vec<u8>) -> ContractResponse<(), Error> {
         let table = self.clone();
         crate::contract::on_own_thread(move || table.write(id, &bytes))
     }
 
-    /// Copies like [`copy`](Self::copy) on a thread of its own, and returns a future.
+    /// Copies like [`copy`](Self::copy) on its own thread, and returns a future.
     ///
     /// # Errors
     ///
-    /// As [`copy`](Self::copy), when the future is polled.
+    /// The future returns the errors of [`copy`](Self::copy).
     pub fn copy_async(
         self: &Arc<Self>,
         from: BufferId,
