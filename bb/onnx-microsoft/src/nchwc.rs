@@ -4,7 +4,7 @@
 //! divided into blocks, and the elements of a block are contiguous. If the channels do not fill the last block, it is padded with
 //! zeros. Operators of other domains, like `Relu` and `Concat`, work on blocked tensors unchanged. Each function here converts its
 //! operand to plain channels, computes, and converts the result to blocks. Optimization passes remove the inverse conversions
-//! between two such operators.
+//! between consecutive operators.
 //!
 //! Filters are in blocks, too: `[o / block, i / block, h, w, block of i, block of o]`. `i` is not in blocks if the convolution is
 //! depthwise, or if the operand is not in blocks because it has fewer channels than a block.

@@ -418,7 +418,7 @@ impl Feeds {
         Ok(logits)
     }
 
-    /// Extends a cache to the length of the longest sequence, if the decoder requires it.
+    /// Extends a cache to the maximum length, if the decoder requires it.
     fn lengthened(
         &self,
         on: &ErasedBackend<'_>,
