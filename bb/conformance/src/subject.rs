@@ -88,7 +88,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns the backend, for calls that should not be stored.
+    /// Returns the backend, for calls that must not be stored.
     pub(super) fn backend(&self) -> ErasedBackend<'_> {
         ErasedBackend(&*self.on)
     }
