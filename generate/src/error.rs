@@ -153,7 +153,7 @@ pub enum Error {
     /// The template of a model fails.
     #[error("the template for messages fails")]
     Template {
-        /// Why.
+        /// The cause.
         #[source]
         source: minijinja::Error,
     },
@@ -161,7 +161,7 @@ pub enum Error {
     /// The template of a model, or the text that it produces, is too long.
     #[error("the template for messages, or the text that it writes, has more than {most} bytes")]
     LongTemplate {
-        /// The greatest size.
+        /// The maximum size, in bytes.
         most: usize,
     },
 
@@ -185,7 +185,7 @@ pub enum Error {
     /// Too many requests are waiting.
     #[error("{most} requests wait, which is the limit; try again later")]
     Busy {
-        /// The greatest number.
+        /// The maximum number.
         most: usize,
     },
 

@@ -55,7 +55,7 @@ pub enum Event {
 
 /// The receiver of a request's events.
 pub trait Listener: Send {
-    /// Takes the next event. It must not wait, because all sequences would.
+    /// Receives the next event. It must not block, because it would block all sequences.
     fn receive(&mut self, event: Event);
 
     /// Returns whether the listener no longer receives events, which ends the request.
