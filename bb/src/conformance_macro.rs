@@ -3,22 +3,21 @@
 /// Tests a backend with the case of every primitive, every topic, and all of ONNX's cases. Each primitive and
 /// each topic becomes a `#[test]`; ONNX's cases are one test, `onnx`.
 ///
-/// Write it in a test of your crate, and enable the feature `conformance`:
-/// `bb = { path = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
-/// expression that makes a backend. Each test evaluates it once.
+/// Write it in a test of your crate, and enable the feature `conformance`: `bb = { path = "…", features = ["conformance"] }` in
+/// `[dev-dependencies]`. The argument is an expression that creates a backend. Each test evaluates it once.
 ///
 /// The tests are in a module: a name before the expression is the name of the module, and without one it is `unnamed_suite`. A second
 /// suite in the same module needs a name: `bb::conformance!(wide, MyBackend::wide())`. Without one, rustc reports that `unnamed_suite`
 /// is defined multiple times.
 ///
-/// The tests of primitives use the element types that the backend declares ([`Backend::types`](crate::Backend::types)). They
-/// require that every operation takes each of these, and that all other types are refused with an error that names the operation
-/// and the type. `onnx` skips the cases that need other types and cannot have them exactly. If the backend declares all types and
-/// lacks some, the failure says which to declare. With `types = […]`, the test `listed_types` requires that the backend declares
-/// these types and no others.
+/// The tests of primitives use the element types that the backend declares ([`Backend::types`](crate::Backend::types)). They require
+/// that every operation accepts each declared type, and that every other type is refused with an error that names the operation and
+/// the type. `onnx` skips the cases that need other types, unless their values can be represented exactly in a declared type. If the
+/// backend declares all types but lacks some, the failure says which types to declare. With `types = […]`, the test `listed_types`
+/// requires that the backend declares exactly these types.
 ///
-/// Each test of a primitive or a topic makes, uses and drops its backend on one thread. It fails if a call takes longer than a minute,
-/// or than the seconds in the environment variable `BB_CALL_SECONDS`.
+/// Each test of a primitive or a topic creates, uses and drops its backend on one thread. It fails if a call takes longer than a
+/// minute, or longer than the number of seconds in the environment variable `BB_CALL_SECONDS`.
 ///
 /// `onnx` fails with a list of each failed case: its name, its operators, and the expected and computed values.
 /// Before that, it prints for each operator how many cases passed, failed and were skipped;
@@ -84,7 +83,7 @@ macro_rules! __conformance_named {
     ($make:expr, cases = $cases:tt, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
         $crate::__conformance!(named $make; [$($dtype)+]; $cases);
     };
-    // Reports the mistake.
+    // Forwards any other input to `conformance!`, which reports the mistake.
     ($($other:tt)*) => {
         $crate::conformance!($($other)*);
     };

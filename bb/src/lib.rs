@@ -1,14 +1,14 @@
-//! One contract for tensor backends: a backend that implements 30 methods, or one function that runs whole
-//! graphs, can run all of ONNX.
+//! A common interface for tensor backends. A backend that implements 30 methods, or one function that runs whole graphs, can run all of
+//! ONNX.
 //!
 //! A backend implements [`Backend`] and derives its registration. Component code calls operations through a
 //! context and does not depend on a backend.
 //!
-//! This crate re-exports the names that users need: from `bb-core`, backends and the runtime; from `bb-onnx` and from the operator
-//! crates that features link, ONNX's operators; from `bb-conformance`, with a feature, the tests of backends.
+//! This crate re-exports the names that users need: backends and the runtime from `bb-core`; ONNX's operators from `bb-onnx` and from
+//! the operator crates that features link; and, with the feature `conformance`, the tests of backends from `bb-conformance`.
 #![forbid(unsafe_code)]
 
-// The features only link these crates: they change nothing else of this one.
+// These features only link the crates, so that their operators are registered.
 #[cfg(feature = "microsoft")]
 use bb_onnx_microsoft as _;
 #[cfg(feature = "ml")]
@@ -64,7 +64,8 @@ pub use deployment::models::Deployment;
 pub use first_of::{Fallback, FirstOf, FirstOfError, Transfers, first_of};
 pub use placement::PlacedTensor;
 
-/// The traits whose methods compute: [`Backend`] and the families of [`ext`]. `use bb::prelude::*;` imports their methods and no names.
+/// The traits whose methods compute: [`Backend`] and the families of [`ext`]. `use bb::prelude::*;` imports only their methods, no
+/// names.
 ///
 /// # Examples
 ///
@@ -93,7 +94,7 @@ pub fn backends() -> Result<LinkedBackends, Error> {
     linked_backends()
 }
 
-// Used by the expansion of macros that backend authors call.
+// Used by the expansion of macros that authors of backends call.
 #[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub use bb_conformance::__conformance;

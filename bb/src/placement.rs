@@ -1,13 +1,13 @@
-//! Which backend or component runs each node of a model, and which values are transferred between them, before anything runs.
+//! Reports which backend or component runs each node of a model and which values are transferred between them, before anything runs.
 //!
-//! A model is placed in four steps, by [`FirstOf`](crate::FirstOf) and by [`Deployment`](crate::Deployment):
+//! Both [`FirstOf`](crate::FirstOf) and [`Deployment`](crate::Deployment) place a model in four steps:
 //!
-//! 1. Each node gets a target: a `FirstOf` takes the backend of a pin, or else the one that costs the least; a deployment takes the
-//!    component, the backend of the first rule that matches, or the first backend.
-//! 2. [`cut`](bb_core::cut) groups nodes of one target into parts. No path leaves a part and comes back.
+//! 1. Each node gets a target: a `FirstOf` takes the backend of a pin, or else the backend with the lowest cost; a deployment takes the
+//! component, the backend of the first rule that matches, or the first backend.
+//! 2. [`cut`](bb_core::cut) groups nodes of one target into parts. No path leaves a part and enters it again.
 //! 3. [`look`](crate::look) finds out how each node runs on its backend. [`Placement`] reports it.
-//! 4. A program runs the parts in order. Values pass between them in
-//!    [`PartedGraph`](bb_core::contract::PartedGraph), and [`PlacedTensor`] copies a value to each backend that reads it, once.
+//! 4. A program runs the parts in order. Values pass between them in [`PartedGraph`](bb_core::contract::PartedGraph). [`PlacedTensor`]
+//! copies a value once to each backend that reads it.
 
 mod passed_over;
 mod tensor;
@@ -45,14 +45,15 @@ pub struct NodePlacement {
     pub node: NodeInfo,
     /// The executor of the node.
     pub executor: Executor,
-    /// Whether the backend is known to support all element types that the node needs. Some types are known only when
-    /// inputs arrive. A component is responsible for its own types.
+    /// Whether the backend is known to support all element types that the node needs. Some types are known only when inputs are passed.
+    /// A component is responsible for its own types.
     pub checked: bool,
-    /// For a node of a [`FirstOf`](crate::FirstOf), the backends that precede its own in the list, and why each of them does not run it.
+    /// For a node of a [`FirstOf`](crate::FirstOf), the backends that precede the chosen one in the list, and why each of them does not
+    /// run it.
     pub passed_over: Vec<PassedOver>,
 }
 
-/// A node on the backend that runs it.
+/// A node and the backend that runs it.
 pub(crate) struct PlacedNode {
     /// The name of the backend.
     pub(crate) backend: &'static str,
@@ -108,7 +109,7 @@ pub struct Transfer {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
-    /// The nodes, in an order that can run.
+    /// The nodes, in a valid order of execution.
     pub nodes: Vec<NodePlacement>,
     /// The values that are transferred.
     pub transfers: Vec<Transfer>,
@@ -124,14 +125,14 @@ pub struct PlacedPart {
     pub side: Side,
     /// The names of the nodes.
     pub nodes: Vec<String>,
-    /// The names of the values that they read from outside, weights left out.
+    /// The names of the values that the nodes read from outside the part, without weights.
     pub inputs: Vec<String>,
-    /// The names of the values that others read.
+    /// The names of the values that are read outside the part.
     pub outputs: Vec<String>,
 }
 
 impl Placement {
-    /// Lists the parts of a graph, and the values that one side makes and another reads.
+    /// Lists the parts of a graph, and the values that one side computes and another side reads.
     pub(crate) fn of_parts<T>(
         graph: &Graph,
         parts: &[Part<T>],

@@ -1,4 +1,4 @@
-//! Continues a prompt token by token: chooses a token, decodes its text, and decides whether it is the last.
+//! Generates an answer to a prompt token by token: chooses a token, decodes its text, and decides whether it is the last token.
 
 use crate::grammar::Matcher;
 use crate::sampler::{LogProbability, Sampler, log_probabilities};
@@ -7,17 +7,17 @@ use crate::text::TextStream;
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions};
 
-/// Why a generation ended.
+/// The reason why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// The model ended its text.
+    /// The model chose a token that ends the text.
     Token,
-    /// The text contains a stop string.
+    /// The text contains one of the stop strings.
     Stop,
     /// The requested number of tokens is reached.
     Length,
-    /// The sequence is as long as the model takes.
+    /// The sequence has the maximum length that the model supports.
     Context,
 }
 
@@ -27,12 +27,12 @@ pub enum End {
 pub struct Piece {
     /// The token.
     pub token: u32,
-    /// The text that is certain with this token. It is empty if the token ends within a character, or with what may be the beginning
-    /// of a stop.
+    /// The text that is certain after this token. It is empty if the token ends inside a character, or with a possible beginning of a
+    /// stop string.
     pub text: String,
     /// The log-probability of the token and of the most probable tokens, if requested.
     pub log_probabilities: Option<(LogProbability, Vec<LogProbability>)>,
-    /// Why this is the last piece, if it is.
+    /// The reason why this piece is the last one; `None` if more pieces follow.
     pub end: Option<End>,
 }
 
@@ -40,19 +40,20 @@ pub struct Piece {
 #[derive(Debug)]
 pub(crate) struct Answer {
     sampler: Sampler,
-    /// The greatest number of tokens, whether tokens that end a text are passed over, and of how many tokens there are probabilities.
+    /// The maximum number of tokens; whether tokens that end the text are ignored; and the number of tokens whose log-probabilities
+    /// are reported.
     most: usize,
     ignore_end: bool,
     log_probabilities: Option<usize>,
     prompt: Vec<u32>,
     generated: Vec<u32>,
     stream: TextStream,
-    /// How far the text has come in its grammar, if it has one.
+    /// The state of the grammar after the generated text, if there is a grammar.
     matcher: Option<Matcher>,
 }
 
 impl Answer {
-    /// Begins an answer to a prompt, with its grammar if it has one. `longest` is the length of the longest answer, in bytes.
+    /// Begins an answer to a prompt, with its grammar if there is one. `longest` is the length of the longest answer, in bytes.
     pub(crate) fn new(
         prompt: &[u32],
         options: &GenerateOptions,
@@ -76,12 +77,12 @@ impl Answer {
         &self.generated
     }
 
-    /// Returns the greatest number of tokens.
+    /// Returns the maximum number of tokens.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 
-    /// Chooses the next token by its logits. `full` is true if the sequence has no room for a further token.
+    /// Chooses the next token by its logits. `full` is true if the sequence has no room for another token.
     pub(crate) fn next(&mut self, logits: &[f32], tokens: &Tokens, full: bool) -> Result<Piece, Error> {
         let ignore_end = self.ignore_end;
         let possible = match &mut self.matcher {
@@ -91,7 +92,7 @@ impl Answer {
         let token = self.sampler.choose(possible, &self.prompt, &self.generated)?;
         let log_probabilities = self.log_probabilities.map(|count| log_probabilities(logits, token, count));
         self.generated.push(token);
-        // An end that a grammar makes necessary is an end.
+        // If the grammar allows only an end token, it ends the answer even with `ignore_end`.
         if (!ignore_end || self.matcher.is_some()) && tokens.is_end(token) {
             let text = self.stream.finish(tokens)?;
             return Ok(Piece { token, text, log_probabilities, end: Some(End::Token) });

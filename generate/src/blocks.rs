@@ -1,16 +1,16 @@
-//! Memory for keys and values in blocks, which stay where they are.
+//! Memory for keys and values in blocks, which are never moved.
 
 use crate::Error;
 use bb::services::{BufferId, Buffers};
 use bb::{BackendHandle, DataType, Value};
 
-/// The positions of a block.
+/// The number of positions in a block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The least size in bytes of a freed buffer that goes back to the system at once.
+/// The minimum size of a freed buffer that is returned to the system immediately, in bytes.
 const LARGE: usize = 1 << 20;
 
-/// Element type and extents of one position, in a buffer of keys and in a buffer of values.
+/// The element type and the shape of one position, in a buffer of keys and in a buffer of values.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheRow {
     pub(crate) dtype: DataType,
@@ -23,45 +23,46 @@ impl CacheRow {
     }
 }
 
-/// The keys and values of a model in blocks, and their scales if there are any, in buffers that grow: `[blocks, BLOCK, ..]` for each,
-/// with the extents of its row behind. Each buffer of keys, or of scales of keys, has one of values behind it.
+/// The keys and values of a model in blocks, and their scales if there are any. They are stored in growing buffers of the shape
+/// `[blocks, BLOCK, ..]`, followed by the shape of the row. Each buffer of keys, or of scales of keys, is followed by the
+/// corresponding buffer of values.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     on: BackendHandle,
     buffers: Buffers,
     ids: Vec<BufferId>,
-    /// The rows of each pair of buffers.
+    /// The row of each pair of buffers.
     rows: Vec<CacheRow>,
     room: usize,
 }
 
-/// New positions that follow each other in the results of a run, and in the blocks.
+/// New positions that are consecutive in the results of a run, and in the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// The first of them among all new positions.
+    /// The index of the first one among all new positions.
     pub(crate) from: usize,
-    /// Its place among the positions of all blocks.
+    /// The index of the first one among the positions of all blocks.
     pub(crate) to: usize,
     pub(crate) count: usize,
 }
 
 impl Blocks {
-    /// Makes buffers without blocks.
+    /// Creates buffers without blocks.
     pub(crate) fn new(on: BackendHandle, rows: Vec<CacheRow>) -> Blocks {
         Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), rows, room: 0 }
     }
 
-    /// Returns the number of blocks that there is room for.
+    /// Returns the number of blocks that fit the buffers.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Returns the bytes that blocks take in all buffers together.
+    /// Returns the size of `blocks` blocks in all buffers together, in bytes.
     pub(crate) fn bytes_of(&self, blocks: usize) -> usize {
         2 * blocks * BLOCK * self.rows.iter().map(CacheRow::bytes).sum::<usize>()
     }
 
-    /// Grows the buffers to `room` blocks in total, and keeps their content.
+    /// Grows the buffers to `room` blocks in total. Their content is kept.
     pub(crate) fn grow(&mut self, room: usize) -> Result<(), Error> {
         if room <= self.room {
             return Ok(());
@@ -72,7 +73,7 @@ impl Blocks {
             match self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat()) {
                 Ok(id) => ids.push(id),
                 Err(error) => {
-                    // The old buffers stay.
+                    // Keep the old buffers.
                     for id in ids {
                         self.buffers.free(id)?;
                     }
@@ -80,7 +81,7 @@ impl Blocks {
                 }
             }
         }
-        // Each buffer is freed before the next one is copied, so that most of them exist once.
+        // Copy and free one buffer at a time, so that only one buffer exists twice.
         let mut ids = ids.into_iter();
         for ((old, row), new) in self.ids.iter_mut().zip(rows).zip(&mut ids) {
             let bytes = self.room * BLOCK * row.bytes();
@@ -94,8 +95,8 @@ impl Blocks {
             if bytes >= LARGE
                 && let Ok(memory) = self.on.memory()
             {
-                // A backend keeps freed buffers for its next results, which are smaller than this one. If it cannot return them, it
-                // only takes more memory.
+                // A backend keeps freed buffers for later results, but these are smaller than this buffer. An error is ignored,
+                // because it only means that more memory stays in use.
                 let _kept = memory.trim(0);
             }
         }
@@ -104,12 +105,12 @@ impl Blocks {
         Ok(())
     }
 
-    /// Returns all blocks of each buffer.
+    /// Returns each buffer as a tensor of all blocks.
     pub(crate) fn views(&self) -> Result<Vec<Value>, Error> {
         self.ids.iter().map(|&id| Ok(self.buffers.value(id)?)).collect()
     }
 
-    /// Writes new positions to their places. Each tensor has the rows of the keys, followed by the rows of the values.
+    /// Writes new positions to the blocks. Each tensor has the rows of the keys, followed by the rows of the values.
     pub(crate) fn write(&self, new: &[Value], placed: &[Placed]) -> Result<(), Error> {
         let positions: usize = placed.iter().map(|placed| placed.count).sum();
         let other =

@@ -1,16 +1,16 @@
-//! Caches of keys and values of one sequence, which stay where they are.
+//! Caches of the keys and values of one sequence, which are never moved.
 
 use crate::Error;
 use crate::blocks::{BLOCK, Blocks, Placed};
 use bb::Value;
 
-/// The least number of positions that caches have room for.
+/// The minimum number of positions that caches have room for.
 const LEAST: usize = 256;
-/// The size above which caches have no least number of positions, in bytes.
+/// If the minimum number of positions takes more than this number of bytes, caches start smaller.
 const BYTES: usize = 16 << 20;
 
-/// Keys and values of all positions so far, one behind another, with room for more. What is new is written behind them; where there is
-/// no more room, it doubles.
+/// The keys and values of all positions so far, one after another, with room for more. New positions are written after them. If there
+/// is no room, it doubles.
 #[derive(Debug)]
 pub(crate) struct Cache {
     blocks: Blocks,
@@ -19,7 +19,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Makes caches without positions, for at most `most` of them.
+    /// Creates caches without positions, for at most `most` positions.
     pub(crate) fn new(blocks: Blocks, most: usize) -> Cache {
         Cache { blocks, length: 0, most }
     }
@@ -29,17 +29,17 @@ impl Cache {
         self.length
     }
 
-    /// Returns the bytes that the caches take.
+    /// Returns the size of the caches, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.bytes_of(self.blocks.room())
     }
 
-    /// Forgets all positions from this one on.
+    /// Removes all positions from the index `length` on.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
-    /// Makes room for more positions.
+    /// Ensures room for more positions.
     pub(crate) fn reserve(&mut self, more: usize) -> Result<(), Error> {
         let needed = self.length + more;
         if needed > self.most {
@@ -53,12 +53,12 @@ impl Cache {
         self.blocks.grow(room.div_ceil(BLOCK))
     }
 
-    /// Returns the blocks of each cache.
+    /// Returns each cache as a tensor of all blocks.
     pub(crate) fn views(&self) -> Result<Vec<Value>, Error> {
         self.blocks.views()
     }
 
-    /// Appends positions to each cache. The cache must have room for them.
+    /// Appends positions to each cache, which must have room for them.
     pub(crate) fn append(&mut self, new: &[Value], positions: usize) -> Result<(), Error> {
         self.blocks.write(new, &[Placed { from: 0, to: self.length, count: positions }])?;
         self.length += positions;

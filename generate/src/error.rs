@@ -1,13 +1,13 @@
-//! Why text cannot be generated.
+//! Errors of opening a model and of generating text.
 
 use crate::gguf::GgufError;
 use bb::ErrorKind;
 use std::path::PathBuf;
 
-/// The kinds of decoders that are read, by `general.architecture` of a GGUF file.
+/// The supported decoder architectures, as in `general.architecture` of a GGUF file.
 pub const ARCHITECTURES: [&str; 6] = ["gemma", "llama", "phi3", "qwen2", "qwen3", "smollm3"];
 
-/// Why a model cannot be opened, or text cannot be generated.
+/// The reason why a model cannot be opened, or text cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: bb_ir::BoxError,
     },
@@ -38,10 +38,10 @@ pub enum Error {
         source: GgufError,
     },
 
-    /// The kind of a model is not known.
+    /// The architecture of a model is unknown.
     #[error("models of the kind `{found}` are not read, expected one of `{}`", ARCHITECTURES.join("`, `"))]
     Architecture {
-        /// The kind that the file names.
+        /// The architecture in the file.
         found: String,
     },
 
@@ -52,11 +52,11 @@ pub enum Error {
         key: String,
         /// The size.
         found: u64,
-        /// The greatest one.
+        /// The maximum.
         most: u64,
     },
 
-    /// A model needs what this crate does not compute.
+    /// A model requires a computation that this crate does not implement.
     #[error("`{key}` is {value}, which is not computed")]
     Unserved {
         /// The key of the metadata.
@@ -65,14 +65,14 @@ pub enum Error {
         value: String,
     },
 
-    /// A file has a tensor that the network of its kind does not have, as one that scales angles.
+    /// A file has a tensor that the network of its architecture does not use, for example one that scales angles.
     #[error("the file has a tensor `{name}`, which models of its kind are not computed with")]
     Tensor {
         /// The tensor.
         name: String,
     },
 
-    /// A file of JSON has other content than is needed.
+    /// A JSON file lacks required content.
     #[error("`{file}` has no {expected}")]
     Json {
         /// The name of the file.
@@ -84,7 +84,7 @@ pub enum Error {
         source: Option<serde_json::Error>,
     },
 
-    /// An input of a model in ONNX's format is not one that the generation loop can fill.
+    /// A model in ONNX's format has an input that the generation loop cannot provide.
     #[error(
         "the model has the input `{name}`, expected tokens, a mask, positions, and pairs of past and present"
     )]
@@ -93,10 +93,10 @@ pub enum Error {
         name: String,
     },
 
-    /// A model got another source for its encoder than it reads.
+    /// A source for the model's encoder is of another kind than the model reads.
     #[error("the model got {found}, expected {expected}")]
     Source {
-        /// The kind of source that was given.
+        /// The kind of source that was passed.
         found: &'static str,
         /// The kind of source that the model reads.
         expected: &'static str,
@@ -109,23 +109,23 @@ pub enum Error {
         what: &'static str,
     },
 
-    /// An input or output of a model in ONNX's format has other extents than a cache, or logits.
+    /// An input or output of a model in ONNX's format does not have the shape of a cache, or of logits.
     #[error("`{name}` has {found}, expected {expected}")]
     Port {
         /// The input or output.
         name: String,
-        /// The expected extents.
+        /// The expected shape.
         expected: &'static str,
-        /// The extents that were found.
+        /// The shape in the model.
         found: String,
     },
 
-    /// The tokenizer of a model is of a kind that is not known.
+    /// The tokenizer of a model is of an unknown kind.
     #[error("the tokenizer is of the kind `{found}`, expected one of {expected:?}")]
     TokenizerKind {
         /// The kind.
         found: String,
-        /// The known ones.
+        /// The known kinds.
         expected: &'static [&'static str],
     },
 
@@ -137,12 +137,12 @@ pub enum Error {
         source: bb_ir::BoxError,
     },
 
-    /// The model has no token of this number.
+    /// The model has no token with this id.
     #[error("token {token} does not exist, expected 0 to {most}")]
     Token {
         /// The token.
         token: u32,
-        /// The greatest token.
+        /// The greatest token id.
         most: usize,
     },
 
@@ -153,43 +153,43 @@ pub enum Error {
     /// The template of a model fails.
     #[error("the template for messages fails")]
     Template {
-        /// Why.
+        /// The cause.
         #[source]
         source: minijinja::Error,
     },
 
-    /// The template of a model makes more text than is allowed.
+    /// The template of a model, or the text that it produces, is too long.
     #[error("the template for messages, or the text that it writes, has more than {most} bytes")]
     LongTemplate {
-        /// The greatest size.
+        /// The maximum size, in bytes.
         most: usize,
     },
 
-    /// Messages have a control token's name in them, and leave no character to mark it with.
+    /// The messages contain the name of a control token, and use all characters that could mark it.
     #[error("the messages have all characters that could mark the names of control tokens")]
     Characters,
 
-    /// There is nothing to continue.
+    /// The prompt is empty.
     #[error("the prompt has no tokens, expected one at least")]
     NoTokens,
 
-    /// A sequence is longer than the model takes.
+    /// A sequence is longer than the model supports.
     #[error("the sequence would have {needed} tokens, expected at most {most}")]
     Context {
         /// The number of tokens.
         needed: usize,
-        /// The greatest number.
+        /// The maximum number.
         most: usize,
     },
 
-    /// Too many requests wait.
+    /// Too many requests are waiting.
     #[error("{most} requests wait, which is the limit; try again later")]
     Busy {
-        /// The greatest number.
+        /// The maximum number.
         most: usize,
     },
 
-    /// The model gives no states of tokens.
+    /// The model does not return states of tokens.
     #[error("the model gives logits alone, and no states of tokens; states come from GGUF files")]
     NoStates,
 
@@ -204,7 +204,7 @@ pub enum Error {
         expected: &'static str,
     },
 
-    /// A constraint is wrong, has a part that is not known, or takes too much work.
+    /// A constraint is invalid, has an unknown part, or requires too much work.
     #[error("the {constraint} is refused")]
     Grammar {
         /// The kind of constraint, for messages.
@@ -221,7 +221,7 @@ pub enum Error {
         constraint: &'static str,
         /// Its size.
         found: usize,
-        /// The greatest one.
+        /// The maximum size.
         most: usize,
     },
 
@@ -229,15 +229,15 @@ pub enum Error {
     #[error("the grammar was compiled for another model; compile it for this one")]
     GrammarModel,
 
-    /// A grammar takes too much work in the middle of an answer.
+    /// A grammar requires too much work in the middle of an answer.
     #[error("the grammar fails at the next token")]
     GrammarFailed {
-        /// Why.
+        /// The cause.
         #[source]
         source: bb_ir::BoxError,
     },
 
-    /// It is not known which bytes the tokens of the model are, which grammars need.
+    /// A grammar needs the bytes of each token, but they are unknown for this model's tokenizer.
     #[error(
         "the tokenizer has the decoder `{found}`, expected `ByteLevel`, `ByteFallback`, `Metaspace` or `Replace` for a grammar"
     )]
@@ -246,7 +246,7 @@ pub enum Error {
         found: &'static str,
     },
 
-    /// The model gave a logit that is NaN or infinity.
+    /// The model computed a logit that is NaN or infinity.
     #[error("the logit of token {token} is {found}, expected a number")]
     Logit {
         /// The token.
@@ -259,24 +259,24 @@ pub enum Error {
     #[error("no token is possible: all have a logit of minus infinity")]
     NoneLeft,
 
-    /// The model, or the backend that runs it, fails.
+    /// The model failed, or the backend that runs it.
     #[error("the model fails")]
     Model {
-        /// Why.
+        /// The cause.
         #[source]
         source: bb::Error,
     },
 
-    /// Internal error: something holds that no input can cause.
+    /// Internal error: an invariant that no input can break does not hold.
     #[error("internal error: {what}")]
     Internal {
-        /// The invariant that does not hold.
+        /// The invariant that is broken.
         what: &'static str,
     },
 }
 
 impl Error {
-    /// Returns the kind of the error, which tells a caller how to react.
+    /// Returns the kind of the error, which determines how a caller should react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Read { .. } => ErrorKind::Configuration,

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
-/// The greatest size of a file of JSON, in bytes.
+/// The maximum size of a JSON file, in bytes.
 const JSON: u64 = 256 << 20;
-/// Where a folder may have its models.
+/// The folders, inside the folder of a model, where the ONNX models may be.
 const FOLDERS: [&str; 2] = ["", "onnx"];
-/// File names of decoders: one for all tokens, or one for tokens without a past, with another file for the further tokens.
+/// The file names of decoders. The last one only runs tokens without a past, and another file runs the further tokens.
 const DECODERS: [&str; 3] = ["model.onnx", "decoder_model_merged.onnx", "decoder_model.onnx"];
 const ENCODER: &str = "encoder_model.onnx";
 const WITH_PAST: &str = "decoder_with_past_model.onnx";
@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     pub(crate) template: Option<ChatTemplate>,
 }
 
-/// Opens a model in any of the supported forms.
+/// Opens a model in any of the supported file formats.
 pub(crate) fn open(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
     let kind = std::fs::metadata(path).map_err(|source| read_error(path, source.into()))?;
     if kind.is_dir() { folder(path, on, options) } else { gguf(path, on, options) }
@@ -84,16 +84,16 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     std::fs::read(path).map(Some).map_err(|error| read_error(path, error.into()))
 }
 
-/// Finds a file of these names in a folder.
+/// Finds a file with one of these names in a folder.
 fn found(path: &Path, names: &[&str]) -> Option<PathBuf> {
     let all = names.iter().flat_map(|name| FOLDERS.map(|folder| path.join(folder).join(name)));
     all.into_iter().find(|path| path.is_file())
 }
 
-/// Loads the decoder of a folder, and the graphs that belong to it.
+/// Loads the decoder of a folder, and the graphs that are used together with it.
 fn modules(path: &Path, decoder: &Path) -> Result<Modules, Error> {
     let loaded = |name: &str| found(path, &[name]).map(Module::load).transpose();
-    // A decoder that is one graph for all tokens needs no other.
+    // A decoder that is one graph for all tokens needs no second graph.
     let is_first = decoder.ends_with("decoder_model.onnx");
     Ok(Modules {
         encoder: loaded(ENCODER)?,
@@ -136,7 +136,7 @@ fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Open
     Ok(Opened { network: Network::Onnx(decoder), tokens, template })
 }
 
-/// The template of a tokenizer's file: a text, or the one called `default` of a list.
+/// Returns the template in a tokenizer's file: a string, or the entry called `default` in a list.
 fn template_of(json: &Json) -> Option<String> {
     match json {
         Json::String(text) => Some(text.clone()),
@@ -149,7 +149,7 @@ fn template_of(json: &Json) -> Option<String> {
     }
 }
 
-/// The text of a token: a text, or an object with one.
+/// Returns the text of a token: a string, or the `content` of an object.
 fn text_of(json: &Json) -> Option<String> {
     json.as_str().or_else(|| json.get("content")?.as_str()).map(str::to_owned)
 }

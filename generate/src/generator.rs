@@ -1,4 +1,4 @@
-//! Models that generate, sequences, and the loop.
+//! Models that generate text, their sequences, and the generation loop.
 
 use crate::answer::{Answer, End, Piece};
 use crate::clock::Stopwatch;
@@ -28,7 +28,7 @@ struct Model {
     network: Network,
     tokens: Tokens,
     template: Option<ChatTemplate>,
-    /// The bytes of the tokens, after the first grammar was compiled.
+    /// The bytes of the tokens, set when the first grammar is compiled.
     #[cfg(feature = "grammar")]
     vocabulary: OnceLock<Arc<Vocabulary>>,
 }
@@ -92,7 +92,7 @@ impl Generator {
         Generator { model: Arc::new(model) }
     }
 
-    /// Returns what computes logits.
+    /// Returns the network, which computes logits.
     pub(crate) fn network(&self) -> &Network {
         &self.model.network
     }
@@ -107,7 +107,7 @@ impl Generator {
         self.model.template.as_ref()
     }
 
-    /// Returns the greatest number of tokens of a sequence.
+    /// Returns the maximum number of tokens of a sequence.
     pub fn context(&self) -> usize {
         self.model.network.positions()
     }
@@ -117,25 +117,25 @@ impl Generator {
         self.model.network.vocabulary()
     }
 
-    /// Returns the tokens of messages and of the beginning of an answer. The names of control tokens in messages are plain text, so that
-    /// no message ends itself or begins another one.
+    /// Returns the tokens of messages, followed by the tokens that begin an answer. The names of control tokens in messages are plain
+    /// text, so that no message can end itself or begin another message.
     ///
     /// # Errors
     ///
     /// [`Error::NoTemplate`]; [`Error::Template`] and [`Error::LongTemplate`]; [`Error::Tokenizer`]; [`Error::Context`] for messages with
-    /// more tokens than a sequence has.
+    /// more tokens than a sequence can have.
     pub fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
         let template = self.template().ok_or(Error::NoTemplate)?;
         self.tokens().encode_chat(template, messages, self.context())
     }
 
-    /// Returns the tokens of a text that is not a message, with the token that the model expects first. Stops soon after the greatest
-    /// number of tokens.
+    /// Returns the tokens of a text that is not a message, beginning with the token that the model expects first. Encoding stops soon
+    /// after the maximum number of tokens is exceeded.
     ///
     /// # Errors
     ///
-    /// [`Error::Context`] for a text with more tokens than a sequence has; [`Error::Tokenizer`]; [`Error::Model`] after the deadline of
-    /// the thread.
+    /// [`Error::Context`] for a text with more tokens than a sequence can have; [`Error::Tokenizer`]; [`Error::Model`] after the deadline
+    /// of the thread.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         self.tokens().encode_within(text, self.context())
     }
@@ -155,13 +155,14 @@ impl Generator {
     }
 
     /// Compiles a constraint for the tokens of this model. The first call for a model also sorts its tokens, which takes some tenths of a
-    /// second if there are many. If several threads make the first call together, each sorts the tokens, and all keep one of the results.
+    /// second if there are many. If several threads make the first call at the same time, each sorts the tokens, and one of the results is
+    /// kept.
     ///
     /// # Errors
     ///
-    /// [`Error::Grammar`] for a constraint that is wrong, that has a part which is not known, or that takes too much work;
-    /// [`Error::GrammarSize`] for one that is too long; [`Error::Busy`] while too many others are compiled; [`Error::Vocabulary`] if it is
-    /// not known which bytes the tokens of the model are.
+    /// [`Error::Grammar`] for a constraint that is invalid, that has an unknown part, or that requires too much work;
+    /// [`Error::GrammarSize`] for a constraint that is too long; [`Error::Busy`] while too many other constraints are being compiled;
+    /// [`Error::Vocabulary`] if the bytes of the model's tokens are unknown.
     #[cfg(feature = "grammar")]
     pub fn grammar(&self, constraint: &Constraint) -> Result<Grammar, Error> {
         constraint.check()?;
@@ -183,7 +184,7 @@ impl Generator {
         options.grammar.as_ref().map(|grammar| grammar.matcher(vocabulary)).transpose()
     }
 
-    /// In a build without grammars, no answer has one.
+    /// Returns `None`: in a build without grammars, no answer has a grammar.
     #[cfg(not(feature = "grammar"))]
     pub(crate) fn matcher(&self, _: &GenerateOptions) -> Result<Option<Matcher>, Error> {
         Ok(None)
@@ -204,12 +205,12 @@ impl Generator {
         self.model.network.start()
     }
 
-    /// Begins a sequence that answers the input of an encoder. The encoder runs once.
+    /// Begins a sequence that is conditioned on the input of an encoder. The encoder runs once.
     ///
     /// # Errors
     ///
-    /// [`Error::Source`] for a model without an encoder, and for one that reads something else; [`Error::NoTokens`] and [`Error::Token`];
-    /// [`Error::Model`].
+    /// [`Error::Source`] for a model without an encoder, or whose encoder reads another kind of input; [`Error::NoTokens`] and
+    /// [`Error::Token`]; [`Error::Model`].
     pub fn sequence_of(&self, source: EncoderInput<'_>) -> Result<TokenSequence, Error> {
         if let EncoderInput::Tokens(tokens) = source {
             self.check(tokens)?;
@@ -222,8 +223,8 @@ impl Generator {
     }
 }
 
-/// A sequence: the tokens so far, and the caches of their keys and values. A prefix that the next prompt shares with them is not computed
-/// again.
+/// A sequence of tokens so far, with the caches of their keys and values. If the next prompt begins with the same tokens, this prefix is
+/// not computed again.
 #[derive(Debug)]
 pub struct TokenSequence {
     generator: Generator,
@@ -257,19 +258,19 @@ impl TokenSequence {
         Ok(logits)
     }
 
-    /// Makes these tokens the content of the sequence, and keeps the common prefix. Returns the logits after the last token, and how many
-    /// tokens were kept.
+    /// Replaces the content of the sequence by these tokens, and keeps the common prefix. Returns the logits after the last token, and the
+    /// number of tokens that were kept.
     ///
     /// # Errors
     ///
-    /// [`Error::NoTokens`] for no tokens; [`Error::Token`] for one that does not exist; [`Error::Context`] for too many;
-    /// [`Error::Model`].
+    /// [`Error::NoTokens`] if there are no tokens; [`Error::Token`] for a token that does not exist; [`Error::Context`] for too many
+    /// tokens; [`Error::Model`].
     pub fn prompt(&mut self, tokens: &[u32], chunk: usize) -> Result<(Vec<f32>, usize), Error> {
         let (logits, common) = self.continued(tokens, chunk)?;
         Ok((copied(&logits)?, common))
     }
 
-    /// As [`prompt`](Self::prompt), without a copy of the logits.
+    /// Runs like [`prompt`](Self::prompt), without a copy of the logits.
     fn continued(&mut self, tokens: &[u32], chunk: usize) -> Result<(TensorData, usize), Error> {
         if tokens.len() > self.generator.context() {
             return Err(Error::Context { needed: tokens.len(), most: self.generator.context() });
@@ -286,11 +287,11 @@ impl TokenSequence {
         Ok((logits.ok_or(Error::NoTokens)?, common))
     }
 
-    /// Computes the logits after each of these tokens, from the beginning of a sequence on: `[tokens, vocabulary]`.
+    /// Computes the logits after each of these tokens, for a new sequence: `[tokens, vocabulary]`.
     ///
     /// # Errors
     ///
-    /// As [`prompt`](Self::prompt).
+    /// The errors of [`prompt`](Self::prompt).
     pub fn all_logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
         if tokens.is_empty() {
             return Err(Error::NoTokens);
@@ -317,7 +318,7 @@ impl TokenSequence {
     ///
     /// # Errors
     ///
-    /// As [`generate`](Self::generate).
+    /// The errors of [`generate`](Self::generate).
     pub fn into_generation(
         self,
         prompt: &[u32],
@@ -332,7 +333,7 @@ fn copied(logits: &TensorData) -> Result<Vec<f32>, Error> {
     Ok(memory::copied("logits", logits.as_slice::<f32>()?)?)
 }
 
-/// A generation: an iterator of the pieces of a text. Dropping it ends the generation.
+/// A generation, which is an iterator over the pieces of a text. Dropping it ends the generation.
 #[derive(Debug)]
 pub struct Generation<S> {
     /// A [`TokenSequence`], or a reference to one.
@@ -360,7 +361,7 @@ impl<S: BorrowMut<TokenSequence>> Generation<S> {
         Ok(Generation { session, answer, logits, statistics, end: None })
     }
 
-    /// Returns how many tokens there were so far, and how long they took.
+    /// Returns the number of tokens so far, and the time that they took.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
@@ -398,7 +399,7 @@ impl<S: BorrowMut<TokenSequence>> Iterator for Generation<S> {
         let piece = self.advance();
         self.statistics.answer_time += start.elapsed();
         self.statistics.answer_tokens = self.answer.generated().len();
-        // After an error there is nothing to go on from.
+        // Generation cannot continue after an error.
         self.end = match &piece {
             Ok(piece) => piece.end,
             Err(_) => Some(End::Stop),

@@ -3,8 +3,8 @@
 //! [`Generator::open`] opens a GGUF file, or a folder with a model in ONNX's format. A [`TokenSequence`] is a sequence of tokens with its
 //! caches, and [`TokenSequence::generate`] is an iterator over the continuation of a prompt.
 //!
-//! The files of a model are untrusted: sizes, texts, tokenizers and templates yield errors, and are bounded. Training, and models that are
-//! not decoders, are out of scope.
+//! The files of a model are untrusted. Sizes, texts, tokenizers and templates are limited, and invalid ones are reported as errors.
+//! Training, and models that are not decoders, are out of scope.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -32,7 +32,7 @@ mod template;
 mod text;
 mod tokens;
 
-// Models of ONNX use operators of `com.microsoft`.
+// Links the operators of `com.microsoft`, which models in ONNX's format use.
 use bb_onnx_microsoft as _;
 
 pub use answer::{End, Piece};
@@ -48,7 +48,7 @@ pub use statistics::Statistics;
 pub use template::{ChatTemplate, Message};
 pub use tokens::Tokens;
 
-/// The programs in the page about generating, which are compiled as tests.
+/// Compiles the programs in the page about text generation as tests.
 #[cfg(all(doctest, feature = "grammar"))]
 #[doc = include_str!("../../bb/docs/generation.md")]
 mod page {}

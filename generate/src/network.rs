@@ -1,4 +1,4 @@
-//! The network of a model and the caches of a sequence, for each format of models.
+//! The network of a model and the caches of a sequence, for each file format of models.
 
 use crate::Error;
 use crate::cache::Cache;
@@ -21,7 +21,7 @@ pub(crate) enum Store {
 }
 
 impl Network {
-    /// Returns the greatest number of positions of a sequence.
+    /// Returns the maximum number of positions of a sequence.
     pub(crate) fn positions(&self) -> usize {
         match self {
             Network::Gguf(decoder) => decoder.positions(),
@@ -37,7 +37,7 @@ impl Network {
         }
     }
 
-    /// Makes caches that hold nothing.
+    /// Creates empty caches.
     pub(crate) fn store(&self) -> Store {
         match self {
             Network::Gguf(decoder) => Store::Cache(decoder.cache()),
@@ -45,7 +45,7 @@ impl Network {
         }
     }
 
-    /// Returns whether the model reads a source.
+    /// Returns whether the model has an encoder, which reads a source.
     pub(crate) fn has_encoder(&self) -> bool {
         matches!(self, Network::Onnx(decoder) if decoder.has_encoder())
     }
@@ -58,7 +58,7 @@ impl Network {
         }
     }
 
-    /// Reads a source, and makes caches that hold nothing else.
+    /// Runs the encoder on a source, and creates caches that only have the result.
     pub(crate) fn read(&self, source: EncoderInput<'_>) -> Result<Store, Error> {
         match self {
             Network::Gguf(_) => Err(NO_ENCODER),
@@ -77,7 +77,7 @@ impl Network {
 }
 
 impl Store {
-    /// Returns the number of positions.
+    /// Returns the number of cached positions.
     pub(crate) fn len(&self) -> usize {
         match self {
             Store::Cache(cache) => cache.len(),
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the caches, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Store::Cache(cache) => cache.bytes(),
@@ -93,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Forgets all positions from this one on.
+    /// Removes all positions from the index `length` on.
     pub(crate) fn truncate(&mut self, length: usize) -> Result<(), Error> {
         match self {
             Store::Cache(cache) => {

@@ -1,8 +1,9 @@
-//! Placeholder for the module `grammar` in a build without the feature `grammar`: no answer has a grammar.
+//! A replacement for the module `grammar` in a build without the feature `grammar`. No answer has a
+//! grammar.
 
 use crate::Error;
 
-/// A grammar of an answer, which cannot exist.
+/// The type of a grammar of an answer. It has no values.
 #[derive(Debug)]
 pub(crate) enum Matcher {}
 

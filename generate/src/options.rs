@@ -1,38 +1,38 @@
-//! Options of opening a model and of generating text.
+//! Options for opening a model and for generating text.
 
 use crate::Error;
 use bb::DataType;
 
-/// How weights of few bits are multiplied.
+/// How matrix products with weights of few bits are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Products {
-    /// As floats: exact except for the rounding of floats.
+    /// As floats, which is exact except for rounding errors.
     Floats,
-    /// As integers, where a backend can: the left operand is rounded to 8 bits by blocks, as llama.cpp does.
+    /// As integers, if the backend supports this. The left operand is rounded to 8 bits by blocks, as in llama.cpp.
     #[default]
     Integers,
 }
 
-/// How caches of GGUF models keep keys and values.
+/// How caches of GGUF models store keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CacheType {
-    /// As they are computed.
+    /// In `f32`, as they are computed.
     #[default]
     F32,
-    /// Rounded to halves, so that caches take half of the memory. Numbers beyond 65504 become infinite.
+    /// Rounded to `f16`, which halves the memory of caches. Numbers beyond 65504 become infinite.
     F16,
-    /// Rounded to integers of 8 bits, so that caches take little more than a quarter of the memory. The key, or the value, of a position
-    /// and a head has its own scale, an `f32`, which is its greatest magnitude divided by 127; halves are rounded to even. If one of its
-    /// elements is infinite or NaN, all become NaN, so that the next logits are an error.
+    /// Rounded to 8-bit integers, so that caches take little more than a quarter of the memory. The key of each position and head has its
+    /// own scale, and so has the value. The scale is an `f32`: the maximum magnitude divided by 127. Ties are rounded to even. If an
+    /// element is infinite or NaN, all elements become NaN, so that the next logits are an error.
     ///
     /// Source: vLLM's `int8_per_token_head`.
     I8,
 }
 
 impl CacheType {
-    /// The types in the order of their sizes, the greatest first.
+    /// The types in the order of their sizes, the largest first.
     pub const ALL: [CacheType; 3] = [CacheType::F32, CacheType::F16, CacheType::I8];
 
     /// Returns the name: `f32`, `f16` or `i8`.
@@ -45,7 +45,7 @@ impl CacheType {
         Self::ALL.into_iter().find(|cache| cache.name() == name)
     }
 
-    /// Returns the type of the elements.
+    /// Returns the element type.
     pub(crate) fn dtype(self) -> DataType {
         match self {
             CacheType::F32 => DataType::F32,
@@ -55,44 +55,45 @@ impl CacheType {
     }
 }
 
-/// How a model is opened.
+/// Options for opening a model.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The greatest number of tokens of a sequence, at most the context length that the model was trained for. Without it, 8192.
+    /// The maximum number of tokens of a sequence. It is limited to the context length that the model was trained for. The default is
+    /// 8192.
     pub context: Option<usize>,
-    /// How weights of few bits of a GGUF file are multiplied.
+    /// How matrix products with weights of few bits of a GGUF file are computed.
     pub products: Products,
-    /// How the caches of a GGUF model keep keys and values.
+    /// How the caches of a GGUF model store keys and values.
     pub cache: CacheType,
-    /// Returns the seconds since 1970, for templates. Without it, templates use the system's clock. On targets without a clock, as in a
-    /// browser, templates have no function that returns the time.
+    /// The clock for templates, which returns the seconds since 1970. The default is the system's clock. If the target has no clock, as in
+    /// a browser, templates have no function that returns the time.
     pub clock: Option<fn() -> u64>,
 }
 
 impl OpenOptions {
-    /// Bounds the tokens of a sequence.
+    /// Limits the number of tokens of a sequence.
     #[must_use]
     pub fn with_context(mut self, context: usize) -> OpenOptions {
         self.context = Some(context);
         self
     }
 
-    /// Sets how weights of few bits are multiplied.
+    /// Sets how matrix products with weights of few bits are computed.
     #[must_use]
     pub fn with_products(mut self, products: Products) -> OpenOptions {
         self.products = products;
         self
     }
 
-    /// Sets how caches keep keys and values.
+    /// Sets how caches store keys and values.
     #[must_use]
     pub fn with_cache(mut self, cache: CacheType) -> OpenOptions {
         self.cache = cache;
         self
     }
 
-    /// Sets the clock of templates, which returns the seconds since 1970.
+    /// Sets the clock for templates, which returns the seconds since 1970.
     #[must_use]
     pub fn with_clock(mut self, clock: fn() -> u64) -> OpenOptions {
         self.clock = Some(clock);
@@ -100,39 +101,41 @@ impl OpenOptions {
     }
 }
 
-/// The greatest number of tokens with a bias, which are sorted for each token of an answer.
+/// The maximum number of tokens with a bias. It is limited because they are sorted for each token of an answer.
 const BIASES: usize = 4096;
 
-/// How a token is chosen. The default takes the most probable one.
+/// How a token is chosen. The default chooses the most probable token.
 ///
-/// In this order: `bias` is added to logits, the penalties are subtracted, logits are divided by `temperature`, and tokens are left out by
-/// `top_k`, `typical`, `top_p` and `min_p`, each of the probabilities that the ones before it leave.
+/// The steps are, in this order: `bias` is added to the logits; the penalties are applied; the logits are divided by `temperature`;
+/// `top_k`, `typical`, `top_p` and `min_p` exclude tokens, each by the probabilities that remain after the previous step.
 ///
 /// Source: the samplers of Hugging Face Transformers; OpenAI's penalties and bias.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// The divisor of the logits. 0 takes the most probable token.
+    /// The divisor of the logits. 0 means that the most probable token is chosen.
     pub temperature: f64,
-    /// How many of the most probable tokens may be drawn; 0 for all.
+    /// The number of most probable tokens that may be drawn; 0 for all.
     pub top_k: usize,
-    /// The probability that the most probable tokens reach together; 1 for all.
+    /// Only the most probable tokens that together reach this probability are kept; 1 for all.
     pub top_p: f64,
-    /// The least probability of a token, relative to the most probable one; 0 for all.
+    /// The minimum probability of a token, relative to the most probable token; 0 for all.
     pub min_p: f64,
-    /// The probability that the tokens reach together whose surprise is nearest to the mean; 1 for all.
+    /// Only the tokens whose surprise (negative log-probability) is nearest to the mean surprise, and that together reach this
+    /// probability, are kept; 1 for all.
     pub typical: f64,
-    /// The divisor of positive logits, and the factor of the others, for tokens that occurred already; 1 for none.
+    /// The penalty for tokens that have already occurred: positive logits are divided by it, and negative logits are multiplied by it; 1
+    /// for none.
     pub repetition_penalty: f64,
-    /// The amount subtracted from a logit if the token was generated.
+    /// The amount that is subtracted from the logit of a token that was generated before.
     pub presence_penalty: f64,
-    /// The amount subtracted from a logit for each time that the token was generated.
+    /// The amount that is subtracted from the logit of a token for each time that it was generated.
     pub frequency_penalty: f64,
-    /// How many of the last tokens the repetition penalty counts; 0 for all.
+    /// The number of last tokens for the repetition penalty; 0 for all.
     pub penalty_last: usize,
-    /// Tokens with the amounts added to their logits.
+    /// Tokens, and the amounts that are added to their logits.
     pub bias: Vec<(u32, f64)>,
-    /// The seed; equal seeds draw equal tokens. Without one, each generation draws others.
+    /// The seed. Equal seeds draw equal tokens. Without a seed, each generation draws different tokens.
     pub seed: Option<u64>,
 }
 
@@ -155,11 +158,11 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// Compares each option with its range.
+    /// Checks that each option is in its range.
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] for the first that is out of it.
+    /// [`Error::Option`] for the first option that is out of range.
     pub fn check(&self) -> Result<(), Error> {
         let count = self.bias.len();
         if count > BIASES {
@@ -186,26 +189,26 @@ impl Sampling {
     }
 }
 
-/// Options of a generation.
+/// Options for generating text.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GenerateOptions {
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// The greatest number of tokens that are generated.
+    /// The maximum number of generated tokens.
     pub tokens: usize,
-    /// Texts that end the generation. They are not part of it. There are at most 64, with 65536 bytes in all, and none is longer than the
-    /// longest answer.
+    /// Strings that end the generation. They are not part of the generated text. At most 64 strings with 65536 bytes in total are allowed,
+    /// and none may be longer than the longest answer.
     pub stop: Vec<String>,
-    /// Whether tokens that end a text, for example `<|im_end|>`, are ignored.
+    /// Whether end tokens, for example `<|im_end|>`, are ignored.
     pub ignore_end: bool,
-    /// The grammar that constrains the text. Only tokens that it allows are chosen, a token that ends a text is possible where the grammar
-    /// may end, and the generation ends when nothing can follow.
+    /// The grammar that constrains the text. Only tokens that it allows are chosen. An end token is allowed if the text is complete. The
+    /// generation ends when nothing can follow.
     #[cfg(feature = "grammar")]
     pub grammar: Option<crate::Grammar>,
     /// The number of most probable tokens whose log-probabilities each piece reports.
     pub log_probabilities: Option<usize>,
-    /// How many tokens of a prompt are run at once; 0 for all.
+    /// The number of prompt tokens that are run in one pass; 0 for all.
     pub chunk: usize,
 }
 

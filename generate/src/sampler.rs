@@ -1,4 +1,4 @@
-//! Choosing a token by its logits.
+//! Chooses a token by its logits.
 
 use crate::{Error, Sampling};
 use bb::ext::Mersenne;
@@ -12,27 +12,27 @@ pub struct LogProbability {
     pub log_probability: f64,
 }
 
-/// A token with its logit, or with its probability.
+/// A token with its logit or its probability.
 type Scored = (usize, f64);
 
-/// A token whose logit the options change.
+/// A token whose logit is changed by the options.
 #[derive(Debug)]
 struct Changed {
     token: usize,
     logit: f64,
-    /// Whether the repetition penalty counts it.
+    /// Whether the repetition penalty applies to the token.
     repeated: bool,
-    /// How often it was generated.
+    /// The number of times that the token was generated.
     count: f64,
 }
 
-/// Chooses tokens, each with the next numbers of one generator. The lists are kept, so that choosing allocates nothing once they have
-/// their length.
+/// Chooses tokens, with random numbers from one generator. The lists are reused, so that choosing a token allocates nothing once they
+/// are long enough.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     options: Sampling,
     random: Mersenne,
-    /// The tokens whose logits are changed, in their order.
+    /// The tokens whose logits are changed, sorted by token.
     changed: Vec<Changed>,
     scored: Vec<Scored>,
 }
@@ -44,7 +44,7 @@ impl Sampler {
         Ok(Sampler { options: options.clone(), random, changed: Vec::new(), scored: Vec::new() })
     }
 
-    /// Returns a number of 53 bits from 0 on, below 1.
+    /// Returns a random number in `0.0..1.0` with 53 bits.
     fn uniform(&mut self) -> f64 {
         let (high, low) = (self.random.bits() >> 5, self.random.bits() >> 6);
         (f64::from(high) * f64::from(1u32 << 26) + f64::from(low)) / (1u64 << 53) as f64
@@ -66,7 +66,7 @@ impl Sampler {
         u32::try_from(token).map_err(|_| Error::Internal { what: "a token is beyond 32 bits" })
     }
 
-    /// Lists the tokens whose logits the bias and the penalties change.
+    /// Lists the tokens whose logits are changed by the bias and the penalties.
     fn change(&mut self, logits: &[f32], prompt: &[u32], generated: &[u32]) {
         let Sampler { options: o, changed, .. } = self;
         changed.clear();
@@ -92,7 +92,7 @@ impl Sampler {
         };
         for &(token, bias) in &o.bias {
             each(token, &|one| {
-                // An impossible token stays impossible with any bias.
+                // A token with a logit of minus infinity stays impossible, even with an infinite bias.
                 if one.logit > f64::NEG_INFINITY {
                     one.logit += bias;
                 }
@@ -115,7 +115,7 @@ impl Sampler {
         }
     }
 
-    /// Draws one of the tokens that the options leave.
+    /// Draws one of the tokens that the options do not exclude.
     fn draw(&mut self, logits: &[f32]) -> Option<usize> {
         let Sampler { options, changed, scored, .. } = self;
         let &mut Sampling { temperature, top_k, top_p, min_p, typical, .. } = options;
@@ -149,14 +149,14 @@ impl Sampler {
             left -= p;
             left < 0.0
         });
-        // The sum of rounded parts may be less than the whole.
+        // Because of rounding, the sum of the probabilities may be less than 1. Then choose the last possible token.
         chosen.or_else(|| self.scored.iter().rev().find(|(_, p)| *p > 0.0)).map(|(token, _)| *token)
     }
 }
 
-/// Returns the first token with the greatest logit; `None` if no token has a probability. NaN and infinity are errors.
+/// Returns the first token with the greatest logit; `None` if all logits are minus infinity. NaN and infinity are errors.
 fn most(logits: &[f32]) -> Result<Option<usize>, Error> {
-    /// The number of logits that are compared without a branch, so that the compiler vectorizes the loop.
+    /// The number of logits that are compared without a branch, so that the compiler can vectorize the loop.
     const TOGETHER: usize = 256;
     let mut best = (None, f32::NEG_INFINITY);
     for (number, part) in logits.chunks(TOGETHER).enumerate() {
@@ -180,7 +180,7 @@ fn most(logits: &[f32]) -> Result<Option<usize>, Error> {
     Ok(best.0)
 }
 
-/// Iterates over the logits, with the changed ones replaced.
+/// Iterates over the logits, with the changed logits replaced.
 fn adjusted<'a>(logits: &'a [f32], changed: &'a [Changed]) -> impl Iterator<Item = Scored> + 'a {
     let mut changed = changed.iter().peekable();
     logits.iter().enumerate().map(move |(token, &logit)| {
@@ -203,7 +203,7 @@ fn leading(scored: &mut Vec<Scored>, count: usize, all: impl Iterator<Item = Sco
         f64::NEG_INFINITY
     };
     for one in all {
-        // Among equal logits, the lower tokens come first, and stay.
+        // Of tokens with equal logits, lower tokens come first and are kept.
         if one.1 > least || scored.len() < count {
             scored.push(one);
             if scored.len() >= room {
@@ -214,7 +214,7 @@ fn leading(scored: &mut Vec<Scored>, count: usize, all: impl Iterator<Item = Sco
     cut(scored);
 }
 
-/// Keeps the most probable tokens that reach a probability together, one at least, in their order.
+/// Keeps the most probable tokens until they reach a total probability, but at least one token. They are sorted.
 fn nucleus(scored: &mut Vec<Scored>, probability: f64) {
     let mut sorted = 0;
     let mut next = 64;
@@ -235,12 +235,12 @@ fn nucleus(scored: &mut Vec<Scored>, probability: f64) {
     }
 }
 
-/// Orders the more probable first, and of equal ones the lower token.
+/// Orders more probable tokens first. Of equally probable tokens, the lower one comes first.
 fn probable(a: &Scored, b: &Scored) -> std::cmp::Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
-/// Makes probabilities of logits.
+/// Converts logits to probabilities.
 fn probabilities(scored: &mut [Scored]) -> Option<()> {
     let greatest = scored.iter().map(|(_, x)| *x).fold(f64::NEG_INFINITY, f64::max);
     if !greatest.is_finite() {
@@ -260,7 +260,7 @@ fn normalize(scored: &mut [Scored]) {
     }
 }
 
-/// Returns how many of the first tokens reach a probability together; `None` if all do not.
+/// Returns the number of first tokens that reach a total probability; `None` if all together do not reach it.
 fn reaching(scored: &[Scored], probability: f64) -> Option<usize> {
     let mut sum = 0.0;
     let last = scored.iter().position(|(_, p)| {
@@ -270,7 +270,7 @@ fn reaching(scored: &[Scored], probability: f64) -> Option<usize> {
     last.map(|last| last + 1)
 }
 
-/// Returns the logarithms of the probabilities of a token and of the most probable ones.
+/// Returns the log-probability of a token, and the log-probabilities of the `count` most probable tokens.
 pub(crate) fn log_probabilities(
     logits: &[f32],
     token: u32,

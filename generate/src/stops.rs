@@ -1,20 +1,20 @@
-//! Texts that end an answer, searched for while it comes.
+//! Searches an answer for stop strings while it is being generated.
 
 use crate::Error;
 
-/// The greatest number of texts that end an answer, and of their bytes together.
+/// The maximum number of stop strings, and of their bytes in total.
 const COUNT: usize = 64;
 const BYTES: usize = 64 << 10;
 
-/// A text that ends an answer.
+/// A stop string, which ends an answer.
 #[derive(Debug)]
 struct Stop {
     text: Vec<u8>,
-    /// For each length of a beginning, the length of its longest proper end that is a beginning, too.
+    /// For each prefix of the string, the length of its longest proper suffix that is also a prefix of the string.
     ///
     /// Source: D. Knuth, J. Morris, V. Pratt: Fast pattern matching in strings, 1977.
     shorter: Vec<u32>,
-    /// The length of the beginning that the answer ends with so far.
+    /// The length of the prefix that the answer ends with so far.
     matched: usize,
 }
 
@@ -23,7 +23,7 @@ impl Stop {
         let mut stop = Stop { text: text.as_bytes().to_vec(), shorter: Vec::new(), matched: 0 };
         stop.shorter.reserve(text.len());
         for at in 0..text.len() {
-            // The text is searched for in itself, from its second byte on.
+            // Search the string in itself, from its second byte on.
             if at > 0 {
                 stop.advance(text.as_bytes().get(at).copied());
             }
@@ -33,7 +33,7 @@ impl Stop {
         stop
     }
 
-    /// Takes the next byte. Returns whether the text is complete with it.
+    /// Advances the search by a byte. Returns whether the string ends with this byte.
     fn advance(&mut self, byte: Option<u8>) -> bool {
         let fallback = |matched: usize| -> usize {
             matched.checked_sub(1).and_then(|at| self.shorter.get(at)).map_or(0, |x| *x as usize)
@@ -50,18 +50,19 @@ impl Stop {
     }
 }
 
-/// Texts that end an answer, and how much of each the answer has. The time of a byte of the answer does not depend on their lengths.
+/// The stop strings of an answer, and the state of the search for each. The search time per byte does not depend on the lengths of
+/// the strings.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
     stops: Vec<Stop>,
 }
 
 impl Stops {
-    /// Prepares the search for texts. Empty ones are ignored. `longest` is the length of the longest answer, in bytes.
+    /// Prepares the search for strings. Empty strings are ignored. `longest` is the length of the longest answer, in bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] for too many texts, or too long ones.
+    /// [`Error::Option`] for too many strings, or too long ones.
     pub(crate) fn new(texts: &[String], longest: usize) -> Result<Stops, Error> {
         let refused =
             |found: usize, expected| Error::Option { option: "stop", found: found as f64, expected };
@@ -80,8 +81,8 @@ impl Stops {
         })
     }
 
-    /// Takes the next part of a text. Returns where the first stop begins, if there is one: the number of bytes before the end of
-    /// the text.
+    /// Searches the next part of a text. If a stop string is found, returns the number of bytes from its start to the end of the
+    /// text, for the stop string that starts first.
     pub(crate) fn push(&mut self, new: &str) -> Option<usize> {
         let first = |stop: &mut Stop| {
             let end = new.bytes().position(|byte| stop.advance(Some(byte)))?;
@@ -90,7 +91,7 @@ impl Stops {
         self.stops.iter_mut().filter_map(first).max()
     }
 
-    /// Returns the length of the longest end of the text that may be the beginning of a stop.
+    /// Returns the length of the longest suffix of the text that may be the beginning of a stop string.
     pub(crate) fn begun(&self) -> usize {
         self.stops.iter().map(|stop| stop.matched).max().unwrap_or(0)
     }
@@ -101,7 +102,7 @@ impl Stops {
 mod tests {
     use super::*;
 
-    /// All texts of the letters `a` and `b` and `é` up to a length.
+    /// Returns all strings of the letters `a`, `b` and `é` up to a length.
     fn texts(most: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut last = all.clone();
@@ -112,7 +113,8 @@ mod tests {
         all
     }
 
-    /// The definition: the first place of each stop in the whole text, and the longest end that a stop begins with.
+    /// Compares the search with the definition: the first occurrence of each stop string in the whole text, and the longest suffix
+    /// that is a prefix of a stop string.
     #[test]
     fn stops_are_found_where_a_search_of_the_whole_text_finds_them() {
         let (stops, answers) = (texts(3), texts(6));
@@ -121,7 +123,7 @@ mod tests {
             for answer in &answers {
                 let mut search = Stops::new(&all, 100).unwrap();
                 let mut so_far = String::new();
-                // Pieces of two letters.
+                // Each piece has two letters.
                 let letters: Vec<char> = answer.chars().collect();
                 for piece in letters.chunks(2) {
                     let piece: String = piece.iter().collect();
@@ -152,7 +154,7 @@ mod tests {
         assert!(refused(&["a".repeat(40_000), "b".repeat(40_000)], 1 << 20));
     }
 
-    /// Each byte is compared with a stop at most twice on average, so that the search of two million bytes ends soon.
+    /// The search of two million bytes ends soon, because it compares each byte at most twice on average.
     #[test]
     fn a_stop_that_repeats_itself_is_searched_in_linear_time() {
         let stop = format!("{}b", "a".repeat(60_000));

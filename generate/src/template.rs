@@ -1,8 +1,8 @@
-//! Messages as the text that a model was trained on, by the template that comes with it.
+//! Renders messages to the text format that a model was trained on, by the template of the model.
 //!
-//! Templates are untrusted programs. Their source is bounded before it is parsed ([`source`]), and the parsed tree is changed ([`rewrite`])
-//! so that every operator, filter, test, method and function takes its bytes and steps from an account ([`account`]) with the deadline of
-//! the caller. Lists record their depth and the amount of their text ([`values`]).
+//! Templates are untrusted programs. Their source is limited before it is parsed ([`source`]). The parsed tree is rewritten ([`rewrite`]),
+//! so that every operator, filter, test, method and function charges its bytes and steps to an account ([`account`]), which also has the
+//! deadline of the caller. Lists record their depth and the size of their text ([`values`]).
 
 mod account;
 mod compiled;
@@ -23,11 +23,11 @@ use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The greatest number of instructions of a rendering.
+/// The maximum number of instructions of a rendering.
 const FUEL: u64 = 4_000_000;
-/// The greatest depth of calls and blocks. A call of a macro counts four.
+/// The maximum depth of nested calls and blocks. A call of a macro counts as four.
 const CALLS: usize = 100;
-/// The greatest size of a rendered text, in bytes.
+/// The maximum size of a rendered text, in bytes.
 const TEXT: usize = 64 << 20;
 
 /// A message of a conversation.
@@ -40,7 +40,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Makes a message.
+    /// Creates a message.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
         Message { role: role.into(), content: content.into() }
     }
@@ -57,7 +57,7 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// Compiles a template of Jinja. `begin` and `end` are the texts of the tokens that texts begin and end with.
+    /// Compiles a Jinja template. `begin` and `end` are the texts of the tokens at the beginning and at the end of a text.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl ChatTemplate {
         ChatTemplate::with_clock(source, begin, end, None)
     }
 
-    /// As [`new`](Self::new), with the function that returns the seconds since 1970 if it is not the system's clock.
+    /// Compiles a template like [`new`](Self::new). `clock` returns the seconds since 1970; `None` means the system's clock.
     pub(crate) fn with_clock(
         source: &str,
         begin: &str,
@@ -86,7 +86,7 @@ impl ChatTemplate {
         if source.len() > source::SOURCE {
             return Err(Error::LongTemplate { most: source::SOURCE });
         }
-        // Transformers marks the model's part with a block that other programs do not know.
+        // Transformers marks the part of the model with a block that the template library does not know.
         let source = without_generation(source);
         let compiled = guarded(|| Compiled::new(&source))?;
         let environment = environment(clock.or(clock::SYSTEM));
@@ -94,18 +94,18 @@ impl ChatTemplate {
         Ok(ChatTemplate { environment, compiled, size, begin: begin.to_owned(), end: end.to_owned() })
     }
 
-    /// Returns the texts that the template has, which a rendering may copy.
+    /// Returns the texts in the template that a rendering may copy.
     pub(crate) fn texts(&self) -> [&str; 3] {
         [self.compiled.source(), &self.begin, &self.end]
     }
 
-    /// Renders messages. `answer` adds the beginning of an answer.
+    /// Renders messages. If `answer`, the beginning of an answer is appended.
     ///
     /// The deadline and the cancel tokens of [`bb::RunOptions::current`] end a rendering.
     ///
     /// # Errors
     ///
-    /// [`Error::Template`] if the template fails, refuses the messages, or takes too much; [`Error::LongTemplate`]; [`Error::Model`] with
+    /// [`Error::Template`] if the template fails, refuses the messages, or exceeds a limit; [`Error::LongTemplate`]; [`Error::Model`] with
     /// [`bb::Error::DeadlineExceeded`] or [`bb::Error::Cancelled`].
     pub fn render(&self, messages: &[Message], answer: bool) -> Result<String, Error> {
         let said: usize =
@@ -120,7 +120,7 @@ impl ChatTemplate {
         if text.len() > TEXT { Err(Error::LongTemplate { most: TEXT }) } else { Ok(text) }
     }
 
-    /// Returns the variables of a rendering.
+    /// Returns the variables that are passed to the template.
     fn context(&self, messages: &[Message], answer: bool) -> Result<Value, minijinja::Error> {
         let message = |Message { role, content }: &Message| {
             values::dict(vec![variable("role", role.as_str()), variable("content", content.as_str())])
@@ -140,7 +140,7 @@ fn variable(name: &'static str, value: impl Into<Value>) -> (Value, Value) {
     (Value::from(name), value.into())
 }
 
-/// Returns the filters, tests and functions of templates.
+/// Returns the environment with the filters, tests and functions for templates.
 fn environment(clock: Option<fn() -> u64>) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_fuel(Some(FUEL));
@@ -160,7 +160,7 @@ fn environment(clock: Option<fn() -> u64>) -> Environment<'static> {
     environment
 }
 
-/// Calls the template library. A panic of it is an error.
+/// Calls the template library. A panic of the library is returned as an error.
 fn guarded<T>(call: impl FnOnce() -> Result<T, minijinja::Error>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(failed),
@@ -180,7 +180,7 @@ fn failed(source: minijinja::Error) -> Error {
     }
 }
 
-/// Replaces `{% generation %}` and `{% endgeneration %}` by a condition that always holds, so that spaces do not change.
+/// Replaces `{% generation %}` and `{% endgeneration %}` by a condition that is always true, which has the same effect on white space.
 fn without_generation(source: &str) -> String {
     let mut text = source.to_owned();
     for (name, instead) in [("generation", "if true"), ("endgeneration", "endif")] {

@@ -4,7 +4,7 @@ use super::{Subject, cases, topics};
 use bb_core::runtime::catch;
 use bb_ir::op::Primitive;
 
-/// The case of a primitive, or a topic.
+/// A test case of a primitive or a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct Test {
     /// The name of the method, or of the topic.
@@ -13,7 +13,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Runs the test on a backend. A failure is a panic, which is caught; the panic hook sees it.
+    /// Runs the test on a backend. A failure is a panic, which is caught after the panic hook has run.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ macro_rules! of_topics {
 bb_ir::for_each_primitive!(of_primitives);
 crate::__for_each_topic!(of_topics);
 
-/// Lists the cases of the primitives, in the order of their table, and then the topics.
+/// Lists the cases of the primitives in the order of the op table, followed by the topics.
 ///
 /// # Examples
 ///

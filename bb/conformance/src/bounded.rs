@@ -1,7 +1,7 @@
-//! Bounds the time of a single call in the tests of primitives.
+//! Limits the time of each call in the tests of primitives.
 //!
-//! A test makes, uses and drops its backend on a new thread. The thread of the test program waits for it, and fails if a call does not
-//! return. The other thread is then abandoned.
+//! A test creates, uses and drops its backend on a new thread. The main thread of the test waits for the new thread. If a call does
+//! not return in time, the test fails and the new thread is abandoned.
 
 use super::Subject;
 use super::watch::Watch;
@@ -11,20 +11,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The time limit of a call in seconds, unless [`VARIABLE`] is set.
+/// The time limit of a call, unless [`VARIABLE`] is set.
+///
+/// Units: seconds.
 const SECONDS: u64 = 60;
 
-/// The environment variable with another time limit in seconds, for debuggers and simulators.
+/// The environment variable that changes the time limit, for debuggers and simulators. Its value is a number of seconds.
 const VARIABLE: &str = "BB_CALL_SECONDS";
 
-/// How often the running calls are compared with the limit.
+/// The interval at which running calls are compared with the limit.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Runs the test of a primitive or a topic on a backend that it makes. `bb::conformance!` expands to calls of it.
+/// Runs the test of a primitive or a topic on a backend that `make` creates. `bb::conformance!` expands to calls of this function.
 ///
 /// # Panics
 ///
-/// If the test fails, or a call takes longer than a minute or the seconds in the environment variable `BB_CALL_SECONDS`.
+/// If the test fails, or if a call takes longer than a minute, or longer than the seconds in the environment variable
+/// `BB_CALL_SECONDS`.
 #[doc(hidden)]
 #[track_caller]
 pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, test: fn(&Subject<'_>)) {
@@ -35,7 +38,7 @@ pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, tes
     check_within(Duration::from_secs(seconds), name, make, test);
 }
 
-/// Runs the test with another time limit for each call.
+/// Runs the test with a specified time limit for each call.
 #[doc(hidden)]
 #[track_caller]
 pub fn check_within<B: Backend + 'static>(
@@ -47,10 +50,10 @@ pub fn check_within<B: Backend + 'static>(
     let watch = Arc::new(Watch::default());
     let (end, ended) = channel::<()>();
     let shared = watch.clone();
-    // The name is in the messages of panics.
+    // Panic messages contain the name of the thread.
     let title = std::thread::current().name().unwrap_or(name).to_owned();
     let worker = std::thread::Builder::new().name(title).spawn(move || {
-        // It is dropped last, because locals are dropped in the reverse order.
+        // `end` must be dropped last, to report the end after the backend is dropped. Locals are dropped in reverse order.
         let _end = end;
         let backend = make();
         Subject::watched(&backend, shared).case(name, test);

@@ -1,4 +1,4 @@
-//! A call of a primitive as data, which can run on any backend.
+//! A call of a primitive as data that can run on any backend.
 
 use bb_core::{DataType, TensorData};
 use bb_ir::infer;
@@ -11,7 +11,7 @@ pub struct Call {
     pub op: Primitive,
     /// The operands.
     pub inputs: Vec<TensorData>,
-    /// The parameters, in the order of the operation's row.
+    /// The parameters, in the order of the operation's entry in the op table.
     pub params: Vec<Param<'static>>,
 }
 

@@ -1,4 +1,4 @@
-//! Assertions that report the differences.
+//! Assertions that report the first difference.
 
 use super::host::{Value, elements, host_numbers, numbers_of};
 use super::show::{element, shown};
@@ -9,14 +9,14 @@ use bb_ir::op::Primitive;
 use bb_ir::text::has_word;
 use std::fmt::{Debug, Display};
 
-/// Copies a result to the host, and checks that its type and shape equal the copy's.
+/// Copies a result to the host, and checks that the tensor and its copy have the same type and shape.
 #[track_caller]
 fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
     let tensor = on.made(result);
     checked(on, &tensor, &on.last())
 }
 
-/// Copies the result of a call to the host, and checks that its type and shape equal the copy's.
+/// Copies the result of a call to the host, and checks that the tensor and its copy have the same type and shape.
 #[track_caller]
 pub(super) fn checked(on: &Subject<'_>, tensor: &ErasedTensor, call: &str) -> TensorData {
     let (dtype, shape) = (bb_core::Tensor::dtype(tensor), bb_core::Tensor::shape(tensor));
@@ -31,13 +31,13 @@ pub(super) fn checked(on: &Subject<'_>, tensor: &ErasedTensor, call: &str) -> Te
     panic!("{call}: {problem}\n  claims   {dtype}{shape:?}\n  returns  {}", shown(&host))
 }
 
-/// Says how many elements a result has, and how many its shape claims.
+/// Describes a result whose number of elements does not match its shape.
 pub(super) fn wrong_count(has: usize, claims: &[usize]) -> String {
     let elements = if has == 1 { "element" } else { "elements" };
     format!("the result has {has} {elements}, but claims {claims:?} ({})", claims.iter().product::<usize>())
 }
 
-/// Compares numbers; two NaNs are equal. A relative tolerance implies ONNX's absolute tolerance of 1e-7.
+/// Compares numbers. Two NaNs are equal. A relative tolerance implies ONNX's absolute tolerance of 1e-7.
 fn same(a: f64, b: f64, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (tolerance > 0.0 && (a - b).abs() <= tolerance * b.abs() + 1e-7)
 }
@@ -60,13 +60,13 @@ fn compare(on: &Subject<'_>, got: &TensorData, want: &TensorData, tolerance: f64
     }
 }
 
-/// Panics with the last call, its result and the expected one.
+/// Panics with the last call, its result and the expected result.
 #[track_caller]
 fn differs(on: &Subject<'_>, other: &str, got: &TensorData, want: &TensorData) -> ! {
     panic!("{}: {other}\n  got      {}\n  expected {}", on.last(), shown(got), shown(want))
 }
 
-/// Returns the relative tolerance of functions and sums; see [`assert_near`].
+/// Returns the relative tolerance for functions and sums; see [`assert_near`].
 fn nearness(dtype: DataType) -> f64 {
     match dtype {
         DataType::F16 => 2.0 * f64::powi(2.0, -10),
@@ -77,8 +77,7 @@ fn nearness(dtype: DataType) -> f64 {
     }
 }
 
-/// Describes the difference between two host tensors, compared as in [`assert_near`]; `None` if they are
-/// equal.
+/// Describes the difference between two host tensors, compared as in [`assert_near`]; `None` if they are equal.
 pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         return Some(format!("got {}, expected {}", shown(got), shown(want)));
@@ -94,8 +93,8 @@ pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
     Some(format!("element {other} of {} is {is}, expected {expected}", shown(got)))
 }
 
-/// Checks that a result has this shape and exactly these values, whose Rust type determines the element type.
-/// NaNs are equal, and so are zeros of different sign.
+/// Checks that a result has this shape and exactly these values. The Rust type of the values determines the element
+/// type. Two NaNs are equal, and so are zeros of different sign.
 ///
 /// # Panics
 ///
@@ -158,7 +157,7 @@ pub fn assert_same(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>, 
         let (g, w) = (elements(&got), elements(want));
         let Some(at) = g.iter().zip(&w).position(|(g, w)| g != w) else { return };
         let (is, expected) = (element(&got, at), element(want, at));
-        // Numbers that look alike may differ in the sign of a zero, or in the bits of a NaN.
+        // Elements that print alike may differ in the sign of a zero, or in the bits of a NaN.
         let bits =
             |all: &[Vec<u8>]| all.get(at).map(|bytes| format!(" (bytes {bytes:?})")).unwrap_or_default();
         let (of_g, of_w) = if is == expected { (bits(&g), bits(&w)) } else { Default::default() };
@@ -183,8 +182,8 @@ pub fn assert_unsupported<T, E: std::error::Error + 'static>(
     refused_type(result, op, None, types, succeeded);
 }
 
-/// Checks a refusal as [`assert_unsupported`] does. `to` is the element type that a cast makes; `succeeded` returns the
-/// start of the message for a call that was not refused; the advice follows.
+/// Checks a refusal as [`assert_unsupported`] does. `to` is the target type of a cast. `succeeded` returns the start of
+/// the message for a call that was not refused; advice is appended to it.
 #[track_caller]
 pub(super) fn refused_type<T, E: std::error::Error + 'static>(
     result: Result<T, E>,
@@ -222,7 +221,7 @@ pub(super) fn refused_type<T, E: std::error::Error + 'static>(
     panic!("the error of {call} {problem}\n  got: {text}")
 }
 
-/// Returns whether a text names a method in backticks.
+/// Returns whether a string contains the name of a method in backticks.
 fn quoted(text: &str, method: &str) -> bool {
     text.contains(&format!("`{method}`"))
 }
@@ -242,11 +241,11 @@ pub(super) fn one_of(types: &[DataType]) -> String {
     }
 }
 
-/// Checks that the last call was refused with an error that has a message. `why` names the fault of the call.
+/// Checks that the last call was refused with an error that has a message. `why` describes the fault of the call.
 ///
 /// # Panics
 ///
-/// If the call succeeded, with its operands; if the message is empty.
+/// If the call succeeded, or the message is empty.
 #[track_caller]
 pub(super) fn refused<T>(on: &Subject<'_>, result: Result<T, ErasedError>, why: impl Display) {
     match result {
@@ -257,7 +256,7 @@ pub(super) fn refused<T>(on: &Subject<'_>, result: Result<T, ErasedError>, why: 
 
 /// Checks that a call was refused with an error that has a message.
 ///
-/// [`assert_unsupported`] demands more of errors about element types.
+/// For errors about element types, [`assert_unsupported`] requires more.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Suggests which types to declare to the author of a backend with few element types, if the backend declares all.
+//! Suggests which types a backend should declare, if it declares all types but supports only some.
 
 use super::Call;
 use super::valid_call::valid_call;
@@ -7,9 +7,9 @@ use bb_ir::infer;
 use bb_ir::op::Primitive;
 use bb_ir::text::has_word;
 
-/// Returns which types to declare if the backend declares all and supports only some; otherwise `None`.
+/// Returns the types to declare, if the backend declares all types and supports only some; otherwise `None`.
 ///
-/// `takes` makes a call on the backend and returns whether it succeeded.
+/// `takes` runs a call on the backend and returns whether it succeeded.
 pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
     if !DataType::ALL.iter().all(|dtype| declared.contains(dtype)) {
         return None;
@@ -24,8 +24,8 @@ pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Opti
     ))
 }
 
-/// Returns a hint if a call failed because of an element type that the backend declares: the call and the causes of its error
-/// name the type.
+/// Returns a hint if a call failed because of an element type that the backend declares. This is assumed if both the call and
+/// the causes of its error name the type.
 pub(super) fn declared(declared: &[DataType], call: &str, causes: &str) -> Option<String> {
     let named = |dtype: &&DataType| has_word(causes, dtype.name()) && has_word(call, dtype.name());
     let dtype = declared.iter().find(named)?;
@@ -34,7 +34,7 @@ pub(super) fn declared(declared: &[DataType], call: &str, causes: &str) -> Optio
     ))
 }
 
-/// The method that declares these types.
+/// Returns the source text of the method that declares these types.
 pub(super) fn declaration(types: &[DataType]) -> String {
     let types: Vec<String> = types.iter().map(|dtype| format!("bb::DataType::{dtype:?}")).collect();
     let types = types.join(", ");
@@ -66,7 +66,7 @@ fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
         if gone.is_empty() {
             return taken;
         }
-        // If bools are missing, comparisons fail because of their result. Types whose constants fail are therefore
+        // Without bools, comparisons fail because of their result, not their operands. So types whose constants fail are
         // removed first.
         let constant = |dtype: &&DataType| {
             calls.iter().any(|(op, main, _, works)| *op == Primitive::Constant && main == *dtype && !works)

@@ -1,17 +1,17 @@
-//! Makes, reads and rearranges host tensors of any element type.
+//! Creates, reads and rearranges host tensors of any element type.
 //!
-//! The expected values of comparisons are made here. These functions therefore convert and move elements one by one,
-//! and share no code with the tested crates.
+//! These functions compute the expected values of the tests. So they convert and move elements one by one, and share
+//! no code with the tested crates.
 
 use bb_core::{DataType, TensorData, bf16, f16};
 use bb_ir::convert::{bf16_from_f64, f16_from_f64};
 
-/// A Rust type for the values of a case.
+/// A Rust type for the values in a test case.
 pub trait Value: Clone + std::fmt::Debug {
     /// The element type.
     const DTYPE: DataType;
 
-    /// Makes a host tensor.
+    /// Creates a host tensor.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ impl Value for &str {
     }
 }
 
-/// Makes a host tensor of a compute type from numbers; a bool is true unless the number is zero.
+/// Creates a host tensor of a compute type from numbers. For bools, every nonzero number is true.
 ///
 /// # Panics
 ///
@@ -87,7 +87,7 @@ pub fn host_numbers(dtype: DataType, shape: &[usize], values: &[f64]) -> TensorD
     }
 }
 
-/// Reads a host tensor of a compute type as numbers; integers beyond 2^53 are rounded.
+/// Reads a host tensor of a compute type as numbers. Integers beyond 2^53 are rounded.
 ///
 /// # Panics
 ///
@@ -117,8 +117,8 @@ pub fn numbers_of(x: &TensorData) -> Vec<f64> {
     }
 }
 
-/// Makes a host tensor of any element type, including storage types. Its elements differ, as far as the type
-/// has enough values.
+/// Creates a host tensor of any element type, including storage types. The elements differ, if the type has enough
+/// values.
 pub fn sample(dtype: DataType, shape: &[usize]) -> TensorData {
     let n: usize = shape.iter().product();
     if dtype.is_compute() {
@@ -129,7 +129,7 @@ pub fn sample(dtype: DataType, shape: &[usize]) -> TensorData {
         let values: Vec<String> = (0..n).map(|i| "ab".repeat(i % 3) + &i.to_string()).collect();
         return TensorData::strings(shape, &values).expect("a string for each element");
     }
-    // Every code of a storage type is a value; only the low bits are used.
+    // Every bit pattern of a storage type is a value. Only the low bits of a code are used.
     let size = dtype.bits().div_ceil(8);
     let codes: Vec<u8> = (0..n).flat_map(|i| (0..size).map(move |byte| (i + 3 * byte) as u8)).collect();
     TensorData::pack(dtype, shape, &codes).expect("a code for each element")
@@ -143,11 +143,11 @@ pub fn elements(x: &TensorData) -> Vec<Vec<u8>> {
     x.unpacked().expect("memory").chunks(x.dtype().bits().div_ceil(8)).map(<[u8]>::to_vec).collect()
 }
 
-/// Makes a host tensor from the elements of `x` whose row-major indices are in `order`.
+/// Creates a host tensor from the elements of `x` whose row-major indices are in `order`.
 ///
 /// # Panics
 ///
-/// If an index is out of range, or their number does not match `shape`.
+/// If an index is out of range, or if the number of indices does not match `shape`.
 #[track_caller]
 pub fn rearranged(x: &TensorData, shape: &[usize], order: &[usize]) -> TensorData {
     let all = elements(x);

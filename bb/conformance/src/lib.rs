@@ -1,9 +1,8 @@
 //! Tests of the results of every primitive. Any backend can run them: `bb::conformance!(MyBackend)`, as `bb` exports the macro.
 //!
-//! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
-//! from NumPy. `topics` tests the rules that hold for all primitives: the element types that they support and refuse,
-//! extents of zero, views as operands, wrong arguments. A failing case panics with the operation, the element type and
-//! the first element that differs.
+//! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals from NumPy. `topics`
+//! tests the rules that hold for all primitives: supported and refused element types, zero extents, views as operands, and invalid
+//! arguments. A failing case panics with the operation, the element type and the first element that differs.
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 //!
@@ -40,7 +39,7 @@ pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 pub use subject::{Subject, assert_types, numbers, tensor};
 
-/// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
+/// Calls a macro with the names of the topics. The names are preceded by `[tokens]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __for_each_topic {
@@ -56,15 +55,16 @@ macro_rules! __conformance {
     ($form:ident $make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
         #[allow(unused_imports, reason = "the line below must not find it in a function")]
         use $crate::__places::*;
-        // In a function, `self` is the module around it, which does not have the import, and the tests would not run.
+        // In a function, `self` is the enclosing module. It lacks this import, so the call is a compile error; otherwise, the tests would
+        // silently not run.
         self::conformance_belongs_outside_of_functions!($form $make; [$($dtype)*]; $($cases)?);
     };
 }
 
-/// The tests of a suite: in the module that has the name of the suite, or in the module `unnamed_suite`.
+/// Expands to the tests of a suite, in the module with the suite's name, or in the module `unnamed_suite`.
 ///
-/// Two suites without a name in one module are one error, about the name `unnamed_suite`. The backend is made outside of this module, because
-/// the expression may begin with `super`. The number of the line distinguishes the suites, so that no other item is defined twice.
+/// Two suites without a name in one module cause a single error, about the name `unnamed_suite`. The backend is created outside of this
+/// module, because the expression may begin with `super`. The line number distinguishes the suites, so that no other item is defined twice.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 #[macro_export]
@@ -83,14 +83,14 @@ macro_rules! __conformance_items {
     };
 }
 
-/// The functions that evaluate the expression of the backend.
+/// Expands to the functions that evaluate the expression of the backend.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_backend {
     ([$($on:tt)+] $make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
         impl $($on)+<{ ::core::line!() }> {
-            // The bound is checked here only: the tests call this function.
+            // Only this function checks that the backend has the trait bound. The tests call it.
             fn make() -> impl $crate::__private::Backend {
                 $make
             }
@@ -100,7 +100,7 @@ macro_rules! __conformance_backend {
     };
 }
 
-/// The tests, which call the functions of the type `$on`.
+/// Expands to the tests, which call the functions of the type `$on`.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 #[macro_export]
@@ -159,7 +159,7 @@ macro_rules! __conformance_onnx_test {
             <$on>::onnx();
         }
     };
-    // The other macro reports forms that are wrong.
+    // Another macro reports the invalid input.
     ($on:ty; $other:tt) => {};
 }
 
@@ -194,14 +194,14 @@ macro_rules! __conformance_topics {
     };
 }
 
-/// The macro that a module imports, to test that `bb::conformance!` stands in no function.
+/// The macro that a module imports, to check that `bb::conformance!` is not called in a function.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 pub mod __places {
     pub use crate::__conformance_items as conformance_belongs_outside_of_functions;
 }
 
-/// Items that the expansion of this crate's macros uses.
+/// Items that the expansions of this crate's macros use.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 pub mod __private {

@@ -1,6 +1,6 @@
-//! Makes random calls for comparing two backends: every primitive, on views of each kind.
+//! Generates random calls for comparing two backends: every primitive, on views of each kind.
 //!
-//! A case depends only on a seed, so a failure can be reproduced from its number.
+//! A case depends only on a seed, so a failure can be reproduced from the seed.
 
 use super::host::host_numbers;
 use bb_core::{Backend, DataType, Outputs, RoundMode, TensorData};
@@ -12,12 +12,12 @@ use std::borrow::Cow;
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
-/// A tensor that a backend makes from host data by a chain of views.
+/// A tensor that is created from host data and then passed through a chain of views.
 #[derive(Debug, Clone)]
 pub struct Operand {
     /// The host data.
     pub data: TensorData,
-    /// The views in order: primitives that move elements, with their parameters.
+    /// The views in order, as primitives that move elements, with their parameters.
     pub views: Vec<(Primitive, Vec<Param<'static>>)>,
 }
 
@@ -28,12 +28,12 @@ pub struct Case {
     pub op: Primitive,
     /// The operands.
     pub operands: Vec<Operand>,
-    /// The parameters, in the order of the operation's row.
+    /// The parameters, in the order of the operation's entry in the op table.
     pub params: Vec<Param<'static>>,
 }
 
 impl Case {
-    /// Makes the operands on a backend and runs the call.
+    /// Creates the operands on a backend and runs the call.
     ///
     /// # Errors
     ///
@@ -55,17 +55,17 @@ impl Case {
     }
 }
 
-/// The kind of values of an operand.
+/// The kind of values in an operand.
 #[derive(Clone, Copy)]
 enum Values {
-    /// Small non-negative integers; no sum of them is rounded.
+    /// Small non-negative integers. No sum of them is rounded.
     Small,
     /// Any values, including NaN, infinities and integers whose sums wrap.
     Any,
 }
 
 impl Random {
-    /// Makes a generator from a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -83,12 +83,13 @@ impl Random {
         (self.bits() % end.max(1) as u64) as usize
     }
 
-    /// Returns an entry of a list.
+    /// Returns a random element of a list.
     pub fn among<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         list.get(self.below(list.len())).copied()
     }
 
-    /// Returns a shape. One extent in ten is 0, and some are long enough to fill vector registers.
+    /// Returns a shape with a rank in `ranks`. One extent in ten is 0, and some are long enough to fill vector
+    /// registers.
     pub fn shape(&mut self, ranks: std::ops::Range<usize>) -> Vec<usize> {
         let rank = ranks.start + self.below(ranks.len());
         (0..rank).map(|_| self.extent()).collect()
@@ -102,14 +103,14 @@ impl Random {
         }
     }
 
-    /// Returns a shape that broadcasts to `shape` together with others.
+    /// Returns a shape that broadcasts to `shape`.
     fn broadcasting(&mut self, shape: &[usize]) -> Vec<usize> {
         let from = if self.below(3) == 0 { self.below(shape.len() + 1) } else { 0 };
         let own = shape.iter().skip(from);
         own.map(|&d| if self.below(4) == 0 { 1 } else { d }).collect()
     }
 
-    /// Makes a host tensor.
+    /// Creates a host tensor.
     fn data(&mut self, dtype: DataType, shape: &[usize], values: Values) -> TensorData {
         let n: usize = shape.iter().product();
         match (dtype, values) {
@@ -134,7 +135,7 @@ impl Random {
         }
     }
 
-    /// Makes an operand with this shape that is the result of up to three views.
+    /// Creates an operand of this shape, which is the result of up to three views.
     fn operand(&mut self, dtype: DataType, shape: &[usize], values: Values) -> Operand {
         let mut views = Vec::new();
         let mut shape = shape.to_vec();
@@ -145,7 +146,7 @@ impl Random {
         Operand { data: self.data(dtype, &shape, values), views }
     }
 
-    /// Makes a view whose result has the shape `shape`, and sets `shape` to the shape of its operand.
+    /// Creates a view whose result has the shape `shape`, and replaces `shape` by the shape of the view's operand.
     fn view(&mut self, shape: &mut Vec<usize>) -> (Primitive, Vec<Param<'static>>) {
         let axis = self.below(shape.len());
         match (self.below(4), shape.get(axis).copied()) {
@@ -156,7 +157,7 @@ impl Random {
                 let (start, end) = match (count, backwards) {
                     (0, _) => (0, 0),
                     (_, false) => (before as i64, last as i64 + 1),
-                    // No position precedes the first one, because -1 would mean the last.
+                    // A backward slice that includes index 0 ends at `i64::MIN`, because -1 would mean the last index.
                     (_, true) => (last as i64, if before == 0 { i64::MIN } else { before as i64 - 1 }),
                 };
                 if let Some(extent) = shape.get_mut(axis) {
@@ -201,8 +202,8 @@ impl Random {
         self.below(2 * rank) as i64 - rank as i64
     }
 
-    /// Makes a call of a primitive with an element type that it supports. Most calls are valid. All backends refuse the
-    /// others, for example a division by zero or the mean of no elements.
+    /// Generates a call of a primitive with an element type that it supports. Most calls are valid. All backends refuse
+    /// the others, for example a division by zero or the mean of no elements.
     pub fn case(&mut self) -> Case {
         use Primitive as P;
         let op = self.among(P::ALL).unwrap_or(P::Add);

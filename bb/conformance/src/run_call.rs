@@ -1,4 +1,4 @@
-//! Running calls on the backend under test.
+//! Runs calls on the backend under test.
 
 use super::check::checked;
 use super::show::shown;
@@ -18,7 +18,7 @@ impl Call {
         self.run_on(on, &inputs)
     }
 
-    /// Runs the call on these operands of the backend instead of the call's own.
+    /// Runs the call with these operands, which are already on the backend, instead of the call's own.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Call {
     }
 }
 
-/// Says that a call returned another number of results than expected.
+/// Describes a wrong number of results, for a message.
 pub(super) fn wrong_results(got: usize, expected: usize) -> String {
     let results = if got == 1 { "result" } else { "results" };
     format!("returned {got} {results}, expected {expected}")

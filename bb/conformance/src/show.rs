@@ -1,4 +1,4 @@
-//! Formats tensors for people, cut to a length.
+//! Formats tensors for messages, shortened to a maximum length.
 
 use bb_core::{DataType, TensorData};
 use bb_ir::convert::{format_elements, unpacked_size};
@@ -35,7 +35,7 @@ fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
     let end = (from + count).min(x.len());
     let some = bytes.get(from.min(end) * size..end * size).unwrap_or_default();
     let part = |dtype, bytes| format_elements(dtype, bytes).unwrap_or_default();
-    // ONNX defines no text for complex numbers.
+    // ONNX defines no text form for complex numbers.
     let complex = |half: DataType| {
         let parts = part(half, some);
         parts.chunks(2).map(|pair| pair.join("+i·")).collect()

@@ -1,4 +1,4 @@
-//! Formats calls for people, cut to a length.
+//! Formats calls for messages, shortened to a maximum length.
 
 use super::Call;
 use super::show::{SHOWN, shown};
@@ -8,7 +8,7 @@ use std::fmt::{self, Display as _};
 /// The maximum number of operands to print.
 const OPERANDS: usize = 8;
 
-/// A call as text, as in `reduce_sum(f32[2] {1.0, 2.0}; axes = [0], keepdims = true)`.
+/// A call that is displayed as in `reduce_sum(f32[2] {1.0, 2.0}; axes = [0], keepdims = true)`.
 pub(super) struct ShownCall<'a> {
     pub(super) op: &'static OpSpec,
     pub(super) operands: Vec<String>,

@@ -1,23 +1,23 @@
-//! Reports the slowest cases or calls of a slow test, and how long the backend `reference` takes for them if it is linked.
+//! Reports the slowest cases or calls of a slow test, compared with the backend `reference` if it is linked.
 
 use bb_core::BackendRuntime;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A test that takes longer prints a report.
+/// A test that takes longer than this prints a report.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
 /// The number of cases or calls in a report.
 pub(crate) const SHOWN: usize = 10;
 
-/// The backend that others are compared with.
+/// The name of the backend for comparison.
 const REFERENCE: &str = "reference";
 
-/// A case or a call, and how long it took.
+/// A case or a call with its run time.
 pub(crate) struct Timed {
     pub(crate) name: String,
     pub(crate) took: Duration,
-    /// How long the reference backend takes for it, if it is linked.
+    /// The run time on the reference backend, if it is linked.
     pub(crate) reference: Option<Duration>,
 }
 
@@ -27,19 +27,20 @@ pub(crate) struct SlowReport {
     pub(crate) test: String,
     /// `cases` or `calls`.
     pub(crate) what: &'static str,
-    /// How long the test took.
+    /// The run time of the test.
     pub(crate) took: Duration,
-    /// The sum of all cases or calls; they may run at the same time.
+    /// The sum of the run times of all cases or calls, which may run at the same time.
     pub(crate) sum: Duration,
-    /// The slowest ones, slowest first.
+    /// The slowest cases or calls, slowest first.
     pub(crate) slowest: Vec<Timed>,
 }
 
 impl SlowReport {
-    /// Prints the report where the test program does not capture it, so that it is seen if the test passes, too.
+    /// Prints the report to standard error directly. The test harness does not capture this, so the report is visible even
+    /// if the test passes.
     pub(crate) fn print(&self) {
         use std::io::Write as _;
-        // Nothing can be done if the stream is closed.
+        // Ignore an error: nothing can be done if the stream is closed.
         let _closed = write!(std::io::stderr(), "{self}");
     }
 }
@@ -72,7 +73,8 @@ impl std::fmt::Display for SlowReport {
                 "  `use bb_reference as _;` in the test adds the seconds of the backend `{REFERENCE}`."
             )?;
         }
-        // In a release build, the kernels are optimised, too. In others, the profile of the backend's crate is not known.
+        // In a release build, the kernels are optimized, too. In a debug build, the optimization level of the backend's
+        // crate is unknown.
         if cfg!(debug_assertions) {
             writeln!(
                 f,
@@ -86,7 +88,7 @@ impl std::fmt::Display for SlowReport {
     }
 }
 
-/// Returns the reference backend, if it is linked and is not the one under test.
+/// Returns the reference backend, if it is linked and is not the backend under test.
 pub(crate) fn reference(under_test: &str) -> Option<Arc<dyn BackendRuntime>> {
     if under_test == REFERENCE {
         return None;
@@ -94,14 +96,14 @@ pub(crate) fn reference(under_test: &str) -> Option<Arc<dyn BackendRuntime>> {
     bb_core::backend(REFERENCE).ok().map(|backend| backend.runtime().clone())
 }
 
-/// Calls a function, and returns its result and how long it took.
+/// Calls a function, and returns its result and its run time.
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let started = Instant::now();
     let returned = run();
     (returned, started.elapsed())
 }
 
-/// Keeps the entries with the longest times, longest first.
+/// Inserts an entry, and keeps only the [`SHOWN`] slowest entries, slowest first.
 pub(crate) fn keep_slowest<T>(kept: &mut Vec<(Duration, T)>, took: Duration, make: impl FnOnce() -> T) {
     let at = kept.partition_point(|(other, _)| *other >= took);
     if at < SHOWN {

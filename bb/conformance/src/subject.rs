@@ -19,14 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The number of operands whose host data is stored.
+/// The maximum number of operands whose host data is stored.
 const BROUGHT: usize = 16;
 
-/// A backend under test. Its operations are called as on the backend itself. The last call is stored, so that a failure
-/// can report it.
+/// A backend under test. Its methods are the operations of the backend. It stores the last call, so that a failure can report the call.
 ///
-/// The type of the backend is erased here, so that the cases are compiled once and not again for each backend. Each
-/// call of an operation reaches the backend's own method.
+/// The type of the backend is erased, so that the cases are compiled once, not for each backend. Each operation calls the backend's own
+/// method.
 pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
@@ -35,7 +34,7 @@ pub struct Subject<'a> {
     address: fn(&ErasedTensor) -> Option<usize>,
     types: Vec<DataType>,
     last: Mutex<Option<Last>>,
-    /// The last tensors that were made from host data, and the data.
+    /// The tensors that were last created from host data, with the data.
     brought: Mutex<VecDeque<(ErasedTensor, TensorData)>>,
     /// The calls that are running.
     watch: Arc<Watch>,
@@ -45,14 +44,14 @@ pub struct Subject<'a> {
     lacks: AtomicBool,
 }
 
-/// How long the calls took.
+/// The run times of the calls.
 #[derive(Default)]
 struct CallTimes {
     sum: Duration,
     slowest: Vec<(Duration, Last)>,
 }
 
-/// A stored call on tensors of the backend.
+/// A stored call, with its operands on the backend.
 #[derive(Clone)]
 struct Last {
     op: Primitive,
@@ -67,12 +66,12 @@ impl Debug for Subject<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Makes a subject for a backend. Cases use the element types that it declares ([`Backend::types`]), and all of these.
+    /// Creates a subject for a backend. Cases use all element types that the backend declares ([`Backend::types`]).
     pub fn new<B: Backend>(backend: &'a B) -> Self {
         Self::watched(backend, Arc::default())
     }
 
-    /// Makes a subject whose running calls another thread reads.
+    /// Creates a subject whose running calls are recorded in `watch`, where another thread reads them.
     pub(super) fn watched<B: Backend>(backend: &'a B, watch: Arc<Watch>) -> Self {
         Subject {
             on: Box::new(WithFamilies::new(backend, &[])),
@@ -89,22 +88,23 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns the backend, for calls that should not be stored.
+    /// Returns the backend, for calls that must not be stored.
     pub(super) fn backend(&self) -> ErasedBackend<'_> {
         ErasedBackend(&*self.on)
     }
 
-    /// Erases a tensor's type by the method of the backend's tensor.
+    /// Erases a tensor's type through the backend's tensor type.
     pub(super) fn erase(&self, x: &ErasedTensor) -> Option<Arc<dyn SlotValue>> {
         (self.erase)(x)
     }
 
-    /// Restores a tensor's type by the method of the backend's tensor.
+    /// Restores a tensor's type through the backend's tensor type.
     pub(super) fn restore(&self, x: &Arc<dyn SlotValue>) -> Option<ErasedTensor> {
         (self.restore)(x)
     }
 
-    /// Runs the test of a primitive or a topic. It is skipped, or ends early, if it needs a primitive that the backend declares not to run.
+    /// Runs the test of a primitive or a topic. If the test needs a primitive that the backend declares not to run, it is skipped or ends
+    /// early.
     #[doc(hidden)]
     pub fn case(&self, name: &str, test: fn(&Subject<'_>)) {
         if !self.runs_method(name) {
@@ -130,7 +130,7 @@ impl<'a> Subject<'a> {
         self.on.runs_primitive(op)
     }
 
-    /// Returns whether the backend runs the primitive with this method; prints that its test is skipped if it does not.
+    /// Returns whether the backend runs the primitive with this method. If not, prints that its test is skipped.
     #[doc(hidden)]
     pub fn runs_method(&self, method: &str) -> bool {
         let method = method.trim_start_matches("r#");
@@ -147,18 +147,18 @@ impl<'a> Subject<'a> {
         dtypes.iter().all(|dtype| self.types.contains(dtype))
     }
 
-    /// Returns the supported types that an operand of an operation may have.
+    /// Returns the types that an operand of an operation may have, among the supported types.
     pub fn taken(&self, op: Primitive, operand: usize) -> Vec<DataType> {
         let all = DataType::ALL.iter().copied();
         all.filter(|&dtype| infer::accepts(op, operand, dtype) && self.supports(&[dtype])).collect()
     }
 
-    /// Stores a call.
+    /// Stores a call as the last call.
     pub(super) fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
     }
 
-    /// Records how long the last call took.
+    /// Records the run time of the last call.
     fn took(&self, time: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.sum += time;
@@ -168,7 +168,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns which calls took longest, if all of them together took longer than `limit`.
+    /// Returns a report of the slowest calls, if the test has taken longer than `limit`.
     fn slow(&self, limit: Duration) -> Option<SlowReport> {
         let took = self.started.elapsed();
         if took < limit {
@@ -201,7 +201,7 @@ impl<'a> Subject<'a> {
         brought.iter().rev().find(same).map(|(_, host)| host.clone())
     }
 
-    /// Writes the last call with its operands and parameters.
+    /// Formats the last call with its operands and parameters.
     pub(super) fn last(&self) -> String {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(Last { op, operands, params }) = last else { return "the operation".to_owned() };
@@ -225,22 +225,22 @@ impl<'a> Subject<'a> {
         Some(CurrentCall { prefix, op: op.spec(), operands, params })
     }
 
-    /// Returns the result of the last call.
+    /// Returns the successful result of the last call.
     ///
     /// # Panics
     ///
-    /// If it is an error, with the call.
+    /// If the result is an error. The message contains the call.
     #[track_caller]
     pub(super) fn made<T>(&self, result: Result<T, ErasedError>) -> T {
         result.unwrap_or_else(|error| self.failed(&self.last(), &error))
     }
 
-    /// Makes a call. A panic of the backend panics here, with the call.
+    /// Runs a call. If the backend panics, panics with a message that contains the call.
     #[track_caller]
     pub(super) fn called<T>(&self, call: CurrentCall, body: impl FnOnce() -> T) -> T {
         let call = Arc::new(call);
         self.watch.run(&call, || bb_core::runtime::catch(body)).unwrap_or_else(|message| {
-            // The backend may panic again, for instance because of a poisoned lock.
+            // Reading the operands may panic again, for instance because of a poisoned lock.
             let elements = || bb_core::runtime::catch(|| self.last()).ok();
             let whole = if call.is_complete() { None } else { elements() };
             match whole {
@@ -334,7 +334,7 @@ impl<'a> Subject<'a> {
 ///
 /// # Panics
 ///
-/// If it declares others.
+/// If it declares other types.
 #[track_caller]
 pub fn assert_types<B: Backend>(backend: &B, listed: &[DataType]) {
     let listed = DataTypes::of(listed);
@@ -349,7 +349,7 @@ pub fn assert_types<B: Backend>(backend: &B, listed: &[DataType]) {
 impl Drop for Subject<'_> {
     /// Reports which calls made a test slow.
     fn drop(&mut self) {
-        // The case may have panicked because of the backend, which is not called again then.
+        // After a panic, the backend may be the cause, so it is not called again.
         if !std::thread::panicking()
             && let Some(report) = self.slow(slow::SLOW)
         {
@@ -358,14 +358,14 @@ impl Drop for Subject<'_> {
     }
 }
 
-/// The type of an operand of each kind.
+/// Expands to the Rust type of an operand of each kind.
 macro_rules! operand {
     (Tensor) => { &ErasedTensor };
     (Optional) => { Option<&ErasedTensor> };
     (Tensors) => { &[&ErasedTensor] };
 }
 
-/// The operands of each kind as a list.
+/// Expands to the operands of each kind as a list.
 macro_rules! listed {
     (Tensor, $x:ident) => {
         vec![$x.clone()]
@@ -378,7 +378,7 @@ macro_rules! listed {
     };
 }
 
-/// The type of a result of each kind.
+/// Expands to the Rust type of a result of each kind.
 macro_rules! results {
     (Tensor) => { ErasedTensor };
     (Tensors) => { Vec<ErasedTensor> };
@@ -389,7 +389,7 @@ macro_rules! kept {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// The primitives: each call is stored and passed on to the backend.
+        /// The primitives. Each call is stored and passed on to the backend.
         #[allow(missing_docs, reason = "the contract documents them")]
         impl Subject<'_> {
             $(
@@ -415,7 +415,7 @@ macro_rules! kept {
 
 bb_ir::for_each_primitive!(kept);
 
-/// Makes a tensor of the backend from values, whose Rust type determines the element type.
+/// Creates a tensor on the backend from values, whose Rust type determines the element type.
 ///
 /// # Panics
 ///
@@ -429,7 +429,7 @@ pub fn tensor<T: Value>(
     on.bring(&T::host(shape.as_ref(), values.as_ref()))
 }
 
-/// Makes a tensor of any compute type from small numbers, each converted to the type.
+/// Creates a tensor of any compute type from small numbers, each converted to the type.
 ///
 /// # Panics
 ///
@@ -463,7 +463,7 @@ mod tests {
         }
     }
 
-    /// A backend that returns its first operand or its constant.
+    /// A backend whose operations return their first operand or their constant.
     struct First;
 
     impl First {

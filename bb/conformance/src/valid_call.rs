@@ -1,4 +1,4 @@
-//! Makes valid calls of every primitive on any element type.
+//! Creates valid calls of every primitive on any element type.
 
 use crate::{Call, sample};
 use bb_core::{DataType, RoundMode, TensorData};
@@ -13,7 +13,8 @@ fn extents(values: &[usize]) -> Param<'static> {
     Param::Extents(Cow::Owned(values.to_vec()))
 }
 
-/// Makes a tensor whose values every operation accepts: small, and never zero, because they may be divisors.
+/// Creates a tensor whose values every operation accepts. They are small and never zero, because they may be
+/// divisors.
 fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
     if !dtype.is_compute() {
         return sample(dtype, shape);
@@ -23,15 +24,15 @@ fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
     crate::host_numbers(dtype, shape, &values)
 }
 
-/// Makes a valid call of `op` whose main operands have this element type and shape. If an operation needs an
-/// axis, it uses the last one.
+/// Creates a valid call of `op` whose main operands have this element type and shape. If an operation needs an axis,
+/// the call uses the last one.
 pub(crate) fn valid_call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
     use Primitive as P;
     let x = || operand(dtype, shape);
     let rank = shape.len();
     let last = shape.last().copied().unwrap_or(1);
     let whole = || {
-        // The operation needs at least one axis.
+        // The operation needs at least one axis, so a scalar is replaced by a vector.
         if rank == 0 { operand(dtype, &[1]) } else { x() }
     };
     let (inputs, params) = match op {
@@ -44,7 +45,7 @@ pub(crate) fn valid_call(op: Primitive, dtype: DataType, shape: &[usize]) -> Cal
             (vec![whole(), right], vec![])
         }
         P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
-            // Reduces along an extent that is not zero, if there is one, because the mean of no integers is an error.
+            // Reduce along an extent that is not zero, if there is one, because the mean of no integers is an error.
             let axis = shape.iter().position(|&d| d != 0);
             let axes: Vec<i64> = axis.into_iter().map(|axis| axis as i64).collect();
             (vec![x()], vec![ints(&axes), Param::Bool(true)])

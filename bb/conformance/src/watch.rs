@@ -1,4 +1,4 @@
-//! The calls that are running, which another thread reads.
+//! The running calls, which another thread reads to detect calls that hang.
 
 use super::Call;
 use super::show::shown;
@@ -10,7 +10,8 @@ use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An operand of a running call. To show it, the backend is not called, because it may hold a lock.
+/// An operand of a running call. It is displayed without calling the backend, because the backend may hold
+/// a lock.
 #[derive(Debug, Clone)]
 pub(super) enum CurrentOperand {
     /// The operand's host data.
@@ -19,10 +20,10 @@ pub(super) enum CurrentOperand {
     Computed(DataType, Vec<usize>),
 }
 
-/// A call that is running.
+/// A running call.
 #[derive(Debug, Clone)]
 pub(super) struct CurrentCall {
-    /// What is called if it is not the operation, as in `` `to_host` of a result of ``.
+    /// A description of the call if it is not the operation itself, as in `` `to_host` of a result of ``.
     pub(super) prefix: &'static str,
     pub(super) op: &'static OpSpec,
     pub(super) operands: Vec<CurrentOperand>,
@@ -30,7 +31,7 @@ pub(super) struct CurrentCall {
 }
 
 impl CurrentCall {
-    /// A call that is given as data.
+    /// Creates the record of a call.
     pub(super) fn of(call: &Call) -> CurrentCall {
         CurrentCall {
             prefix: "",
@@ -40,7 +41,7 @@ impl CurrentCall {
         }
     }
 
-    /// A call of `constant`.
+    /// Creates the record of a call of `constant`.
     pub(super) fn constant(x: &TensorData) -> CurrentCall {
         let params = vec![Param::Data(Cow::Owned(x.clone()))];
         CurrentCall { prefix: "", op: Primitive::Constant.spec(), operands: Vec::new(), params }
@@ -63,12 +64,12 @@ impl Display for CurrentCall {
     }
 }
 
-/// The calls that are running, oldest first. Several threads may make calls.
+/// The running calls, oldest first. Several threads may run calls.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Vec<(Instant, Arc<CurrentCall>)>>);
 
 impl Watch {
-    /// Runs a call.
+    /// Runs a call, and records it while it runs.
     pub(super) fn run<T>(&self, call: &Arc<CurrentCall>, body: impl FnOnce() -> T) -> T {
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all().push((Instant::now(), call.clone()));

@@ -24,7 +24,7 @@ operators! {
     }
 }
 
-/// Queries, keys and values by heads, `[batch, heads, length, size]`.
+/// Queries, keys and values split into heads, `[batch, heads, length, size]`.
 pub(super) struct Heads {
     pub(super) q: TracedTensor,
     pub(super) k: TracedTensor,
@@ -40,7 +40,7 @@ pub(super) fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("num_heads", format!("is {count}, expected a positive number")))
 }
 
-/// `[batch, length, heads * size]` to `[batch, heads, length, size]`.
+/// Splits `[batch, length, heads * size]` into heads, `[batch, heads, length, size]`.
 pub(super) fn split_heads(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -58,7 +58,7 @@ pub(super) fn split_heads(
     }
 }
 
-/// `[batch, heads, length, size]` to `[batch, length, heads * size]`.
+/// Joins the heads of `[batch, heads, length, size]` into `[batch, length, heads * size]`.
 pub(super) fn join_heads(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let y = on.transpose(x, &[0, 2, 1, 3])?;
     match *y.shape() {
@@ -67,7 +67,8 @@ pub(super) fn join_heads(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, 
     }
 }
 
-/// Averages the values that the mask leaves. The first `past` keys come from a cache, and each query reaches them.
+/// Computes attention over the keys that the mask keeps. The first `past` keys come from a cache, and every query attends to
+/// them.
 fn attend(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -79,7 +80,7 @@ fn attend(
     let (&[batch, _, s, _], &[_, _, t, _]) = (h.q.shape(), h.k.shape()) else {
         return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
-    // Masked products stay finite, so that a fully masked row is still an average.
+    // The bias of masked keys is finite, so that a fully masked row still has a finite average.
     let filter = call.float_or("mask_filter_value", -10000.0)?;
     let mut bias = match mask {
         Some(mask) => {
@@ -102,7 +103,7 @@ fn attend(
     join_heads(on, &on.attention(&h.q, &h.k, &h.v, bias.as_ref(), options)?)
 }
 
-/// Which keys a mask leaves to each query, to be broadcast to `[batch, heads, s, t]`.
+/// Returns which keys a mask keeps for each query, as a tensor that broadcasts to `[batch, heads, s, t]`.
 fn kept(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -117,8 +118,9 @@ fn kept(
     };
     let packed = batch.checked_mul(3).and_then(|three| three.checked_add(2));
     match *mask.shape() {
-        // Ends of the sequences, and their starts. Of `[3 * batch + 2]` the first are the ends; where sequences begin in a
-        // batch without padding follows, and this batch has padding.
+        // A mask of `[batch]` has the ends of the sequences. A mask of `[2 * batch]` has the ends, then the starts. The first
+        // elements of `[3 * batch + 2]` are the ends; the rest has the starts of sequences in a batch without padding, which
+        // does not apply here.
         [n] if n == batch || Some(n) == packed => on.less(&places, &bounds(0)?),
         [n] if n == 2 * batch => {
             on.and(&on.less(&places, &bounds(0)?)?, &on.greater_or_equal(&places, &bounds(batch)?)?)
@@ -136,7 +138,8 @@ fn kept(
     }
 }
 
-/// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones. Returns their number too.
+/// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones. Also returns the number of
+/// cached keys.
 fn remember(on: &Tracer, h: Heads, past: Option<&TracedTensor>) -> Result<(Heads, usize), TraceStop> {
     let Some(past) = past else { return Ok((h, 0)) };
     let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
@@ -144,12 +147,12 @@ fn remember(on: &Tracer, h: Heads, past: Option<&TracedTensor>) -> Result<(Heads
     Ok((Heads { q: h.q, k, v }, past.shape().get(3).copied().unwrap_or(0)))
 }
 
-/// Keys and values as one tensor, `[2, batch, heads, length, size]`.
+/// Stacks keys and values into one tensor, `[2, batch, heads, length, size]`.
 fn present(on: &Tracer, h: &Heads) -> Result<TracedTensor, TraceStop> {
     on.concat(&[&on.unsqueeze(&h.k, &[0])?, &on.unsqueeze(&h.v, &[0])?], 0)
 }
 
-/// Reads an operand of one integer.
+/// Reads an operand that has a single integer.
 pub(super) fn number(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -163,7 +166,8 @@ pub(super) fn number(
     Ok(Some(count.ok_or_else(wrong)?))
 }
 
-/// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
+/// Adds new keys or values to a cache, `[batch, heads, room, size]`. If `shared`, overwrites the elements from index `past`
+/// on; otherwise appends at the end.
 pub(super) fn appended(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -185,7 +189,7 @@ pub(super) fn appended(
     on.concat(&[&part(0, past)?, new, &part(end, room)?], 2)
 }
 
-/// Cuts merged projections `[batch, length, …]` into heads.
+/// Splits the merged projections `[batch, length, …]` into queries, keys and values, and these into heads.
 pub(super) fn cut(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -209,7 +213,7 @@ pub(super) fn cut(
     }
 }
 
-/// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
+/// Infers the types of ONNX Runtime's `Attention` and `QAttention`, whose projections are one matrix product.
 fn merged_types(at: NodeFacts<'_>) -> Option<Types> {
     let quantised = at.node.op_type == "QAttention";
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
@@ -239,13 +243,13 @@ fn merged_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, present())])
 }
 
-/// Refuses rotary embeddings, because no operand has their angles. Without them, how much of a head would turn means nothing.
+/// Refuses rotary embeddings, because no operand has their angles. Without them, `rotary_embedding_dim` has no effect.
 fn not_rotated<T>(call: &Call<'_, T>) -> Result<(), Error> {
     only_int(call, "do_rotary", 0)?;
     call.int_or("rotary_embedding_dim", 0).map(|_| ())
 }
 
-/// `Attention`, whose projections are one product.
+/// `Attention`, whose projections are one matrix product.
 pub(crate) fn attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
@@ -273,7 +277,7 @@ pub(crate) fn attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult 
     Ok(smallvec![Some(y), present])
 }
 
-/// `Attention` with a preallocated cache; operand 6 gives the number of used positions.
+/// `Attention` with a preallocated cache. Operand 6 is the number of used elements of the cache.
 fn shared_attention(on: &Tracer, call: &Call<'_, TracedTensor>, new: Heads) -> OpResult {
     let (past, length) = (call.input(4)?, new.k.shape().get(2).copied().unwrap_or(0));
     let missing = || call.wrong(NodePart::Operand(6), "is missing; a cache with room needs it");
@@ -291,7 +295,7 @@ fn shared_attention(on: &Tracer, call: &Call<'_, TracedTensor>, new: Heads) -> O
     Ok(smallvec![Some(y), present])
 }
 
-/// `QAttention`: the projections are a product of quantised matrices.
+/// `QAttention`, whose projections are one product of quantized matrices.
 pub(crate) fn q_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let known = [
         "num_heads",
@@ -315,10 +319,11 @@ pub(crate) fn q_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     Ok(smallvec![Some(y), present])
 }
 
-/// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
+/// Infers the types of ONNX Runtime's `MultiHeadAttention`. Its projections are separate operands, packed by heads, or from a
+/// cache.
 fn multi_head_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
-    // `[batch, length, heads, parts, size]` where they are packed.
+    // Packed operands have the shape `[batch, length, heads, parts, size]`.
     let part = |x: &[Dim]| match x {
         [batch, length, heads, _, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
         _ => by_heads(x, Some(count)),
@@ -341,7 +346,7 @@ fn multi_head_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, keys), rule::tensor(dtype, values)])
 }
 
-/// `MultiHeadAttention`: projections come apart, packed by heads, or from a cache.
+/// `MultiHeadAttention`, whose projections are separate operands, packed by heads, or from a cache.
 pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
     none_from(call, 8)?;
@@ -365,7 +370,7 @@ pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -
     };
     let projected =
         |x: &TracedTensor, part: usize| split_heads(on, call, &plus(on, x, bias.get(part))?, count);
-    // Packed by heads: `[batch, length, heads, parts, size]`.
+    // Packed operands have the shape `[batch, length, heads, parts, size]`.
     let packed = |x: &TracedTensor, at: i64, part: usize| -> Result<TracedTensor, TraceStop> {
         let own = on.squeeze(&on.slice(x, &[at], &[at + 1], &[3], &[])?, &[3])?;
         match *own.shape() {
@@ -382,7 +387,7 @@ pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -
         (Some(pairs), None) if pairs.rank() == 5 => {
             Heads { q: projected(query, 0)?, k: packed(pairs, 0, 1)?, v: packed(pairs, 1, 2)? }
         }
-        // Keys and values of a cache are projected already.
+        // Keys and values from a cache are already projected.
         (Some(k), Some(v)) if k.rank() == 4 && v.rank() == 4 => {
             Heads { q: projected(query, 0)?, k: k.clone(), v: v.clone() }
         }
@@ -404,7 +409,7 @@ pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -
     Ok(smallvec![Some(y), Some(on.identity(&h.k)?), Some(on.identity(&h.v)?)])
 }
 
-/// `RotaryEmbedding`: positions are given for each element, or the first one for all.
+/// `RotaryEmbedding`. The position ids are one per element, or only the position id of the first element.
 pub(crate) fn rotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_heads", "rotary_embedding_dim", "interleaved", "is_packed_batching", "scale"])?;
     if call.flag("is_packed_batching", false)? {
@@ -423,12 +428,12 @@ pub(crate) fn rotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     rotated(on, call, &by_heads, [&chosen(cos)?, &chosen(sin)?])
 }
 
-/// The number of elements of a head that are rotated, unless these are all.
+/// Reads the number of elements of a head that are rotated; `None` means all.
 fn rotated_size<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
     Ok(Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0))
 }
 
-/// Operand 0 by heads; the size of a head follows from the table of cosines.
+/// Returns operand 0 split into heads. The size of a head follows from the table of cosines.
 pub(super) fn to_rotate(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -441,7 +446,7 @@ pub(super) fn to_rotate(
             let count = if rotated_size(call)?.is_some() {
                 heads(call)?
             } else {
-                // The caches have an angle for each pair of a head.
+                // The tables have one angle for each pair of elements of a head.
                 let size = 2 * cos.shape().last().copied().unwrap_or(0);
                 width.checked_div(size).unwrap_or(0).max(1)
             };
@@ -451,7 +456,8 @@ pub(super) fn to_rotate(
     }
 }
 
-/// Rotates pairs by angles, whose cosines and sines are `[batch, length, pairs]`, and joins the heads if operand 0 has none.
+/// Rotates pairs of elements by angles whose cosines and sines are `[batch, length, pairs]`. Joins the heads again if operand
+/// 0 is not split into heads.
 pub(super) fn rotated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,

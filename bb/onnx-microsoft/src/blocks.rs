@@ -1,4 +1,4 @@
-//! Weights of few bits, in blocks that have a scale each.
+//! Weights of few bits, quantized in blocks that have a scale each.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -20,25 +20,25 @@ operators! {
     }
 }
 
-/// Reads an extent.
+/// Reads an attribute that is a size.
 fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     let value = call.int(name)?;
     let size = usize::try_from(value).ok().filter(|&n| (1..1 << 31).contains(&n));
     size.ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number")))
 }
 
-/// The `accuracy_level` of products that may round their left operand to 8 bits. The levels 1 to 3 request floats of 32 and 16 bits, which
-/// are computed with 32 bits, as without the attribute.
+/// The `accuracy_level` of matrix products that may round their left operand to 8 bits. The levels 1 to 3 request 32-bit and 16-bit
+/// floats; they are computed in 32 bits, as without the attribute.
 const INTEGERS: i64 = 4;
 
-/// The product of a matrix of few bits: the attribute `N` gives the number of columns.
+/// Infers the type of a product with a matrix of few bits. The attribute `N` is the number of columns.
 fn matmul_n_bits_types(at: NodeFacts<'_>) -> Option<Types> {
     let columns = rule::extent(at.int("N", -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
+/// `MatMulNBits`: a product with a matrix of 2-bit, 4-bit or 8-bit integers, quantized by blocks along the inner dimension.
 pub(crate) fn matmul_n_bits(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"])?;
     if call.flag("weight_prepacked", false)? {
@@ -51,7 +51,8 @@ pub(crate) fn matmul_n_bits(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     }
     let blocks = inner.div_ceil(block);
     let (given, shape) = (call.input(1)?, [columns, blocks, block * bits as usize / 8]);
-    // A reshape of a constant would run before kernels are prepared, and keep the weights of all products until then.
+    // Avoid a reshape of a constant: it would run before kernels are prepared, and keep the original weights of all products in memory
+    // until then.
     let weights = if *given.shape() == shape { given.clone() } else { on.reshape(given, &shape)? };
     let integers = match call.int_or("accuracy_level", 0)? {
         INTEGERS => true,
@@ -64,18 +65,18 @@ pub(crate) fn matmul_n_bits(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     let Some(bias) = call.optional(5) else {
         return Ok(one(on.matmul_n_bits(x, &weights, scales, zeros, order, options)?));
     };
-    // The sum of the product and the bias is rounded once.
+    // Compute in `f32`, so that the sum of the product and the bias is rounded only once.
     super::alike(call, 5)?;
     let product = on.matmul_n_bits(&math::accumulated(on, x)?, &weights, scales, zeros, order, options)?;
     Ok(one(math::narrowed(on, on.add(&product, &math::accumulated(on, bias)?)?, x.dtype())?))
 }
 
-/// For each of `extent` places, the block that it belongs to.
+/// Returns the index of the block of each of `extent` elements.
 fn block_of(on: &Tracer, extent: usize, block: usize) -> Result<TracedTensor, TraceStop> {
     on.host(&[extent], &(0..extent).map(|i| (i / block) as i64).collect::<Vec<_>>())
 }
 
-/// `GatherBlockQuantized`: entries of a table, whose last axis may hold several numbers in a byte.
+/// Infers the type of `GatherBlockQuantized`: entries of a table, whose last axis may have several numbers per byte.
 fn gather_block_quantized_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
@@ -91,7 +92,7 @@ fn gather_block_quantized_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(2), shape())
 }
 
-/// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range. Entries are gathered before they are
+/// `GatherBlockQuantized`: dequantized entries of a table; zeros for an index that is out of range. Entries are gathered before they are
 /// unpacked, so that the work of a call is proportional to the number of entries.
 pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["bits", "block_size", "gather_axis", "quantize_axis"])?;
@@ -109,7 +110,7 @@ pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>)
     }
     let whole = matches!(data.dtype(), DataType::U8 | DataType::I4 | DataType::U4);
     let block = match call.int_or("block_size", 128)? {
-        // One block, which is for the types that need no zero point.
+        // 0 means a single block. Only types that need no zero point allow it.
         0 if !whole => usize::MAX,
         size => usize::try_from(size)
             .ok()
@@ -125,7 +126,7 @@ pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>)
     let indices = on.r#where(&beyond, &zero, &indices)?;
 
     let entries = |x: &TracedTensor, by: &TracedTensor| -> Result<TracedTensor, TraceStop> {
-        // A table of numbers of four bits stays as small as backends hold it.
+        // Backends store 4-bit integers as bytes, so this cast does not enlarge the table.
         let x = match x.dtype() {
             DataType::I4 => math::to(on, x, DataType::I8)?,
             DataType::U4 => math::to(on, x, DataType::U8)?,
@@ -138,13 +139,13 @@ pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>)
     } else {
         entries(data, &indices)?
     };
-    // The scales and zero points of the entries, one for each block of an entry.
+    // Gathers the scales or zero points of the entries, and repeats each for the elements of its block.
     let spread = |x: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         if along == across {
             let size = on.host(&[], &[i64::try_from(block).unwrap_or(i64::MAX)])?;
             return entries(x, &on.div(&indices, &size)?);
         }
-        // A single one is used for all entries.
+        // If there is a single scale along the gathered axis, it is used for all entries.
         let single = x.shape().get(along) == Some(&1);
         let x = entries(x, &if single { on.mul(&indices, &zero)? } else { indices.clone() })?;
         let at = if across < along { across } else { across + indices.rank() - 1 };
@@ -159,7 +160,7 @@ pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>)
                 .into());
         }
         Some(points) if packed => {
-            // As many as there are scales; the last byte may hold more.
+            // The last byte may have more zero points than there are scales, so the rest is dropped.
             let points = unpacked(on, points, bits)?;
             let count = scales.shape().last().copied().unwrap_or(0) as i64;
             Some(spread(&on.slice(&points, &[0], &[count], &[-1], &[])?)?)
@@ -178,7 +179,7 @@ pub(crate) fn gather_block_quantized(on: &Tracer, call: &Call<'_, TracedTensor>)
     Ok(one(math::to(on, &y, scales.dtype())?))
 }
 
-/// The numbers that four bits represent: floats of four bits, or quantiles of the normal distribution.
+/// The values of the 16 codes of 4 bits: 4-bit floats, or quantiles of the normal distribution.
 ///
 /// Source: Dettmers and others: QLoRA, 2023; bitsandbytes.
 const FOUR_BITS: [[f32; 16]; 2] = [
@@ -220,14 +221,14 @@ const FOUR_BITS: [[f32; 16]; 2] = [
     ],
 ];
 
-/// `MatMulBnb4`: `N` gives the number of columns, or `K` if the matrix is not transposed.
+/// Infers the type of `MatMulBnb4`. `N` is the number of columns; it is `K` if the matrix is not transposed.
 fn matmul_bnb4_types(at: NodeFacts<'_>) -> Option<Types> {
     let columns = rule::extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `MatMulBnb4`: a product with a matrix of codes of four bits.
+/// `MatMulBnb4`: a product with a matrix of 4-bit codes.
 pub(crate) fn matmul_bnb4(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["K", "N", "block_size", "quant_type", "training_mode", "transB"])?;
     let (inner, columns, block) = (extent(call, "K")?, extent(call, "N")?, extent(call, "block_size")?);

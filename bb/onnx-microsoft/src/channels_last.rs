@@ -1,4 +1,4 @@
-//! Operators whose channels are the last dimension, in `com.microsoft` and in the domain that ONNX Runtime uses for ONNX's
+//! Operators whose channels are the last dimension. They are in `com.microsoft`, and in a domain that ONNX Runtime uses for ONNX's
 //! operators if a device prefers this order.
 
 use super::fused::{CONV, by_list};
@@ -27,7 +27,7 @@ operators! {
     }
 }
 
-/// Applies `f` to `x` with the channels second instead of last.
+/// Applies `f` to `x` with the channels moved to the second dimension, and moves them back to the last.
 pub(super) fn second(
     on: &Tracer,
     x: &TracedTensor,
@@ -38,14 +38,14 @@ pub(super) fn second(
     on.transpose(&f(&to_second(on, x)?)?, &back)
 }
 
-/// Moves the last dimension behind the first.
+/// Moves the last dimension to the second.
 fn to_second(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let last = x.rank().max(2) as i64 - 1;
     let to: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
     on.transpose(x, &to)
 }
 
-/// Applies `f` to the extents with the channels second; in the argument and in the result they are last.
+/// Applies `f` to a shape with the channels second. The argument and the result of this function have them last.
 pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
     let [n, spatial @ .., c] = x else { return None };
     let y = f(&[&[n.clone(), c.clone()], spatial].concat())?;
@@ -53,7 +53,7 @@ pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Opt
     Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
 }
 
-/// Applies `f` to the extents of the operand, whose channels may be last.
+/// Applies `f` to the shape of operand 0, whose channels are last if `channels_last` is set.
 pub(super) fn last_or_second(
     at: NodeFacts<'_>,
     f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>,
@@ -62,12 +62,12 @@ pub(super) fn last_or_second(
     if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
 }
 
-/// A convolution whose channels are last, except in the filters.
+/// Infers the type of a convolution whose channels are last, except in the filters.
 fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
 }
 
-/// A convolution whose channels are last, also in the filters.
+/// Infers the type of a convolution whose channels are last, also in the filters.
 fn channels_last_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [count, kernel @ .., channels] = at.dims(1)? else { return None };
@@ -79,8 +79,9 @@ fn channels_last_conv_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `NhwcConv`.
 ///
-/// The filters are `[m, kH, kW, c / group]`, as the only program that writes the operator has them (`fusion_nhwc_conv` of
-/// `onnxruntime.transformers`), and as ONNX Runtime's only kernel, for CUDA, reads them. The schema's text has ONNX's order.
+/// The filters are `[m, kH, kW, c / group]`, because the only exporter of this operator (`fusion_nhwc_conv` of
+/// `onnxruntime.transformers`) writes this order, and ONNX Runtime's only kernel, for CUDA, reads it. The documentation of the schema
+/// instead has ONNX's order.
 pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     super::none_from(call, 3)?;
@@ -88,8 +89,8 @@ pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(second(on, call.input(0)?, |x| window::plain_conv(on, call, x, &w, call.optional(2)))?))
 }
 
-/// `NhwcFusedConv`, and `Conv` of the internal domain: a function of the sum of a convolution and another operand. The filters are in
-/// ONNX's order.
+/// `NhwcFusedConv`, and `Conv` of the internal domain: applies an activation to the sum of a convolution and another operand. The
+/// filters are in ONNX's order.
 pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let y =
@@ -97,12 +98,12 @@ pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     Ok(one(by_list(on, call, plus(on, &y, call.optional(3))?)?))
 }
 
-/// `NhwcMaxPool`: the channels last.
+/// Infers the type of `NhwcMaxPool`.
 fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::pool_shape(at, x))))
 }
 
-/// `NhwcMaxPool`, and `MaxPool` without positions.
+/// `NhwcMaxPool`, and `MaxPool` without indices.
 pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"])?;
     super::no_results_from(call, 1)?;
@@ -118,12 +119,12 @@ pub(crate) fn average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(one(second(on, call.input(0)?, |x| window::plain_average_pool(on, call, x))?))
 }
 
-/// The dimensions between the first and the last.
+/// Returns the axes between the first and the last.
 fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
     (1..x.rank() as i64 - 1).collect()
 }
 
-/// Pooling of all that is between the first dimension and the last, the channels.
+/// Infers the type of global pooling with the channels last.
 fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, window::global_pool_shape)))
 }

@@ -17,17 +17,17 @@ operators! {
     }
 }
 
-/// The positions of the crops' rows or columns in an image.
+/// The sampling positions of the rows or columns of all crops.
 struct CropPositions {
-    /// The element before each, and the one after.
+    /// The index of the element before each position, and of the element after it.
     around: [TracedTensor; 2],
-    /// How far from the one before to the one after.
+    /// The distance of each position from the element before it, as the interpolation weight.
     way: TracedTensor,
-    /// Which are outside.
+    /// Whether each position is outside the image.
     outside: TracedTensor,
 }
 
-/// `CropAndResize`: an image for each box, of a size that is operand 3.
+/// Infers the type of `CropAndResize`: for each box an image, with the size in operand 3.
 fn crop_and_resize_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -37,7 +37,8 @@ fn crop_and_resize_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `CropAndResize`: `[n, c, h, w]` and boxes `[r, 4]` as `y, x, y, x` from 0 to 1, to `[r, c, size…]`.
+/// `CropAndResize`: crops regions of `[n, c, h, w]` and resizes them. The boxes `[r, 4]` are `y, x, y, x`
+/// from 0 to 1; the result is `[r, c, size…]`.
 pub(crate) fn crop_and_resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["extrapolation_value", "mode"])?;
     let nearest = match call.text_or("mode", "bilinear")? {
@@ -66,7 +67,8 @@ pub(crate) fn crop_and_resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     let y = math::widened(on, x, DataType::F32, |x| {
         let boxes = math::to(on, boxes, x.dtype())?;
         let side = |at: i64| on.slice(&boxes, &[at], &[at + 1], &[1], &[]);
-        // As [r, 1, rows, 1] and [r, 1, 1, columns].
+        // The shapes are `[r, 1, rows, 1]` and `[r, 1, 1, columns]`, so that they broadcast with each
+        // other.
         let vertical =
             places(on, [&side(0)?, &side(2)?], rows, height, nearest)?.shaped(on, &[count, 1, rows, 1])?;
         let horizontal = places(on, [&side(1)?, &side(3)?], columns, width, nearest)?
@@ -98,7 +100,8 @@ pub(crate) fn crop_and_resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     Ok(one(y))
 }
 
-/// Places between two sides of boxes, `[r, 1]` each, in an image of `extent` elements; `[r, count]`.
+/// Computes `count` sampling positions, `[r, count]`, between two sides of boxes, `[r, 1]` each, in an
+/// image of `extent` rows or columns.
 fn places(
     on: &Tracer,
     [start, end]: [&TracedTensor; 2],
@@ -128,7 +131,7 @@ fn places(
 }
 
 impl CropPositions {
-    /// Reshapes all.
+    /// Reshapes all tensors.
     fn shaped(self, on: &Tracer, shape: &[usize]) -> Result<CropPositions, TraceStop> {
         let [before, after] = &self.around;
         Ok(CropPositions {

@@ -1,4 +1,4 @@
-//! Steps of decoders between two runs of a model, and the use of attention weights after the last run.
+//! Decoding steps between two runs of a language model, and alignment by attention weights after the last run.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -22,12 +22,12 @@ operators! {
     }
 }
 
-/// `NGramRepeatBlock`: like the scores, which are operand 1.
+/// Infers the type of `NGramRepeatBlock`: the type of the scores, which are operand 1.
 fn ngram_repeat_block_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(1).clone()])
 }
 
-/// `NGramRepeatBlock`: the score of each token that would make an n-gram which is there already becomes -∞.
+/// `NGramRepeatBlock`: sets the score of a token to -∞ if the token would complete an n-gram that already occurs.
 pub(crate) fn ngram_repeat_block(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["ngram_size"])?;
     let (tokens, scores) = (call.input(0)?, call.input(1)?);
@@ -39,7 +39,8 @@ pub(crate) fn ngram_repeat_block(on: &Tracer, call: &Call<'_, TracedTensor>) -> 
         let problem = format!("of rank {} and {} came, expected 2 and 2", tokens.rank(), scores.rank());
         return Err(call.wrong(NodePart::other("tokens and scores"), problem).into());
     }
-    // All n-grams, one column for each of their tokens but the last; and the last tokens, which begin the next n-gram.
+    // Compare each n-gram without its last token with the last `size - 1` tokens, which begin the next n-gram. Each iteration
+    // compares one token of all n-grams.
     let before = size - 1;
     let column = |start: i64, end: i64| on.slice(tokens, &[start], &[end], &[1], &[]);
     let end = |place: i64| if place == before { i64::MAX } else { place - before };
@@ -67,7 +68,7 @@ fn vector<'a>(call: &Call<'a, TensorData>, index: usize) -> Result<&'a [i64], Er
     Ok(x.as_slice()?)
 }
 
-/// A vector whose extent depends on the elements, and the second result, of one element.
+/// Infers the types of `BifurcationDetector`: a vector whose length depends on the elements, and a single number.
 fn bifurcation_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![
         rule::tensor(at.dtype(1), Some(vec![Dim::Unknown])),
@@ -75,8 +76,8 @@ fn bifurcation_types(at: NodeFacts<'_>) -> Option<Types> {
     ])
 }
 
-/// `BifurcationDetector`: appends predicted tokens up to the first that the source has not, and finds the end of the result in
-/// the source.
+/// `BifurcationDetector`: appends predicted tokens up to the first one that differs from the source, and finds the index after
+/// the result's last tokens in the source.
 pub(crate) fn bifurcation_detector(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     const OP: &str = "BifurcationDetector";
     only(call, &["max_ngram_size", "min_ngram_size"])?;
@@ -113,8 +114,8 @@ pub(crate) fn bifurcation_detector(call: &Call<'_, TensorData>) -> Result<OpOutp
     Ok(smallvec![Some(TensorData::new(&[tokens.len()], &tokens)?), Some(TensorData::new(shape, &[place])?)])
 }
 
-/// The position after the only match of the last tokens in the source. As long as there are several matches, more tokens are
-/// matched.
+/// Returns the index after the only match of the last tokens in the source. While there are several matches, tries longer
+/// sequences of last tokens.
 fn matched(source: &[i64], tokens: &[i64], sizes: std::ops::RangeInclusive<usize>) -> Option<usize> {
     let mut pace = Pace::new();
     for size in sizes {
@@ -131,12 +132,12 @@ fn matched(source: &[i64], tokens: &[i64], sizes: std::ops::RangeInclusive<usize
     None
 }
 
-/// `DynamicTimeWarping`: a path of points.
+/// Infers the type of `DynamicTimeWarping`: the points of a path.
 fn warping_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), Some(vec![Dim::Known(2), Dim::Unknown]))
 }
 
-/// `DynamicTimeWarping`: the path of least cost from one corner of a matrix to the other.
+/// `DynamicTimeWarping`: the path of lowest cost from one corner of a matrix to the opposite one.
 pub(crate) fn dynamic_time_warping(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     const OP: &str = "DynamicTimeWarping";
     only(call, &[])?;
@@ -149,7 +150,7 @@ pub(crate) fn dynamic_time_warping(call: &Call<'_, TensorData>) -> Result<OpOutp
     if costs.is_empty() {
         return Ok(one(TensorData::new::<i32>(&[2, 0], &[])?));
     }
-    // The costs of the best paths, with an edge before the first row and column, and the step that each path ends with.
+    // The cost of the best path to each element, with an extra row and column at the start, and the last step of each path.
     let width = columns + 1;
     let too_large = || call.wrong(NodePart::Operand(0), "is too large");
     let count = rows.checked_add(1).and_then(|rows| rows.checked_mul(width)).ok_or_else(too_large)?;

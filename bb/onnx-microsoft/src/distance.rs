@@ -16,7 +16,7 @@ operators! {
     }
 }
 
-/// The metrics that have no parameter, which no attribute could give.
+/// The metrics without parameters, because the operator has no attributes for parameters.
 const METRICS: [&str; 12] = [
     "braycurtis",
     "canberra",
@@ -32,7 +32,7 @@ const METRICS: [&str; 12] = [
     "sqeuclidean",
 ];
 
-/// `CDist`: a row for each of one matrix, a column for each of the other.
+/// Infers the type of `CDist`: one row per row of operand 0, one column per row of operand 1.
 fn cdist_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([rows, _], [columns, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -41,9 +41,9 @@ fn cdist_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `CDist`: of each row of operand 0 to each of operand 1.
+/// `CDist`: the distance of each row of operand 0 from each row of operand 1.
 ///
-/// Differences are taken of the numbers themselves, so that the distance of equal rows is 0.
+/// Differences are computed directly, so that the distance of equal rows is exactly 0.
 ///
 /// Source: the metrics' definitions in SciPy's `cdist`.
 pub(crate) fn c_dist(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -70,7 +70,7 @@ pub(crate) fn c_dist(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
         "sqeuclidean" | "euclidean" | "minkowski" => {
             let squared = math::widened(on, a, DataType::F32, |a| {
                 let distances = on.squared_distances(a, &math::to(on, b, a.dtype())?)?;
-                // The order of `minkowski` is 2 where it is not given, which it cannot be.
+                // `minkowski` has the default order 2, because the operator has no attribute for the order.
                 if metric == "sqeuclidean" { Ok(distances) } else { on.sqrt(&distances) }
             });
             squared?
@@ -83,7 +83,7 @@ pub(crate) fn c_dist(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(y))
 }
 
-/// One less the cosines between rows.
+/// Returns one minus the cosine between each pair of rows.
 fn angular(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     math::widened(on, a, DataType::F32, |a| {
         let b = &math::to(on, b, a.dtype())?;
@@ -94,7 +94,7 @@ fn angular(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTens
     })
 }
 
-/// Distances that are sums over the last dimension of operands that broadcast.
+/// Computes distances that are sums over the last dimension of broadcast operands.
 fn by_features(
     on: &Tracer,
     metric: &str,
@@ -116,7 +116,7 @@ fn by_features(
             "canberra" => {
                 let sizes = on.add(&on.abs(a)?, &on.abs(b)?)?;
                 let parts = on.div(&on.abs(&difference)?, &sizes)?;
-                // The difference of two zeros is 0.
+                // If both elements are 0, the term is defined as 0.
                 sum(&on.r#where(&on.equal(&sizes, &zero)?, &zero, &parts)?)
             }
             // `braycurtis`.

@@ -1,4 +1,4 @@
-//! Products and convolutions, and the function of their results that an optimiser put into them.
+//! Matrix products and convolutions with a fused activation, as graph optimizers write them.
 
 use super::only;
 use bb_core::ext::Activation;
@@ -23,7 +23,7 @@ operators! {
     }
 }
 
-/// Applies the function called `name`; parameters that are not given default to the values of the operator of that name.
+/// Applies the activation called `name`. Missing parameters have the defaults of the operator of that name.
 fn activated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -50,7 +50,7 @@ fn activated(
     })
 }
 
-/// Applies the function given by the attributes `activation` and `activation_…`, if there is one.
+/// Applies the activation in the attributes `activation` and `activation_…`, if there is one.
 fn by_attributes(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -58,7 +58,7 @@ fn by_attributes(
 ) -> Result<TracedTensor, TraceStop> {
     let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(x) };
     if name == "Relu" {
-        // It is of integers, too.
+        // `Relu` also accepts integers.
         return on.relu(&x);
     }
     let params = ["activation_alpha", "activation_beta", "activation_gamma"].map(|p| call.float_if_given(p));
@@ -70,7 +70,7 @@ fn fused_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
-/// `FusedConv`: a convolution, an addition, and a function of the sum.
+/// `FusedConv`: a convolution, an addition, and an activation of the sum.
 pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let y = window::plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?;
@@ -78,11 +78,11 @@ pub(crate) fn fused_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     Ok(one(by_list(on, call, y)?))
 }
 
-/// The attributes of a convolution, and of the function of its result that [`by_list`] reads.
+/// The attributes of a convolution, and of the activation that [`by_list`] reads.
 pub(super) const CONV: [&str; 8] =
     ["activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
 
-/// Applies the function given by `activation`, if there is one, with a list of parameters.
+/// Applies the activation in `activation`, if there is one, with the parameters in the list `activation_params`.
 pub(super) fn by_list(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -98,7 +98,7 @@ fn fused_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     normalize::gemm_types(at)
 }
 
-/// `FusedGemm`: `Gemm`, and a function of its result.
+/// `FusedGemm`: `Gemm` with an activation.
 pub(crate) fn fused_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
@@ -116,17 +116,17 @@ pub(crate) fn fused_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     Ok(one(by_attributes(on, call, normalize::plain_gemm(on, call)?)?))
 }
 
-/// How the dimensions of an operand of a product trade places.
+/// The permutation of the dimensions of a matrix product's operand.
 #[derive(Debug, Clone, Copy)]
 struct Moved {
-    /// Whether the first dimension goes before the last.
+    /// Whether the first dimension moves to the second last index.
     batched: bool,
-    /// Whether the last two dimensions, as they are then, trade places.
+    /// Whether the last two dimensions are swapped afterwards.
     transposed: bool,
 }
 
 impl Moved {
-    /// Reads how the dimensions of both operands trade places.
+    /// Reads the permutations of both operands.
     fn of<'a, A: Attributes<'a>>(node: &A) -> Result<[Moved; 2], A::Error> {
         let [left, right] = normalize::transposed(node)?;
         Ok([
@@ -146,7 +146,7 @@ impl Moved {
     }
 }
 
-/// `FusedMatMul`: of operands whose dimensions trade places first.
+/// Infers the type of `FusedMatMul`, whose operands are permuted first.
 fn fused_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
     let side = |input: usize, moved: Moved| {
         let mut x = at.dims(input)?.to_vec();
@@ -161,19 +161,19 @@ fn fused_matmul_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), product())
 }
 
-/// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
+/// `FusedMatMul`: a scaled matrix product of operands that are permuted first.
 pub(crate) fn fused_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
 
-/// `TransposeMatMul`: likewise, except that batch dimensions are not transposed.
+/// `TransposeMatMul`: `FusedMatMul` without permuted batch dimensions.
 pub(crate) fn transpose_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
 
-/// `FusedMatMulActivation`: likewise, and a function of the product.
+/// `FusedMatMulActivation`: `FusedMatMul` with an activation of the product.
 pub(crate) fn fused_matmul_activation(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
@@ -197,7 +197,7 @@ pub(crate) fn fused_matmul_activation(on: &Tracer, call: &Call<'_, TracedTensor>
     Ok(one(by_attributes(on, call, y)?))
 }
 
-/// A scaled product with the call's attributes.
+/// Computes a scaled matrix product with the call's attributes.
 fn product(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let side = |index: usize, moved: Moved| -> Result<TracedTensor, TraceStop> {
         let x = call.input(index)?;
@@ -211,7 +211,7 @@ fn product(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, T
     if alpha == 1.0 {
         return on.matmul(&a, &b);
     }
-    // 16-bit floats are rounded once, after both factors.
+    // Compute in `f32`, so that 16-bit floats are rounded once, after the scaling.
     types::alike(&b, &a)?;
     let product = on.matmul(&math::accumulated(on, &a)?, &math::accumulated(on, &b)?)?;
     math::narrowed(on, on.mul(&product, &on.scalar_like(&product, alpha)?)?, a.dtype())

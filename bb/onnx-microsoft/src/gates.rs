@@ -1,6 +1,7 @@
-//! Gates, normalisations and mixes of streams that ONNX Runtime's model builder writes for language models.
+//! Gates, normalizations and mixes of streams, as ONNX Runtime's model builder writes them for language models.
 //!
-//! Operands may be of other floats than the first, so that these functions widen by themselves, and round each result once.
+//! Operands may have other float types than the first operand, so these functions widen operands themselves, and round each
+//! result once.
 
 use super::{alike, none_from, only};
 use bb_core::error::NodePart;
@@ -27,7 +28,7 @@ operators! {
     }
 }
 
-/// The operand in the type that is computed in: 16-bit floats as `f32`.
+/// Returns an operand in the type for the computation: `f64`, if the first operand is `f64`, otherwise `f32`.
 fn wide(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<TracedTensor, TraceStop> {
     let x = call.input(index)?;
     if !x.dtype().is_float() {
@@ -38,12 +39,12 @@ fn wide(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<Trac
     math::to(on, x, dtype)
 }
 
-/// The result in the type of the first operand.
+/// Converts the result to the type of the first operand.
 fn narrow(on: &Tracer, call: &Call<'_, TracedTensor>, y: TracedTensor) -> OpResult {
     Ok(one(math::narrowed(on, y, call.input(0)?.dtype())?))
 }
 
-/// One over the root of the mean square of each row.
+/// Returns the reciprocal of the root mean square of each row.
 fn inverse_root(on: &Tracer, x: &TracedTensor, epsilon: f64) -> Result<TracedTensor, TraceStop> {
     let mean = on.reduce_mean(&on.mul(x, x)?, &[-1], true)?;
     on.reciprocal(&on.sqrt(&math::plus(on, &mean, epsilon)?)?)
@@ -53,7 +54,7 @@ fn epsilon<T>(call: &Call<'_, T>) -> Result<f64, Error> {
     call.float_or("epsilon", f64::from(1e-5f32))
 }
 
-/// `GatedAdd`: the added tensor has a factor for each row.
+/// `GatedAdd`: adds a tensor with a gate for each row.
 pub(crate) fn gated_add(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     none_from(call, 3)?;
@@ -69,7 +70,7 @@ pub(crate) fn gated_add(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult 
     narrow(on, call, on.add(&x, &on.mul(&y, &gate)?)?)
 }
 
-/// `ScaledSiLU`: `z * sigmoid(z)` of a multiple `z`.
+/// `ScaledSiLU`: `z * sigmoid(z)`, where `z` is the scaled operand.
 pub(crate) fn scaled_silu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["alpha"])?;
     let x = wide(on, call, 0)?;
@@ -86,7 +87,7 @@ pub(crate) fn scaled_silu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     narrow(on, call, on.swish(&z, 1.0)?)
 }
 
-/// `GatedRMSNorm`: parts of each row are normalised, and have a function of the gate as a factor.
+/// `GatedRMSNorm`: normalizes groups of each row, and multiplies by an activation of the gate.
 pub(crate) fn gated_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["activation", "epsilon"])?;
     let (x, scale, gate) = (wide(on, call, 0)?, wide(on, call, 1)?, wide(on, call, 2)?);
@@ -109,7 +110,7 @@ pub(crate) fn gated_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
     narrow(on, call, on.mul(&on.reshape_to(&normal, &all)?, &gate)?)
 }
 
-/// The extents of rows that are taken apart.
+/// Returns the shape after the last dimension is split into parts of equal size.
 fn parted<T>(call: &Call<'_, T>, all: &[Extent], width: &Extent, part: &Extent) -> Result<Extents, Error> {
     let count = if part.is(0) { Extent::from(0i64) } else { width.floor_div(part) };
     if !count.times(part).equals(width) {
@@ -120,7 +121,7 @@ fn parted<T>(call: &Call<'_, T>, all: &[Extent], width: &Extent, part: &Extent) 
     Ok(before.chain([count, part.clone()]).collect())
 }
 
-/// Streams `[…, c, h]`, which may have come as `[…, c * h]`, and the extents of `c` and `h`.
+/// Streams `[…, c, h]`, which may also be merged to `[…, c * h]` in the operand, with the extents `c` and `h`.
 struct Streams {
     x: TracedTensor,
     count: Extent,
@@ -156,7 +157,7 @@ fn streams(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Streams, TraceS
     }
 }
 
-/// Brings a gate `[…, c]`, `[…, c, 1]`, `[…, c, h]` or `[…, c * h]` to the dimensions of the streams.
+/// Reads a gate, `[…, c]`, `[…, c, 1]`, `[…, c, h]` or `[…, c * h]`, and reshapes it to broadcast with the streams.
 fn gate(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -172,7 +173,7 @@ fn gate(
     on.reshape_to(&x, &parted(call, &extents, last, &streams.width)?)
 }
 
-/// `BranchwiseRMSNorm`: each stream by the root of its mean square.
+/// `BranchwiseRMSNorm`: divides each stream by its root mean square.
 pub(crate) fn branchwise_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon", "num_branches"])?;
     let streams = streams(on, call)?;
@@ -188,7 +189,7 @@ pub(crate) fn branchwise_rms_norm(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     narrow(on, call, on.reshape_to(&y, &extents)?)
 }
 
-/// `HyperConnectionPreMix`: one stream of several.
+/// Infers the type of `HyperConnectionPreMix`: one stream.
 fn pre_mix_types(at: NodeFacts<'_>) -> Option<Types> {
     let branches = at.int("num_branches", 0)?;
     let shape = |x: &[Dim]| match x {
@@ -199,7 +200,7 @@ fn pre_mix_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `HyperConnectionPreMix`: the sum of the streams, each with its gate.
+/// `HyperConnectionPreMix`: the sum of the streams, each multiplied by its gate.
 pub(crate) fn pre_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_branches", "reduction_scale"])?;
     let streams = streams(on, call)?;
@@ -208,7 +209,7 @@ pub(crate) fn pre_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     narrow(on, call, math::times(on, &sum, call.float_or("reduction_scale", 1.0)?)?)
 }
 
-/// `HyperConnectionPostMix`: mixed streams; a multiple of another tensor is added to each.
+/// `HyperConnectionPostMix`: mixes the streams by a matrix, and adds a multiple of another tensor to each.
 pub(crate) fn post_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_branches"])?;
     let streams = streams(on, call)?;
@@ -229,7 +230,7 @@ pub(crate) fn post_mix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     narrow(on, call, on.reshape_to(&y, &extents)?)
 }
 
-/// `LinearAttentionGate`: two results with the types of the operands that they are computed from.
+/// Infers the types of `LinearAttentionGate`: each result has the type of the operand that it is computed from.
 fn linear_attention_gate_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(3).clone()])
 }
@@ -250,12 +251,12 @@ pub(crate) fn linear_attention_gate(on: &Tracer, call: &Call<'_, TracedTensor>) 
     Ok(smallvec![Some(math::narrowed(on, decay, dtype)?), rate])
 }
 
-/// `EngramGate`: two results like the keys.
+/// Infers the types of `EngramGate`: both results have the type of the keys.
 fn engram_gate_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(0).clone()])
 }
 
-/// `EngramGate`: values with a gate that keys and queries make.
+/// `EngramGate`: multiplies the values by a gate that is computed from keys and queries.
 pub(crate) fn engram_gate(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = epsilon(call)?;

@@ -1,4 +1,5 @@
-//! `GroupQueryAttention`: heads that share keys, a cache whose sequences differ in length, rotary embeddings.
+//! `GroupQueryAttention`: several query heads share a key head; the cache has sequences of different lengths; rotary embeddings
+//! are optional.
 
 use super::attention::{join_heads, split_heads};
 use super::{no_operand, no_results_from, none_from, only, only_int, only_text};
@@ -21,19 +22,19 @@ operators! {
     }
 }
 
-/// The extents of a call.
+/// The sizes of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extents {
     pub(super) batch: usize,
-    /// The new positions of each sequence.
+    /// The number of new elements of each sequence.
     pub(super) new: usize,
-    /// The positions that the cache has room for.
+    /// The number of elements that fit each sequence of the cache.
     pub(super) room: usize,
-    /// The positions of the longest sequence, with the new ones.
+    /// The length of the longest sequence, including the new elements.
     pub(super) total: usize,
 }
 
-/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for new positions.
+/// Infers the types of ONNX Runtime's `GroupQueryAttention`. The cache may have room for new elements.
 pub(super) fn group_query_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
@@ -65,7 +66,7 @@ pub(super) fn group_query_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     ])
 }
 
-/// `GroupQueryAttention`, without quantised caches.
+/// `GroupQueryAttention`, without quantized caches.
 pub(crate) fn group_query_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
@@ -118,8 +119,8 @@ pub(crate) fn group_query_attention(on: &Tracer, call: &Call<'_, TracedTensor>) 
     } else {
         (q, k)
     };
-    // With a cache of another type of floats, attention computes in `f32`, and the new positions are rounded to the cache's type
-    // afterwards, as in ONNX Runtime.
+    // If the cache has another float type than the queries, attention is computed in `f32`, and the new elements are rounded to
+    // the cache's type afterwards, as in ONNX Runtime.
     let (dtype, cache) = (q.dtype(), past.map_or(q.dtype(), |(old, _)| old.dtype()));
     if !cache.is_float() {
         let problem = format!("has the element type {cache}, expected floats");
@@ -149,7 +150,7 @@ pub(crate) fn group_query_attention(on: &Tracer, call: &Call<'_, TracedTensor>) 
     let y = match sink(on, call, &q, heads)? {
         None => on.attention(&q, &seen_k, &seen_v, Some(&bias), options)?,
         Some(sink) => {
-            // A key of zeros, whose product is 0 and whose value adds nothing: only its weight counts.
+            // Append a key and a value of zeros. The value adds nothing, so the sink only takes a share of the softmax.
             let (k, v) = (nothing_behind(on, &seen_k)?, nothing_behind(on, &seen_v)?);
             let reach = on.expand(&bias, &[batch, heads, new, total])?;
             let bias = on.concat(&[&reach, &on.expand(&wide(&sink)?, &[batch, heads, new, 1])?], 3)?;
@@ -160,7 +161,7 @@ pub(crate) fn group_query_attention(on: &Tracer, call: &Call<'_, TracedTensor>) 
     Ok(smallvec![Some(math::to(on, &join_heads(on, &y)?, dtype)?), Some(present(&k)?), Some(present(&v)?)])
 }
 
-/// Divides each head of queries and keys by the root of its mean square, if there are weights for that.
+/// Divides each head of queries and keys by its root mean square, and scales it, if the weights for that are present.
 fn normal(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -192,7 +193,7 @@ fn normal(
     Ok([one(&q, 14, of_q, "q_norm_epsilon")?, one(&k, 15, of_k, "k_norm_epsilon")?])
 }
 
-/// An additional logit of each head's softmax, `[1, heads, 1, 1]`.
+/// Returns an additional logit for each head's softmax, `[1, heads, 1, 1]`.
 fn sink(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -209,12 +210,12 @@ fn sink(
     }
 }
 
-/// Keys or values, `[batch, heads, positions, size]`, and a position of zeros.
+/// Appends an element of zeros to each sequence of keys or values, `[batch, heads, length, size]`.
 fn nothing_behind(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], Border::Constant)
 }
 
-/// Reads a number of heads.
+/// Reads an attribute that is a number of heads.
 pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     let count = call.int(name)?;
     usize::try_from(count)
@@ -223,10 +224,10 @@ pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong(name, format!("is {count}, expected a positive number")))
 }
 
-/// Queries, keys and values by heads, with the number of sequences, the number of their positions and the size of a head.
+/// Queries, keys and values split into heads, with the number of sequences, their length and the size of a head.
 type Projections<T> = ([T; 3], [usize; 3]);
 
-/// Returns queries, keys and values by heads; they may come as one tensor.
+/// Returns queries, keys and values split into heads. They may be packed into one operand.
 pub(super) fn projections(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -259,9 +260,9 @@ pub(super) fn projections(
     Ok(([q, k, v], [batch, new, size]))
 }
 
-/// How many positions of each sequence come before the new ones, `[batch, 1]`.
+/// Returns the number of elements of each sequence before the new ones, `[batch, 1]`.
 fn before(on: &Tracer, call: &Call<'_, TracedTensor>, e: Extents) -> Result<TracedTensor, TraceStop> {
-    // In the first call, sequences that are shorter are padded at their ends.
+    // In the first call, shorter sequences are padded at their ends, so all new elements begin at 0.
     if e.total == e.new || e.batch == 1 {
         return on.host(&[e.batch, 1], &vec![(e.total - e.new) as i64; e.batch]);
     }
@@ -269,7 +270,7 @@ fn before(on: &Tracer, call: &Call<'_, TracedTensor>, e: Extents) -> Result<Trac
     on.add(&last, &on.host(&[], &[1 - e.new as i64])?)
 }
 
-/// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
+/// Rotates queries or keys by the angles of their positions. The cosines and sines of the angles are in tables.
 pub(super) fn rotated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -290,7 +291,7 @@ pub(super) fn rotated(
     on.rotate(x, &chosen(cos)?, &chosen(sin)?, options)
 }
 
-/// Writes the new positions into the cache, each sequence's after its existing ones. The operand at `at` gives their number.
+/// Writes the new elements of each sequence into the cache, after its existing elements. The operand at `at` has their number.
 pub(super) fn cached(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -312,7 +313,7 @@ pub(super) fn cached(
             false => on.concat(&[&part(0, first)?, new], 2),
         };
     }
-    // Each place refers to the cache, or to the new positions appended to it.
+    // For each cache element, compute an index into the concatenation of the old cache and the new elements.
     let both = on.transpose(&on.concat(&[old, new], 2)?, &[0, 2, 1, 3])?;
     let extent = e.room.max(e.total);
     let place = counted(on, &[extent], 1)?;
@@ -325,7 +326,7 @@ pub(super) fn cached(
     on.transpose(&on.gather_nd(&both, &index, 1)?, &[0, 2, 1, 3])
 }
 
-/// Returns the bias of the products: minus infinity where a query does not reach, plus the bias of the call.
+/// Returns the bias of the query-key products: minus infinity for keys that a query does not reach, plus the call's own bias.
 fn bias(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,

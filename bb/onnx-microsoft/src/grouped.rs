@@ -1,14 +1,14 @@
-//! Keys of a cache whose heads are stored in groups of 16 bytes, position by position. ONNX Runtime stores them so where memory is
-//! shared.
+//! Keys of a cache whose heads are stored in groups of 16 bytes, element by element. ONNX Runtime uses this layout if the cache is
+//! a shared buffer.
 
 use bb_core::{Backend, DataType, Error, Tensor};
 
-/// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16
-/// bytes, or back. The result keeps the extents of the first form.
+/// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16 bytes, or
+/// back if `back`. The returned tensor keeps the shape `[batch, heads, room, size]` in both directions.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if heads are no multiple of 16 bytes; the backend's own.
+/// [`Error::Operator`] if the size of a head is no multiple of 16 bytes; the errors of the backend.
 pub(super) fn grouped_keys<B: Backend + ?Sized>(
     on: &B,
     keys: &B::Tensor,

@@ -45,7 +45,7 @@ static HASH: HostKernel = HostKernel {
     },
 };
 
-/// MurmurHash3 of 32 bits, for machines of 32 bits.
+/// Computes the 32-bit MurmurHash3 for 32-bit machines.
 ///
 /// Source: Appleby: MurmurHash3_x86_32.
 fn hash(bytes: &[u8], seed: u32) -> u32 {
@@ -63,13 +63,13 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
     hash ^ hash >> 16
 }
 
-/// `MurmurHash3`: numbers of 32 bits.
+/// Infers the type of `MurmurHash3`: 32-bit integers.
 fn murmur_hash3_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = if at.int("positive", 1)? == 0 { DataType::I32 } else { DataType::U32 };
     at.one(Some(dtype), at.same())
 }
 
-/// `MurmurHash3`: of each element, as an unsigned number if `positive`.
+/// `MurmurHash3`: the hash of each element, unsigned if `positive`.
 pub(crate) fn murmur_hash3(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     use DataType::{F32, F64, I32, I64, String, U32, U64};
     only(call, &["positive", "seed"])?;

@@ -1,4 +1,4 @@
-//! `Inverse`: of matrices, by elimination, each column's greatest element first.
+//! `Inverse`: matrix inverses by Gauss-Jordan elimination with partial pivoting.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -15,7 +15,7 @@ operators! {
     }
 }
 
-/// `Inverse`, of the last two dimensions; of a matrix that has none the elements are not finite.
+/// `Inverse`, of the matrices in the last two dimensions. The inverse of a singular matrix has infinite or NaN elements.
 pub(crate) fn inverse(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let x = call.input(0)?;
@@ -32,7 +32,7 @@ pub(crate) fn inverse(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
         let places = counted(on, &[rows, 1], 1)?;
         let diagonal = on.equal(&places, &on.transpose(&places, &[1, 0])?)?;
         let unit = on.add(&on.zeros(x.shape(), x.dtype())?, &math::to(on, &diagonal, x.dtype())?)?;
-        // The row operations that reduce the matrix to the unit matrix turn the unit matrix into the inverse.
+        // The row operations that reduce the matrix to the identity matrix turn the identity matrix into the inverse.
         let mut both = on.concat(&[x, &unit], -1)?;
         for column in 0..order {
             both = reduced(on, &both, &places, column)?;
@@ -42,8 +42,8 @@ pub(crate) fn inverse(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(y))
 }
 
-/// Brings the row with the greatest element of a column, among those from `column` on, to that place, and takes multiples
-/// of it from the others, so that the column becomes a column of the unit matrix.
+/// Reduces a column to a column of the identity matrix. Chooses the row with the column's largest element by magnitude
+/// among the rows from `column` on, moves it to the index `column`, and subtracts multiples of it from the other rows.
 fn reduced(
     on: &Tracer,
     x: &TracedTensor,
@@ -55,7 +55,7 @@ fn reduced(
     let none = on.scalar_like(x, -1.0)?;
     let sizes = on.r#where(&on.less(places, &at)?, &none, &on.abs(&of_column(x)?)?)?;
     let greatest = on.reduce_max(&sizes, &[-2], true)?;
-    // The first of several; none where one is NaN.
+    // Choose the first row if several have the maximum. If an element is NaN, no row is chosen.
     let end = on.host(&[], &[i64::MAX])?;
     let which = on.reduce_min(&on.r#where(&on.equal(&sizes, &greatest)?, places, &end)?, &[-2], true)?;
     let chosen = on.equal(places, &which)?;

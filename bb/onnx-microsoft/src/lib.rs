@@ -1,11 +1,11 @@
-//! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime carry, and of two domains that ONNX Runtime makes
-//! itself.
+//! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime contain, and of two domains that ONNX Runtime
+//! creates when it optimizes a model.
 //!
 //! A program that runs models with these operators links this crate and uses none of its names, except in tests:
 //! `use bb_onnx_microsoft as _;`. The feature `microsoft` of `bb`, which is enabled by default, does the same.
 //!
-//! Their attributes are not checked before, so each function names the attributes that it supports and refuses others.
-//! Operands for features that are not supported, for example caches shared between calls, are refused too.
+//! The attributes are not checked beforehand, so each function lists the attributes that it supports and refuses others. Operands
+//! for unsupported features, for example caches shared between calls, are refused, too.
 //!
 //! Source: the schemas of ONNX Runtime 1.32.
 
@@ -49,7 +49,7 @@ use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_onnx::shared::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 
-/// Returns `x` plus the bias, if it is given.
+/// Returns `x` plus the bias, if there is one.
 fn plus(on: &Tracer, x: &TracedTensor, bias: Option<&TracedTensor>) -> Result<TracedTensor, TraceStop> {
     bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
 }

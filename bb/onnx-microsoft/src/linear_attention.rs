@@ -1,4 +1,4 @@
-//! Attention by a state that is carried along, and the convolution that goes before it, with several of the last states.
+//! Attention with a recurrent state, and the causal convolution in front of it, which can return several of the last states.
 
 use super::{only, only_int};
 use bb_core::error::NodePart;
@@ -18,7 +18,7 @@ operators! {
     }
 }
 
-/// The attributes of the convolution that change its extents.
+/// The attributes of the convolution that affect its shapes.
 struct Filters {
     channels_last: bool,
     dilation: i64,
@@ -33,7 +33,7 @@ impl Filters {
     }
 }
 
-/// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
+/// Infers the types of ONNX Runtime's `CausalConvWithState`, whose channels may be last.
 fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let filters = Filters::of(&at).ok()?;
     let state = || {
@@ -46,10 +46,10 @@ fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
 }
 
-/// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
+/// `CausalConvWithState` of ONNX Runtime. The channels may be last, and the filters may be dilated.
 pub(crate) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
-    // ONNX Runtime has kernels for other values on GPUs only.
+    // Other values are refused, because ONNX Runtime has kernels for them only on GPUs.
     let defaults = [
         ("input_channel_offset", 0),
         ("input_channels", 0),
@@ -72,7 +72,7 @@ pub(crate) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
         let state = linear_attention::windowed(on, window, c.steps, |step| c.state(on, step))?;
         return Ok(smallvec![Some(c.y), Some(state)]);
     }
-    // All dimensions behind the first two are the channels.
+    // All dimensions after the first two are flattened into the channels.
     let extents = on.extents(x);
     let Some((_, channels)) = extents.split_at_checked(2).filter(|(_, channels)| !channels.is_empty()) else {
         let problem = format!("has rank {}, expected at least 3", x.rank());
@@ -100,8 +100,8 @@ pub(crate) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     Ok(smallvec![Some(last(&c.y)?), Some(state)])
 }
 
-/// Reads the number of last states to return, one for each of the last steps; 0 means only the last state, without a dimension of
-/// its own.
+/// Reads the number of states to return, one after each of the last steps. 0 means only the last state, without an extra
+/// dimension.
 fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     let window = call.int_or("state_window", 0)?;
     usize::try_from(window)
@@ -114,7 +114,7 @@ fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     linear_attention::linear_attention_types(at)
 }
 
-/// `LinearAttention` of ONNX Runtime, without a window of states.
+/// `LinearAttention` of ONNX Runtime.
 pub(crate) fn linear_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
     only(call, &names)?;

@@ -1,10 +1,10 @@
-//! Attention of one new position to a cache that has room for more, as decoders use it.
+//! Attention of one new element to a cache with spare room, as decoders use it.
 //!
-//! In beam search, the cache of each beam stays in place, and a table gives for each beam and position the beam of the same batch
-//! element whose cache holds the position.
+//! In beam search, the cache of each beam stays in place. For each beam and position, a table has the beam of the same batch
+//! element whose cache contains the position.
 //!
-//! The cache of `DecoderMaskedMultiHeadAttention` has the order of the extents, as in ONNX Runtime's CPU kernel.
-//! `DecoderMaskedSelfAttention`, which has no CPU kernel there, has keys in the order that the schema describes.
+//! In `DecoderMaskedMultiHeadAttention`, the cache has ONNX's memory layout, as in ONNX Runtime's CPU kernel. In
+//! `DecoderMaskedSelfAttention`, which has no CPU kernel in ONNX Runtime, keys have the layout that the schema describes.
 
 use super::attention::{appended, cut, heads, join_heads, number, split_heads};
 use super::grouped::grouped_keys;
@@ -28,7 +28,7 @@ operators! {
     }
 }
 
-/// The operands that both operators have, by their positions.
+/// The indices of the operands that both operators have.
 struct MaskedOperands {
     mask: usize,
     added: usize,
@@ -37,7 +37,7 @@ struct MaskedOperands {
     indirection: usize,
 }
 
-/// Returns the positions that each sequence sees, `[batch, heads, total, size]`.
+/// Returns the keys or values that each sequence attends to, `[batch, heads, total, size]`.
 fn seen(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -66,10 +66,10 @@ fn seen(
         return Err(call.wrong(NodePart::Operand(places.indirection), problem).into());
     }
     let table = math::to(on, &on.slice(table, &[0], &[total as i64], &[2], &[])?, DataType::I64)?;
-    // The first row of the element that each row belongs to.
+    // The first row of the batch element that each row belongs to.
     let first: Vec<i64> = (0..rows).map(|row| (row - row % width) as i64).collect();
     let row = on.add(&on.reshape(&table, &[rows, total])?, &on.host(&[rows, 1], &first)?)?;
-    // The new position is its row's own.
+    // The new element is always in the row's own cache.
     let last: Vec<i64> = (0..rows as i64).collect();
     let row = on
         .concat(&[&on.slice(&row, &[0], &[total as i64 - 1], &[1], &[])?, &on.host(&[rows, 1], &last)?], 1)?;
@@ -79,7 +79,7 @@ fn seen(
     on.transpose(&on.gather_nd(&by_position, &index, 0)?, &[0, 2, 1, 3])
 }
 
-/// Returns the bias of the products: the filter value where the mask is 0, plus the bias of the call.
+/// Returns the bias of the query-key products: the filter value where the mask is 0, plus the call's own bias.
 fn bias(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -110,7 +110,7 @@ fn options<T>(call: &Call<'_, T>) -> Result<AttentionOptions, Error> {
     Ok(AttentionOptions { scale, ..Default::default() })
 }
 
-/// Refuses queries of more than one position.
+/// Refuses queries of more than one element.
 fn single<T: Tensor>(call: &Call<'_, T>) -> Result<(), Error> {
     match *call.input(0)?.shape() {
         [_, 1, _] => Ok(()),
@@ -121,7 +121,7 @@ fn single<T: Tensor>(call: &Call<'_, T>) -> Result<(), Error> {
     }
 }
 
-/// `DecoderMaskedMultiHeadAttention`: one position, and the caches with it.
+/// Infers the types of `DecoderMaskedMultiHeadAttention`: the result for one element, and the caches including it.
 fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     let shared = at.int("past_present_share_buffer", 0)? != 0;
@@ -137,7 +137,7 @@ fn multi_head_types(at: NodeFacts<'_>) -> Option<Types> {
     };
     let cache = |input: usize| {
         if !at.has(input) && !crosses {
-            // The new position only.
+            // Without a cache operand, the result has only the new element.
             let [batch, _, width] = at.dims(if at.has(1) { input - 4 } else { 0 })? else { return None };
             let parts = if at.has(1) { count } else { count.checked_mul(3)? };
             return Some(vec![
@@ -181,7 +181,7 @@ pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     let query = call.input(0)?;
     let crosses = call.optional(5).is_none() && call.optional(1).is_some_and(|k| k.rank() == 4);
     let width = query.shape().last().copied().unwrap_or(0);
-    // Queries, keys and values in one operand, if there are no others.
+    // Queries, keys and values are packed into one operand if the other two are omitted.
     let [q, k, v] = match (call.optional(1), call.optional(2)) {
         (Some(k), Some(v)) => [query.clone(), k.clone(), v.clone()],
         (None, None) if width.is_multiple_of(3) => {
@@ -219,7 +219,7 @@ pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
                 let k = appended(on, call, past_k, &new_k, past, shared)?;
                 (k, appended(on, call, past_v, &new_v, past, shared)?, past)
             }
-            // The first position.
+            // Without a cache, this is the first element.
             (None, None) if !shared => (new_k, new_v, 0),
             (past_k, _) => {
                 let missing = if past_k.is_some() { 6 } else { 5 };
@@ -236,7 +236,7 @@ pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     let bias = bias(on, call, &q, &PLACES, total)?;
     let (y, products) = if call.wants(3) {
         let attended = llm::attend(on, &q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?;
-        // With the mask, before they are made to sum up to 1.
+        // Return the products after the mask is added, before the softmax.
         (attended.y, attended.segments.into_iter().nth(2))
     } else {
         (on.attention(&q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?, None)
@@ -248,7 +248,7 @@ pub(crate) fn multi_head(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     Ok(smallvec![Some(y), Some(on.identity(&k)?), Some(on.identity(&v)?), products])
 }
 
-/// `DecoderMaskedSelfAttention`: one position, and the cache with it.
+/// Infers the types of `DecoderMaskedSelfAttention`: the result for one element, and the cache including it.
 fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let shared = at.int("past_present_share_buffer", 0)? != 0;
     let y = || {
@@ -264,7 +264,7 @@ fn self_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(dtype, y()), rule::tensor(dtype, present())])
 }
 
-/// `DecoderMaskedSelfAttention`: the projections are one product.
+/// `DecoderMaskedSelfAttention`, whose projections are one matrix product.
 pub(crate) fn self_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     const PLACES: MaskedOperands =
         MaskedOperands { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };

@@ -1,12 +1,13 @@
-//! Operators of `com.microsoft.nchwc`, which models carry that ONNX Runtime optimised for a processor at its highest level.
+//! Operators of `com.microsoft.nchwc`. They occur in models that ONNX Runtime optimized at its highest level for a processor.
 //!
-//! A tensor of this domain has the shape `[n, c, h, w]`, but in memory it is `[n, c / block, h, w, block]`: the channels come
-//! in blocks, and the elements of a block are next to each other. Channels that are missing for a whole block are zeros.
-//! Operators of other domains, like `Relu` and `Concat`, work on blocked tensors unchanged. So each function here
-//! puts the channels in order, computes, and converts the result to blocks. Passes remove inverse conversions between two of them.
+//! A tensor of this domain has the shape `[n, c, h, w]`, but in memory it is `[n, c / block, h, w, block]`: the channels are
+//! divided into blocks, and the elements of a block are contiguous. If the channels do not fill the last block, it is padded with
+//! zeros. Operators of other domains, like `Relu` and `Concat`, work on blocked tensors unchanged. Each function here converts its
+//! operand to plain channels, computes, and converts the result to blocks. Optimization passes remove the inverse conversions
+//! between consecutive operators.
 //!
-//! Filters are in blocks, too: `[o / block, i / block, h, w, block of i, block of o]`, or without blocks of `i` if each filter
-//! has one channel of its own, or if the operand is in no blocks because it has fewer channels than a block.
+//! Filters are in blocks, too: `[o / block, i / block, h, w, block of i, block of o]`. `i` is not in blocks if the convolution is
+//! depthwise, or if the operand is not in blocks because it has fewer channels than a block.
 //!
 //! Source: the operators and the graph transformer `NchwcTransformer` of ONNX Runtime 1.32.
 
@@ -38,7 +39,7 @@ operators! {
     }
 }
 
-/// Returns the extents of an operand, which must be four.
+/// Returns the shape of an operand, which must have four dimensions.
 fn extents(on: &Tracer, call: &Call<'_, TracedTensor>, x: &TracedTensor) -> Result<[Extent; 4], Error> {
     <[Extent; 4]>::try_from(on.extents(x).into_vec()).map_err(|extents| {
         let problem = format!("of rank {} came, expected 4", extents.len());
@@ -46,7 +47,7 @@ fn extents(on: &Tracer, call: &Call<'_, TracedTensor>, x: &TracedTensor) -> Resu
     })
 }
 
-/// How many blocks the channels make.
+/// Returns the number of blocks of channels, which must divide the channels evenly.
 fn blocks<T>(call: &Call<'_, T>, channels: &Extent, block: usize) -> Result<Extent, Error> {
     let block = Extent::from(block);
     let count = channels.floor_div(&block);
@@ -58,14 +59,14 @@ fn blocks<T>(call: &Call<'_, T>, channels: &Extent, block: usize) -> Result<Exte
     }
 }
 
-/// Puts channels that are in blocks in order.
+/// Converts blocked channels to plain order.
 fn in_order(on: &Tracer, call: &Call<'_, TracedTensor>, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let (block, [n, c, h, w]) = (block(call)?, extents(on, call, x)?);
     let shape = [n.clone(), blocks(call, &c, block)?, h.clone(), w.clone(), block.into()];
     moved(on, x, shape, &[0, 1, 4, 2, 3], [n, c, h, w])
 }
 
-/// Makes blocks of channels that are in order.
+/// Converts channels in plain order to blocks.
 fn in_blocks(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -76,7 +77,7 @@ fn in_blocks(
     moved(on, x, shape, &[0, 1, 3, 4, 2], [n, c, h, w])
 }
 
-/// Moves the dimensions of `x` in the extents `from`, and gives the result the extents `to`.
+/// Reshapes `x` to `from`, permutes the dimensions, and reshapes the result to `to`.
 fn moved(
     on: &Tracer,
     x: &TracedTensor,
@@ -87,7 +88,7 @@ fn moved(
     on.reshape_to(&on.transpose(&on.reshape_to(x, &from)?, order)?, &to)
 }
 
-/// Applies `f` to operand 0 with the channels in order.
+/// Applies `f` to operand 0 with its channels in plain order, and converts the result to blocks.
 fn ordered(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -97,7 +98,8 @@ fn ordered(
     Ok(one(in_blocks(on, call, &y)?))
 }
 
-/// `ReorderInput`: the channels second, rounded up to whole blocks of the size that the graph implies or the processor has.
+/// Infers the type of `ReorderInput`: the channels are second, rounded up to whole blocks. The block size follows from the graph
+/// or the processor.
 fn reorder_input_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, rest @ ..] = at.dims(0)? else { return None };
@@ -109,7 +111,7 @@ fn reorder_input_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `ReorderInput`: converts channels to blocks; the last block is padded with zeros.
+/// `ReorderInput`: converts channels to blocks. The last block is padded with zeros.
 pub(crate) fn reorder_input(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["channels_last"])?;
     let x = call.input(0)?;
@@ -125,7 +127,7 @@ pub(crate) fn reorder_input(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     Ok(one(in_blocks(on, call, &x)?))
 }
 
-/// `ReorderOutput`: the number of channels is an attribute.
+/// Infers the type of `ReorderOutput`. The number of channels is an attribute.
 fn reorder_output_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, h, w] = at.dims(0)? else { return None };
@@ -138,7 +140,7 @@ fn reorder_output_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `ReorderOutput`: puts the channels in order, without those that fill up the last block.
+/// `ReorderOutput`: converts blocks to channels in plain order, and removes the padding of the last block.
 pub(crate) fn reorder_output(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["channels", "channels_last"])?;
     let x = in_order(on, call, call.input(0)?)?;
@@ -153,7 +155,7 @@ pub(crate) fn reorder_output(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
     Ok(one(if last { on.transpose(&x, &[0, 2, 3, 1])? } else { x }))
 }
 
-/// Puts filters in ONNX's order. `has_blocks` says whether the channels of each are in blocks, too.
+/// Converts filters to ONNX's order. `has_blocks` says whether their input channels are in blocks, too.
 fn filters(on: &Tracer, call: &Call<'_, TracedTensor>, has_blocks: bool) -> Result<TracedTensor, TraceStop> {
     let (w, block) = (call.input(1)?, block(call)?);
     let &[o, i, height, width] = w.shape() else {
@@ -176,7 +178,7 @@ fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     window::conv_types(at)
 }
 
-/// `Conv`: a convolution, an addition, and a function of the sum.
+/// `Conv`: a convolution, an addition, and an activation of the sum.
 pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &CONV)?;
     let (x, w, block) = (call.input(0)?, call.input(1)?, block(call)?);
@@ -231,7 +233,7 @@ pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     ordered(on, call, |x| on.reduce_mean(x, &[2, 3], true))
 }
 
-/// `Upsample` of blocks of channels: each extent times its scale.
+/// Infers the type of `Upsample` of blocked channels: each extent is multiplied by its scale.
 fn upsample_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let scales = at.ints("scales")?;
@@ -240,7 +242,7 @@ fn upsample_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Upsample`: repeats elements, or draws straight lines between them.
+/// `Upsample`: repeats elements, or interpolates linearly between them.
 pub(crate) fn upsample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["coordinate_transformation_mode", "mode", "scales"])?;
     let scales = call.ints("scales")?.unwrap_or(&[1; 4]);

@@ -1,10 +1,10 @@
-//! The number of channels of a block in a graph whose tensors are in blocks of channels (`nchwc.rs`).
+//! The block size of a graph with blocked channels (see `nchwc.rs`).
 //!
-//! ONNX Runtime does not store it: it is 16 or 8, depending on the processor that the graph was optimised on. It is derived from
-//! the graph where possible: from a number of channels that is not a multiple of 16; from fewer than 16 channels that are not in
-//! blocks; from filters whose last 8 or more are zeros, because they pad a block of 16. If the filters fit both sizes, the graph
-//! is assumed to be from a processor like this one, as ONNX Runtime assumes. A graph without filters has no data in blocks,
-//! and uses blocks of 8 on every processor.
+//! ONNX Runtime does not store the block size: it is 16 or 8, depending on the processor that the graph was optimized on. Here
+//! it is derived from the graph where possible. 8 follows from a number of channels that is no multiple of 16. 16 follows from
+//! fewer than 16 channels that are not in blocks, or from 8 or more zero filters at the end, which pad a block of 16. If the
+//! filters fit both sizes, the graph is assumed to be from a processor like this one, as ONNX Runtime assumes. A graph without
+//! filters stores no data in blocks, so blocks of 8 are used on every processor.
 
 use bb_core::Error;
 use bb_core::operator::Call;
@@ -14,10 +14,10 @@ use bb_ir::{DataType, TensorData};
 
 const DOMAIN: &str = "com.microsoft.nchwc";
 
-/// The attribute that gives operators the size of a block.
+/// The attribute that passes the block size to the operators.
 pub(crate) const BLOCK: &str = "__block";
 
-/// The sizes of blocks that there are.
+/// The possible block sizes.
 const SMALL: usize = 8;
 const LARGE: usize = 16;
 
@@ -31,7 +31,7 @@ pub(super) fn block<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     }
 }
 
-/// The size of the blocks that ONNX Runtime makes on a processor like this one.
+/// Returns the block size that ONNX Runtime uses on a processor like this one.
 fn of_processor() -> usize {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     if !std::arch::is_x86_feature_detected!("avx512f") {
@@ -40,7 +40,7 @@ fn of_processor() -> usize {
     LARGE
 }
 
-/// Sets the size of the graph's blocks as an attribute of each operator of the domain, also in subgraphs.
+/// Adds the graph's block size as an attribute to each operator of the domain, also in subgraphs.
 pub(crate) fn prepare(graph: &mut Graph) {
     if has_any(graph) {
         let size = told(graph).unwrap_or_else(|| if has_filters(graph) { of_processor() } else { SMALL });
@@ -48,7 +48,7 @@ pub(crate) fn prepare(graph: &mut Graph) {
     }
 }
 
-/// The graphs that a node contains.
+/// Returns the graphs that a node contains.
 fn bodies(node: &Node) -> impl Iterator<Item = &Graph> {
     node.attributes.iter().flat_map(|(_, value)| match value {
         Attribute::Graph(graph) => std::slice::from_ref(&**graph),
@@ -61,7 +61,7 @@ fn has_any(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.domain == DOMAIN || bodies(node).any(has_any))
 }
 
-/// Returns whether there are filters, which are saved in blocks.
+/// Returns whether the graph has filters, which are stored in blocks.
 fn has_filters(graph: &Graph) -> bool {
     graph
         .nodes
@@ -93,7 +93,7 @@ fn tell(graph: &mut Graph, size: i64) {
     }
 }
 
-/// Returns the size of blocks that the graph implies, if it implies one.
+/// Returns the block size that follows from the graph; `None` if both sizes are possible.
 fn told(graph: &Graph) -> Option<usize> {
     let facts = GraphFacts::of(graph);
     graph.nodes.iter().find_map(|node| match (node.domain.as_str(), node.op_type.as_str()) {
@@ -103,12 +103,12 @@ fn told(graph: &Graph) -> Option<usize> {
     })
 }
 
-/// The known facts of the values of a graph.
+/// Facts about the values of a graph.
 struct GraphFacts<'g> {
     graph: &'g Graph,
-    /// The node that makes a value.
+    /// The node that computes each value.
     makers: Vec<Option<&'g Node>>,
-    /// The value's elements.
+    /// The elements of each constant value.
     constants: Vec<Option<&'g TensorData>>,
 }
 
@@ -134,7 +134,7 @@ impl<'g> GraphFacts<'g> {
         self.constants.get(node.inputs.get(input)?.as_ref()?.index()).copied().flatten()
     }
 
-    /// The number of channels of a value, if it is known.
+    /// Returns the number of channels of a value, if it is known.
     fn channels(&self, value: Option<ValueId>) -> Option<usize> {
         match &self.graph.values.get(value?.index())?.ty {
             ValueType::Tensor { shape: Some(shape), .. } => {
@@ -148,7 +148,7 @@ impl<'g> GraphFacts<'g> {
         let w = self.constant(node, 1)?;
         let &[filters, of_each, ..] = w.shape() else { return None };
         let groups = node.attributes.int("group").ok()?.unwrap_or(1);
-        // The channels of a filter are in whole blocks, unless there are fewer than a block has.
+        // The input channels of a filter are in whole blocks, unless there are fewer than one block.
         if filters % LARGE != 0 || (groups == 1 && of_each > LARGE && of_each % LARGE != 0) {
             return Some(SMALL);
         }
@@ -159,7 +159,7 @@ impl<'g> GraphFacts<'g> {
         ends_in_zeros(w).then_some(LARGE)
     }
 
-    /// Returns whether the first operand is surely in no blocks.
+    /// Returns whether the first operand is certainly not in blocks.
     fn is_plain(&self, node: &Node) -> bool {
         let Some(Some(x)) = node.inputs.first() else { return false };
         match self.makers.get(x.index()).copied().flatten() {
@@ -168,7 +168,7 @@ impl<'g> GraphFacts<'g> {
         }
     }
 
-    /// The operator removes less than a block of channels.
+    /// Derives the block size from `ReorderOutput`, which removes less than a block of channels.
     fn of_reorder(&self, node: &Node) -> Option<usize> {
         let all = self.channels(node.inputs.first().copied().flatten())?;
         let left = usize::try_from(node.attributes.int("channels").ok()??).ok()?;
@@ -179,7 +179,8 @@ impl<'g> GraphFacts<'g> {
     }
 }
 
-/// Returns whether the last 8 or more filters are nothing but zeros if they are in blocks of 16, and those before them are not.
+/// Returns whether the filters fit blocks of 16 whose last 8 or more filters are zeros, and the filters before these are not all
+/// zeros.
 fn ends_in_zeros(w: &TensorData) -> bool {
     if w.dtype() != DataType::F32 {
         return false;
@@ -198,7 +199,7 @@ fn ends_in_zeros(w: &TensorData) -> bool {
 mod tests {
     use super::*;
 
-    /// Filters of one channel and one element: in blocks as in order.
+    /// Creates filters of one channel and one element, which are the same in blocks and in plain order.
     fn filters(elements: &[f32]) -> TensorData {
         TensorData::new(&[elements.len(), 1, 1, 1], elements).unwrap()
     }
@@ -209,7 +210,7 @@ mod tests {
             let elements: Vec<f32> = (0..all).map(|at| if at < own { 1.0 } else { 0.0 }).collect();
             ends_in_zeros(&filters(&elements))
         };
-        // 24 filters are whole blocks of 8; 28 fill up blocks of either size alike.
+        // 24 filters fill whole blocks of 8. 28 filters need padding with either block size, so they show nothing.
         assert!(of(24, 32) && of(17, 32) && of(3, 16));
         assert!(!of(32, 32) && !of(28, 32) && !of(0, 16) && !of(16, 32));
     }

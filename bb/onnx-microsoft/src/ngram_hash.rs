@@ -73,11 +73,11 @@ static MAPPING: HostKernel = HostKernel {
     },
 };
 
-/// How n-grams of 2 to `size` tokens are hashed.
+/// The parameters for hashing n-grams of 2 to `size` tokens.
 struct Hashing<'a> {
     size: usize,
     heads: usize,
-    /// Whether numbers have 32 bits.
+    /// Whether tokens and hashes have 32 bits.
     narrow: bool,
     factors: &'a [i64],
     sizes: &'a [i64],
@@ -87,12 +87,12 @@ struct Hashing<'a> {
 }
 
 impl Hashing<'_> {
-    /// Brings a number to the type of the tokens, as arithmetic of this type wraps.
+    /// Wraps a number to the type of the tokens, because the arithmetic is defined in this type.
     fn wrapped(&self, number: i64) -> i64 {
         if self.narrow { i64::from(number as i32) } else { number }
     }
 
-    /// Hashes the n-grams that end with each token behind the history.
+    /// Hashes the n-grams that end with each token after the history.
     fn row(
         &self,
         tokens: &[i64],
@@ -102,7 +102,7 @@ impl Hashing<'_> {
         pace: &mut Pace,
     ) {
         let history = self.size - 1;
-        // The first position whose token counts in the n-grams of later positions.
+        // The first index whose token is part of n-grams of later tokens.
         let mut from = 0;
         for (place, &token) in tokens.iter().enumerate() {
             let at = place.wrapping_sub(history);
@@ -136,7 +136,7 @@ impl Hashing<'_> {
     }
 }
 
-/// `NGramHashMapping`: hashes by size and head of each token, and the last tokens.
+/// Infers the types of `NGramHashMapping`: hashes per token, n-gram size and head, and the last tokens.
 fn ngram_hash_mapping_types(at: NodeFacts<'_>) -> Option<Types> {
     let (history, heads) = (at.int("max_ngram_size", 0)?.checked_sub(1)?, at.int("n_head_per_ngram", 0)?);
     let shape = |last: Dim, length: bool| {
@@ -150,7 +150,7 @@ fn ngram_hash_mapping_types(at: NodeFacts<'_>) -> Option<Types> {
     ])
 }
 
-/// `NGramHashMapping`: the hashes, and the tokens that the next call needs.
+/// `NGramHashMapping`: computes the hashes, and returns the tokens that the next call needs.
 pub(crate) fn ngram_hash_mapping(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["max_ngram_size", "n_head_per_ngram", "pad_id", "reset_on_eos"])?;
     let number = |name: &str, least: i64| -> Result<i64, Error> {

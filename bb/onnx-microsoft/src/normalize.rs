@@ -1,4 +1,4 @@
-//! Normalisation and GELU, some fused with the operations before them.
+//! Normalization and GELU, some fused with the operations before them.
 
 use super::{alike, only, plus};
 use bb_core::ext::{LayerNormalizationOptions, counted, math};
@@ -33,13 +33,13 @@ pub(super) fn gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gelu(call.input(0)?, false)?))
 }
 
-/// `BiasGelu`: of a sum.
+/// `BiasGelu`: GELU of the sum of two operands.
 pub(super) fn bias_gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.gelu(&on.add(call.input(0)?, call.input(1)?)?, false)?))
 }
 
-/// `FastGelu`: the approximation by `tanh`, of a sum if there is a bias.
+/// `FastGelu`: the `tanh` approximation of GELU, of a sum if there is a bias.
 pub(super) fn fast_gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.gelu(&plus(on, call.input(0)?, call.optional(1))?, true)?))
@@ -62,7 +62,8 @@ pub(super) fn layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     n::layer_normalization(on, call)
 }
 
-/// Normalisation by the mean square: the normalised tensor, and the inverse root of the mean square.
+/// Infers the types of normalization by the root mean square: the normalized tensor, and the reciprocal of the root
+/// mean square.
 fn simplified_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let [_, moments, _] = <[_; 3]>::try_from(layer_normalization_types(at)?).ok()?;
     let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
@@ -73,7 +74,7 @@ fn simplified_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(1), at.same()), moments])
 }
 
-/// `SimplifiedLayerNormalization`: by the root of the mean square, whose inverse is the second result.
+/// `SimplifiedLayerNormalization`: divides by the root mean square. The second result is its reciprocal.
 pub(super) fn simplified_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis", "epsilon", "stash_type"])?;
     let x = call.input(0)?;
@@ -83,7 +84,7 @@ pub(super) fn simplified_layer_normalization(on: &Tracer, call: &Call<'_, Traced
     Ok(smallvec![Some(y), inverse])
 }
 
-/// One over the root of the mean square over the dimensions from `axis` on, in `f32`.
+/// Returns the reciprocal of the root mean square over the dimensions from `axis` on, at least in `f32`.
 fn inverse_root(on: &Tracer, x: &TracedTensor, axis: i64, epsilon: f64) -> Result<TracedTensor, TraceStop> {
     let axes = bb_core::ext::normalize::axes_from(x, axis)?;
     let x = if x.dtype() == DataType::F64 { x.clone() } else { math::to(on, x, DataType::F32)? };
@@ -91,7 +92,8 @@ fn inverse_root(on: &Tracer, x: &TracedTensor, axis: i64, epsilon: f64) -> Resul
     on.reciprocal(&on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
 }
 
-/// Normalisation of a sum over the last dimension: the normalised tensor, the mean, the inverse deviation, and the sum.
+/// Infers the types of normalization of a sum over the last dimension: the normalized tensor, the mean, the inverse
+/// standard deviation, and the sum.
 fn skip_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.broadcast_of(&[0, 1]);
     let moments = shape.clone().and_then(|mut dims| {
@@ -102,7 +104,7 @@ fn skip_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![sum.clone(), moments.clone(), moments, sum])
 }
 
-/// `SkipLayerNormalization`: of a sum, which is the fourth result.
+/// `SkipLayerNormalization`: normalizes a sum. The fourth result is the sum.
 pub(super) fn skip_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
@@ -119,7 +121,7 @@ pub(super) fn skip_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor
     Ok(smallvec![Some(y), mean, inverse, Some(on.identity(&sum)?)])
 }
 
-/// `SkipSimplifiedLayerNormalization`: likewise, by the root of the mean square.
+/// `SkipSimplifiedLayerNormalization`: normalizes a sum by its root mean square.
 pub(super) fn skip_simplified_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
@@ -134,13 +136,14 @@ pub(super) fn skip_simplified_layer_normalization(on: &Tracer, call: &Call<'_, T
     let (mut mean, mut inverse) = (None, None);
     if call.wants(1) || call.wants(2) {
         let root = inverse_root(on, &sum, -1, epsilon)?;
-        // A normalisation by squares subtracts no mean: it is 0, as ONNX Runtime gives it.
+        // This normalization subtracts no mean. ONNX Runtime returns 0 as the mean.
         (mean, inverse) = (Some(on.full_like(&root, 0.0, None)?), Some(root));
     }
     Ok(smallvec![Some(y), mean, inverse, Some(on.identity(&sum)?)])
 }
 
-/// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.
+/// Infers the types of `EmbedLayerNormalization`: a vector for each token, the length of each sequence without padding,
+/// and the sum of embeddings.
 fn embed_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
@@ -153,7 +156,7 @@ fn embed_layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![y.clone(), lengths, y])
 }
 
-/// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
+/// `EmbedLayerNormalization`: normalizes the sum of the embeddings of words, positions and segments.
 pub(super) fn embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon", "mask_index_type"])?;
     let rows = |index: usize, ids: &TracedTensor| on.gather(call.input(index)?, ids, 0);
@@ -161,10 +164,10 @@ pub(super) fn embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTenso
     embedded(on, call, rows, scales, call.optional(8), call.input(2)?.dtype())
 }
 
-/// `QEmbedLayerNormalization`: likewise, of quantised tables.
+/// `QEmbedLayerNormalization`: `EmbedLayerNormalization` with quantized tables.
 pub(super) fn q_embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["epsilon"])?;
-    // The scale and the zero point of the operand.
+    // Dequantizes `x` by the scale and the zero point of the operand `index`.
     let numbers = |index: usize, x: &TracedTensor| {
         bb_core::ext::quant::numbers(on, x, call.input(index + 6)?, call.optional(index + 11))
     };
@@ -173,7 +176,7 @@ pub(super) fn q_embed_layer_normalization(on: &Tracer, call: &Call<'_, TracedTen
     embedded(on, call, rows, (&gamma, &beta), None, DataType::F32)
 }
 
-/// Normalises the sum of the rows that `rows` takes from the tables, which are the operands 2 to 4.
+/// Normalizes the sum of the rows that `rows` gathers from the tables, which are the operands 2 to 4.
 fn embedded(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -195,7 +198,7 @@ fn embedded(
     let mut sum = on.add(&rows(2, words)?, &positions)?;
     match (call.optional(1), call.optional(4)) {
         (Some(ids), Some(_)) => sum = on.add(&sum, &rows(4, ids)?)?,
-        // Without segments, all words are of the first one, as in ONNX Runtime.
+        // Without segment ids, all words belong to segment 0, as in ONNX Runtime.
         (None, Some(_)) => sum = on.add(&sum, &rows(4, &on.zeros(&[1, 1], words.dtype())?)?)?,
         (_, None) => {}
     }

@@ -1,4 +1,4 @@
-//! Operators that ONNX Runtime had before ONNX had them, or has with another operand.
+//! Operators that ONNX Runtime had before ONNX, or that it has with different operands.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -25,20 +25,20 @@ operators! {
     }
 }
 
-/// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
+/// Infers the type of `ConvTransposeWithDynamicPads`. The paddings are operand 2.
 fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
     let pads = if at.has(2) { at.list("pads", 2) } else { Some(Vec::new()) };
     at.one(at.dtype(0), window::transposed_shape(at, pads.as_deref()))
 }
 
-/// `ConvTransposeWithDynamicPads`: `ConvTranspose`, whose paddings are operand 2.
+/// `ConvTransposeWithDynamicPads`: `ConvTranspose` with the paddings as operand 2.
 pub(crate) fn conv_transpose_with_dynamic_pads(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"])?;
     let pads = call.optional(2).map(|pads| on.ints(pads)).transpose()?;
     Ok(one(window::plain_conv_transpose(on, call, pads, call.optional(3))?))
 }
 
-/// `ExpandDims`: a new dimension of one element.
+/// Infers the type of `ExpandDims`: a new dimension of extent 1.
 fn expand_dims_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
@@ -51,7 +51,7 @@ fn expand_dims_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `ExpandDims`: a new dimension of one element.
+/// `ExpandDims`: inserts a dimension of extent 1.
 pub(crate) fn expand_dims(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     match on.ints(call.input(1)?)?.as_slice() {
@@ -84,7 +84,7 @@ fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
     shape::pad_types(at)
 }
 
-/// `Pad`: the paddings may be a row of a matrix.
+/// `Pad`. The paddings may be a matrix with one row.
 pub(crate) fn pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["mode"])?;
     shape::pad(on, call)
@@ -94,7 +94,7 @@ fn range_types(at: NodeFacts<'_>) -> Option<Types> {
     shape::range_types(at)
 }
 
-/// `Range`: by steps of 1 unless they are given.
+/// `Range`. Without a step operand, the step is 1.
 pub(crate) fn range(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let (first, last) = (call.input(0)?, call.input(1)?);
@@ -110,7 +110,7 @@ pub(crate) fn trilu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     shape::trilu(on, call)
 }
 
-/// `Unique` of ONNX Runtime: of a vector, without where each was first.
+/// Infers the types of ONNX Runtime's `Unique`, for a vector. Unlike ONNX's, it has no indices of first occurrences.
 fn unique_types(at: NodeFacts<'_>) -> Option<Types> {
     let list = |dtype, shape| rule::tensor(dtype, shape);
     let open = Some(vec![Dim::Unknown]);

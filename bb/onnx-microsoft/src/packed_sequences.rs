@@ -1,4 +1,5 @@
-//! Sequences of several requests in one tensor, one behind another, as engines that serve language models keep them.
+//! Sequences of several requests, one after another in one tensor. Serving engines for language models use this
+//! layout.
 
 use super::{no_results_from, none_from, only};
 use bb_core::Tensor;
@@ -18,7 +19,7 @@ operators! {
     }
 }
 
-/// Reads where sequences begin and end among `total` tokens.
+/// Reads the start and end of each sequence among `total` tokens.
 fn sequences(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -41,7 +42,8 @@ fn sequences(
     })?)
 }
 
-/// `VarlenCausalConvWithState`: like the operand and the states, and of each sequence some tokens.
+/// Infers the types of `VarlenCausalConvWithState`: the result, the states, and some tokens of each sequence as
+/// state updates.
 fn varlen_causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let updates = || {
         let ([_, channels], [batch, _, _]) = (at.dims(0)?, at.dims(4)?) else { return None };
@@ -50,7 +52,7 @@ fn varlen_causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), at.ty(4).clone(), rule::tensor(at.dtype(0), updates())])
 }
 
-/// `VarlenCausalConvWithState`: each sequence is convolved with its past state.
+/// `VarlenCausalConvWithState`: convolves each sequence with its past state.
 pub(crate) fn varlen_causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["activation", "delta_offset", "dilation", "group_size", "state_update_capacity"])?;
     none_from(call, 6)?;

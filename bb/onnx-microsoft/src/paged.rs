@@ -1,4 +1,4 @@
-//! `PagedAttention`: attention of new tokens of several sequences whose past is stored in blocks of one cache.
+//! `PagedAttention`: attention of new tokens of several sequences. The past of the sequences is stored in blocks of a shared cache.
 
 use super::group_query::count;
 use super::{no_results_from, none_from, only, only_int, only_text};
@@ -20,16 +20,16 @@ operators! {
     }
 }
 
-/// The positions of the operands.
+/// The indices of the operands.
 const CACHES: [usize; 2] = [3, 4];
 const STARTS: usize = 5;
 const PASTS: usize = 6;
 const TABLE: usize = 7;
 const ANGLES: [usize; 2] = [8, 9];
-/// The scales of cached keys and values that are integers, one for each position and head: `[blocks, size, heads]`.
+/// The scales of cached integer keys and values, one per element and head: `[blocks, size, heads]`.
 const SCALES: [usize; 2] = [17, 18];
 
-/// Attributes that are served with their defaults only.
+/// Attributes that are supported only with their defaults.
 const INT_DEFAULTS: [(&str, i64); 3] = [("is_causal", 1), ("rotary_offset", 0), ("v_head_size", 0)];
 const TEXT_DEFAULTS: [(&str, &str); 5] = [
     ("k_cache_dtype", ""),
@@ -39,7 +39,7 @@ const TEXT_DEFAULTS: [(&str, &str); 5] = [
     ("v_quant_type", "NONE"),
 ];
 
-/// `PagedAttention`: as wide as the queries; the caches keep their extents.
+/// Infers the types of `PagedAttention`: the result has the width of the queries, and the caches keep their shapes.
 fn paged_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (heads, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if heads < 1 || shared < 1 {
@@ -57,7 +57,7 @@ fn paged_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), shape()), at.ty(keys).clone(), at.ty(values).clone()])
 }
 
-/// `PagedAttention`. With scales, new keys and values are used as they are given; ONNX Runtime's `k_quant_type` of `PER_TOKEN`, which
+/// `PagedAttention`. With integer caches, new keys and values are used unrounded. ONNX Runtime's `k_quant_type` of `PER_TOKEN`, which
 /// would round them, is refused.
 pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let known = [
@@ -68,7 +68,7 @@ pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
         "local_window_size",
         "do_rotary",
         "rotary_interleaved",
-        // It counts only with weights for norms, which are refused.
+        // Ignored, because it only affects normalization with weights, which is refused.
         "qk_norm_epsilon",
     ];
     only(
@@ -77,7 +77,7 @@ pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     )?;
     INT_DEFAULTS.iter().try_for_each(|&(name, default)| only_int(call, name, default))?;
     TEXT_DEFAULTS.iter().try_for_each(|&(name, default)| only_text(call, name, default))?;
-    // Between them are operands that nothing is computed of: slots, sinks, norms, scales of whole caches, and a bias.
+    // The operands between these are not supported: slots, sinks, normalization weights, scales of whole caches, and a bias.
     let others = (ANGLES[1] + 1..SCALES[0]).find(|&at| call.optional(at).is_some());
     if let Some(at) = others {
         return Err(call.wrong(NodePart::Operand(at), "is not served").into());
@@ -99,7 +99,8 @@ pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     }
     let [k_scale, v_scale] = SCALES.map(|at| call.optional(at));
     if k_scale.is_some() || v_scale.is_some() {
-        // Written values would have to be rounded, which needs results for the new scales.
+        // Updated integer caches are not supported: new values would have to be rounded, and the operator has no results for their
+        // scales.
         no_results_from(call, 1)?;
     }
     let (rotates, writes) = (call.flag("do_rotary", false)?, call.wants(1) || call.wants(2));
@@ -115,7 +116,7 @@ pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     };
     let window = call.int_or("local_window_size", -1)?;
     let options = RaggedAttentionOptions {
-        // The window counts the token's own position.
+        // The window includes the token itself.
         left: (window > 0).then(|| window - 1),
         scale: Some(call.float_or("scale", 0.0)?).filter(|&scale| scale != 0.0),
         softcap: call.float_or("softcap", 0.0)?,
@@ -131,7 +132,7 @@ pub(crate) fn paged_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     Ok(smallvec![Some(y), written(past_k, &k)?, written(past_v, &v)?])
 }
 
-/// Queries, keys and values of the new tokens by heads, `[tokens, heads, size]`; they may come as one tensor.
+/// Returns queries, keys and values of the new tokens split into heads, `[tokens, heads, size]`. They may be packed into one operand.
 fn projections(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -158,7 +159,7 @@ fn projections(
     Ok([part(0, h)?, part(h, h + g)?, part(h + g, h + 2 * g)?])
 }
 
-/// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
+/// Rotates queries or keys by the angles of their positions. The cosines and sines of the angles are in tables.
 fn rotated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -174,7 +175,7 @@ fn rotated(
     on.rotate(x, &cos, &sin, RotateOptions { dim, interleaved: call.flag("rotary_interleaved", false)? })
 }
 
-/// Puts new keys or values, `[tokens, heads, size]`, into the blocks of their sequences.
+/// Writes new keys or values, `[tokens, heads, size]`, into the blocks of their sequences.
 fn written(
     on: &Tracer,
     cache: &TracedTensor,

@@ -1,4 +1,4 @@
-//! Operators on quantised tensors: integers that represent multiples of a scale.
+//! Operators on quantized tensors: integers that represent multiples of a scale.
 
 use super::channels_last::{last_or_second, second};
 use super::only;
@@ -38,14 +38,14 @@ operators! {
     }
 }
 
-/// Dequantises operand `index` by the scale and zero point after it, which have one element.
+/// Dequantizes operand `index` by the scale and the zero point in the next two operands, which have one element each.
 fn numbers(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<TracedTensor, TraceStop> {
     let scale = on.reshape(call.input(index + 1)?, &[])?;
     let zero = call.optional(index + 2).map(|zero| on.reshape(zero, &[])).transpose()?;
     on.dequantize_linear(call.input(index)?, &scale, zero.as_ref(), DataType::F32)
 }
 
-/// The zero point at `index`, of the type `dtype`.
+/// Returns the zero point in operand `index`, which must have the type `dtype`; 0 if it is omitted.
 fn zero_point(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -62,7 +62,7 @@ fn zero_point(
     }
 }
 
-/// Quantises to the scale and zero point at `index`, of the type `dtype`.
+/// Quantizes `y` to `dtype`, by the scale in operand `index` and the zero point in the next operand.
 fn quantized(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -74,11 +74,10 @@ fn quantized(
     Ok(one(quant::quantized(on, y, call.input(index)?, &zero)?))
 }
 
-/// Applies `f` to the numbers of operand `index`, and quantises the results to the scale and zero point at
-/// `to`.
+/// Applies `f` to the dequantized operand `index`, and quantizes the results by the scale and the zero point from
+/// operand `to` on.
 ///
-/// Eight bits have only 256 different values, so `f` is computed once for each of them, and the results are looked
-/// up.
+/// An 8-bit type has only 256 values, so `f` is computed once for each value, and the results are looked up.
 fn mapped(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -101,7 +100,8 @@ fn mapped(
     on.lookup(x, &table)
 }
 
-/// The product of integer matrices, less their zero points: one number each, or one for each column of the right one.
+/// Returns the matrix product of integers after subtracting their zero points. A zero point is one number, or for `b`
+/// one per column.
 pub(super) fn product(
     on: &Tracer,
     [a, b]: [&TracedTensor; 2],
@@ -117,7 +117,7 @@ pub(super) fn product(
     on.matmul_integer(a, b, a_zero, b_zero)
 }
 
-/// A product of integers, scaled, and a bias added.
+/// Returns a scaled integer product, plus a bias if there is one.
 pub(super) fn scaled(
     on: &Tracer,
     product: &TracedTensor,
@@ -128,7 +128,8 @@ pub(super) fn scaled(
     super::plus(on, &product, bias)
 }
 
-/// Calls an operation on two quantised tensors with its eight operands.
+/// Calls an operation on two quantized tensors. Its eight operands are both tensors and the result's quantization,
+/// with scales and zero points.
 fn of_two(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -144,7 +145,7 @@ fn of_two(
     Ok(one(f([a, a_scale, &a_zero, b, b_scale, &b_zero, y_scale, &y_zero])?))
 }
 
-/// The elements of two quantised tensors, each with a scale and a zero point.
+/// Infers the type of an element-wise operation on two quantized tensors, each with a scale and a zero point.
 fn element_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
 }
@@ -174,7 +175,7 @@ pub(crate) fn leaky_relu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
     Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.leaky_relu(x, alpha))?))
 }
 
-/// `QLinearSoftmax`; before the Softmax of opset 13, over all dimensions from the axis on.
+/// `QLinearSoftmax`. If `opset` is below 13, the softmax is over all dimensions from the axis on.
 pub(crate) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis", "opset"])?;
     let x = numbers(on, call, 0)?;
@@ -188,7 +189,7 @@ pub(crate) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
-/// Applies `f` to `x` with the channels second.
+/// Applies `f` to `x` with the channels moved to the second dimension.
 fn channels_second(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -201,7 +202,7 @@ fn channels_second(
     second(on, x, f)
 }
 
-/// Applies `pool` to the numbers of operand 0, the channels second.
+/// Applies `pool` to the dequantized operand 0 with the channels second, and quantizes the result.
 fn pooled(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -234,7 +235,7 @@ pub(crate) fn global_average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     pooled(on, call, |x| window::over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true)))
 }
 
-/// The joined operands of `QLinearConcat`, each with a scale and a zero point.
+/// Infers the type of `QLinearConcat`, whose operands each have a scale and a zero point.
 fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
@@ -244,7 +245,7 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), shape())
 }
 
-/// `QLinearConcat`: each operand comes with a scale and a zero point.
+/// `QLinearConcat`, whose operands each have a scale and a zero point.
 pub(crate) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     if call.len() < 5 || !(call.len() - 2).is_multiple_of(3) {
@@ -257,12 +258,12 @@ pub(crate) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?))
 }
 
-/// A matrix product of quantised numbers, as the numbers that the scale's type holds.
+/// Infers the type of a matrix product that is converted to the type of the scale.
 fn scaled_product_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(2), product_shape(at, 1))
 }
 
-/// `DynamicQuantizeMatMul`: a product with a quantised matrix, the other quantised by its own range.
+/// `DynamicQuantizeMatMul`: a product with a quantized matrix. The left operand is quantized by its own range.
 pub(crate) fn dynamic_quantize_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     for x in [Some(call.input(1)?), call.optional(3)].into_iter().flatten() {
@@ -276,7 +277,8 @@ fn lstm_types(at: NodeFacts<'_>) -> Option<Types> {
     recurrent::recurrent_types(at)
 }
 
-/// `DynamicQuantizeLSTM`: the operands of the weights' products are quantised by their own range.
+/// `DynamicQuantizeLSTM`: an LSTM with quantized weights. The other operand of each matrix product is quantized by
+/// its own range.
 pub(crate) fn dynamic_quantize_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(
         call,
@@ -293,7 +295,7 @@ pub(crate) fn dynamic_quantize_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) 
     recurrent::quantized_lstm(on, call)
 }
 
-/// `MatMulInteger16`: of 32 bits, with a sign unless both operands have none.
+/// Infers the type of `MatMulInteger16`: 32-bit integers, unsigned if both operands are unsigned.
 fn matmul_integer16_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match (at.dtype(0)?, at.dtype(1)?) {
         (DataType::U16, DataType::U16) => DataType::U32,
@@ -302,7 +304,7 @@ fn matmul_integer16_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(dtype), product_shape(at, 1))
 }
 
-/// `MatMulInteger16`: a product of integers of 16 bits, whose sums have 32.
+/// `MatMulInteger16`: a matrix product of 16-bit integers with 32-bit sums.
 pub(crate) fn matmul_integer16(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     let (a, b) = (call.input(0)?, call.input(1)?);
@@ -330,24 +332,24 @@ fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     onnx_quant::quantize_types(at)
 }
 
-/// `QuantizeLinear`; without an axis, by one scale.
+/// `QuantizeLinear`. Without an axis, there is one scale for the whole tensor.
 pub(crate) fn quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     onnx_quant::quantize(on, call)
 }
 
-/// The type of the scale of quantised numbers, and their extents.
+/// Infers the type of `DequantizeLinear`: the type of the scale, with the operand's shape.
 fn dequantize_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
-/// `DequantizeLinear`; without an axis, by one scale.
+/// `DequantizeLinear`. Without an axis, there is one scale for the whole tensor.
 pub(crate) fn dequantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["axis"])?;
     onnx_quant::dequantize(on, call)
 }
 
-/// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
+/// Infers the type of `QGemm`: the type of the zero point, or the type of the scale if the result is not quantized.
 fn q_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match (at.has(7), at.has(8)) {
         (false, _) => at.dtype(1),
@@ -357,7 +359,7 @@ fn q_gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(dtype, normalize::gemm_shape(at, 3))
 }
 
-/// `QGemm`: the result is quantised, or floats if it has no scale.
+/// `QGemm`. The result is quantized, or consists of floats if it has no scale.
 pub(crate) fn q_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["transA", "transB", "alpha"])?;
     let side = |index: usize, transposed: bool| -> Result<TracedTensor, TraceStop> {
@@ -371,7 +373,7 @@ pub(crate) fn q_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let [left, right] = normalize::transposed(call)?;
     let (a, b) = (side(0, left)?, side(3, right)?);
     let product = product(on, [&a, &b], [call.optional(2), call.optional(5)])?;
-    // The bias has the scale of the product.
+    // The bias has the scale of the product, so it is added before scaling.
     let sum = super::plus(on, &product, call.optional(6))?;
     let scale = on.mul(&on.reshape(call.input(1)?, &[])?, call.input(4)?)?;
     let scale = on.mul(&scale, &on.scalar_like(&scale, call.float_or("alpha", 1.0)?)?)?;
@@ -394,7 +396,7 @@ pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(channels_second(on, call, x, |x| onnx_quant::plain_qlinear_conv(on, call, x))?))
 }
 
-/// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
+/// Infers the type of `QLinearWhere`: a condition, then two quantized tensors with scales and zero points.
 fn where_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
 }
@@ -406,7 +408,7 @@ pub(crate) fn select(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     quantized(on, call, &y, 7, call.input(1)?.dtype())
 }
 
-/// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
+/// Infers the type of `QLinearReduceMean`. The axes are an attribute in every opset.
 fn reduce_mean_types(at: NodeFacts<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let kept = at.int("keepdims", 1)? != 0;

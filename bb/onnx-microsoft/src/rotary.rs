@@ -1,4 +1,5 @@
-//! `MRotaryEmbedding`: rotations by three positions of each token, which vision-language models of the Qwen family have.
+//! `MRotaryEmbedding`: rotary embeddings by three position ids per token, as in vision-language models of the Qwen
+//! family.
 
 use super::attention::{rotated, to_rotate};
 use super::only;
@@ -15,7 +16,7 @@ operators! {
     }
 }
 
-/// For each pair of a head, which of the three positions turns it.
+/// Returns, for each pair of elements of a head, which of the three position ids determines its angle.
 fn positions<T>(call: &Call<'_, T>, pairs: usize) -> Result<Vec<usize>, Error> {
     let sections = call.ints("mrope_section")?.unwrap_or_default();
     let sizes: Vec<usize> = sections.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
@@ -63,7 +64,7 @@ pub(crate) fn mrotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     let pairs = cos.shape().last().copied().unwrap_or(0);
     let of = positions(call, pairs)?;
     let by_heads = to_rotate(on, call, cos)?;
-    // Rows of the table for each of the three positions; of each column, the row of its position.
+    // Gather the table rows of all three position ids. Then choose, for each column, the row of its position id.
     let chosen = |table: &TracedTensor| -> Result<TracedTensor, TraceStop> {
         let rows = on.gather(table, ids, 0)?;
         let part = |at: i64| on.squeeze(&on.slice(&rows, &[at], &[at + 1], &[0], &[])?, &[0]);

@@ -1,4 +1,4 @@
-//! `MoEGroupRouter`: which experts each token goes to, out of the best groups of experts.
+//! `MoEGroupRouter`: chooses the experts of each token, among the experts of the best groups.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -17,7 +17,7 @@ operators! {
     }
 }
 
-/// Checks a number of experts or groups; at most `most` are valid.
+/// Checks that a number of experts or groups is positive and at most `most`.
 fn count<T>(call: &Call<'_, T>, name: &str, value: i64, most: usize) -> Result<usize, Error> {
     usize::try_from(value)
         .ok()
@@ -25,7 +25,7 @@ fn count<T>(call: &Call<'_, T>, name: &str, value: i64, most: usize) -> Result<u
         .ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number, at most {most}")))
 }
 
-/// Returns for each of the `count` places of the last dimension whether it is among the `k` greatest.
+/// Returns whether each of the `count` elements of the last dimension is among the `k` greatest.
 fn among_greatest(on: &Tracer, x: &TracedTensor, count: usize, k: usize) -> Result<TracedTensor, TraceStop> {
     let mut found = on.top_k(x, k as i64, TopKOptions::default())?.into_iter();
     let (Some(_), Some(places)) = (found.next(), found.next()) else {
@@ -37,7 +37,7 @@ fn among_greatest(on: &Tracer, x: &TracedTensor, count: usize, k: usize) -> Resu
     on.greater(&hits, &on.scalar_like(&hits, 0.0)?)
 }
 
-/// `MoEGroupRouter`: a row for each token, a column for each expert.
+/// Infers the types of `MoEGroupRouter`: a row for each token, a column for each expert.
 fn moe_group_router_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (rows, experts) = (at.dims(0)?.split_last()?.1, at.dims(1)?.first()?);

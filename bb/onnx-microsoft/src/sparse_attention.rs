@@ -1,6 +1,7 @@
-//! `SparseAttention`: attention to the blocks of positions that a layout chooses for each head.
+//! `SparseAttention`: attention restricted to blocks of the sequence that a layout selects for each head.
 //!
-//! Source: the schema of ONNX Runtime 1.32. A layout has a row for each block of queries, in compressed form.
+//! Source: the schema of ONNX Runtime 1.32. A layout is a compressed sparse row (CSR) matrix with one row for each block of
+//! queries.
 
 use super::attention::join_heads;
 use super::group_query::{Extents, cached, count, group_query_attention_types, projections, rotated};
@@ -25,13 +26,13 @@ operators! {
 
 const OP: &str = "SparseAttention";
 
-/// The positions of the operands.
+/// The indices of the operands.
 const STARTS: usize = 5;
 const COLUMNS: usize = 6;
 const TOTAL: usize = 7;
 const TOTALS: usize = 8;
 
-/// `SparseAttention` of ONNX Runtime: the caches keep their extents.
+/// Infers the types of ONNX Runtime's `SparseAttention`. The caches keep their shapes.
 fn sparse_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let y = group_query_attention_types(at).and_then(|types| types.into_iter().next());
     Some(vec![y.unwrap_or_else(|| rule::tensor(at.dtype(0), None)), at.ty(3).clone(), at.ty(4).clone()])
@@ -55,7 +56,7 @@ pub(crate) fn sparse_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
         call.wrong(NodePart::Operand(TOTAL), problem)
     })?;
     let e = Extents { batch, new, room, total };
-    // In the first call, sequences that are shorter are padded at their ends.
+    // In the first call, shorter sequences are padded at their ends, so all new elements begin at 0.
     let before = if total == new || batch == 1 {
         on.host(&[batch, 1], &vec![(total - new) as i64; batch])?
     } else {
@@ -80,7 +81,7 @@ pub(crate) fn sparse_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
 }
 
-/// For each sequence, head, new position and position of the cache, whether the one attends to the other.
+/// Returns, for each sequence, head, new element and cache element, whether the new element attends to the cache element.
 fn reached(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -98,7 +99,8 @@ fn reached(
         return Err(call.wrong(NodePart::Operand(STARTS), problem).into());
     }
     let own = on.add(before, &counted(on, &[e.new], 1)?)?;
-    // The row of each new position, `[layouts, batch, new, total]`; then one layout for each head, in turn.
+    // Gather the layout row of each new element, `[layouts, batch, new, total]`. Then choose a layout for each head; heads use
+    // the layouts in turn.
     let rows = on.div(&own, &on.host(&[], &[block as i64])?)?;
     let table = on.gather(&table, &rows, 1)?;
     let order = on.host(&[heads], &(0..heads).map(|head| (head % layouts) as i64).collect::<Vec<_>>())?;
@@ -107,7 +109,7 @@ fn reached(
     on.and(&chosen, &on.less_or_equal(&place, &on.unsqueeze(&own, &[1, 3])?)?)
 }
 
-/// Returns how many layouts there are, and for each layout, row of blocks and position whether the row has the position's block.
+/// Returns the number of layouts, and for each layout, row of blocks and element, whether the row contains the element's block.
 fn layouts(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,

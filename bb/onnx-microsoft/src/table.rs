@@ -1,4 +1,4 @@
-//! The table of the crate's operators, which plans find when the crate is linked.
+//! The table of the crate's operators, which the planner finds when the crate is linked.
 
 use super::*;
 use bb_core::__private::inventory;
@@ -36,8 +36,8 @@ operator_table! {
     words,
 }
 
-/// Does nothing. A linker for WebAssembly takes an object of a library only if something names it, and what names this function names the
-/// object that registers the table.
+/// Does nothing. A linker for WebAssembly includes an object file of a library only if something references a symbol in it. A reference
+/// to this function includes the object file that registers the table.
 #[doc(hidden)]
 #[inline(never)]
 pub fn linked() {}

@@ -1,4 +1,4 @@
-//! `Tokenizer`: words, or characters, of texts.
+//! `Tokenizer`: splits strings into words or characters.
 
 use super::only;
 use bb_core::error::{Library, NodePart};
@@ -22,26 +22,27 @@ operators! {
     }
 }
 
-/// How a text is taken apart.
+/// How a string is split into tokens.
 enum Rule {
-    /// Into its characters.
+    /// Makes each character a token.
     Characters,
-    /// Splits at matches of the patterns, which are dropped; each pattern splits the parts that the previous ones left.
+    /// Splits at the matches of patterns and drops the matches. Each pattern splits the parts that the previous
+    /// patterns left.
     Between(Vec<Box<dyn Pattern>>),
-    /// Takes the matches of a pattern.
+    /// Makes each match of a pattern a token.
     Matches(Box<dyn Pattern>),
 }
 
-/// The first and the last token of a text, where they are marked.
+/// The tokens at the start and the end of a string, if these are marked.
 const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
 
-/// Returns the engine of patterns, if the node needs it and none is linked.
+/// Returns the regular expression engine as a missing library, if the node needs it and none is linked.
 pub(super) fn unlinked(node: &Node) -> Option<Library> {
     let needs = node.domain == "com.microsoft" && node.op_type == OP && !is_by_characters(node);
     needs.then(pattern::unlinked).flatten()
 }
 
-/// Returns whether a node makes each character a token, so that it needs no pattern.
+/// Returns whether each character is a token, so that the node needs no pattern.
 fn is_by_characters(node: &Node) -> bool {
     match node.attributes.get("separators") {
         Some(Attribute::Texts(list)) if !list.is_empty() => list.iter().all(Vec::is_empty) && list.len() == 1,
@@ -49,7 +50,8 @@ fn is_by_characters(node: &Node) -> bool {
     }
 }
 
-/// `Tokenizer`: the maximum number of tokens of a text, unless there are no texts.
+/// Infers the type of `Tokenizer`. The new dimension is the maximum number of tokens of a string; without strings there
+/// is none.
 fn tokenizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         match x {
@@ -62,7 +64,7 @@ fn tokenizer_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.dims(0).and_then(shape))
 }
 
-/// `Tokenizer`: the tokens of each text along a new dimension, filled up with `pad_value`.
+/// `Tokenizer`: the tokens of each string along a new dimension, padded with `pad_value`.
 pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     only(call, &["mark", "mincharnum", "pad_value", "separators", "tokenexp"])?;
     let x = call.input(0)?;
@@ -79,7 +81,7 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
         .ok_or_else(|| call.wrong("pad_value", "is missing; the operator needs it"))?;
     let mark = call.int("mark")? != 0;
     let mut rule = rule(call, least)?;
-    // Without texts, no new dimension is added.
+    // Without strings, no dimension is added.
     match *x.shape() {
         [0] => return Ok(one(x.clone())),
         [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
@@ -93,7 +95,7 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
         memory::collected(OP, tokens.into_iter().map(str::as_bytes)).map_err(Error::from)
     });
     let mut rows: Vec<Vec<&[u8]>> = memory::try_collected(OP, rows)?;
-    // Where no text has a token, there is nothing to mark.
+    // If no string has a token, nothing is marked.
     if mark && rows.iter().any(|row| !row.is_empty()) {
         let [start, end] = MARKS;
         for row in &mut rows {
@@ -105,7 +107,7 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
     Ok(one(filled(x.shape(), &rows, filler)?))
 }
 
-/// Reads the attributes that define tokens; `separators` take precedence if both are given.
+/// Reads the attributes that define tokens. If both are present, `separators` takes precedence.
 fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
     let compiled =
         |name: &str, text: &str| pattern::compiled(text).map_err(|problem| call.wrong(name, problem));
@@ -127,7 +129,7 @@ fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
 }
 
 impl Rule {
-    /// Takes a text apart; tokens of less than `least` characters are left out.
+    /// Splits a string into tokens. Tokens of fewer than `least` characters are dropped.
     fn tokens<'t>(&mut self, text: &'t str, least: usize) -> Result<Vec<&'t str>, Error> {
         match self {
             Rule::Characters => {
@@ -150,7 +152,7 @@ impl Rule {
     }
 }
 
-/// Where the character at `at` ends.
+/// Returns the end of the character at `at`.
 fn next(text: &str, at: usize) -> usize {
     at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
 }
@@ -159,7 +161,7 @@ fn is_long(token: &str, least: usize) -> bool {
     token.chars().take(least).count() == least
 }
 
-/// Returns the texts between matches. After an empty match, the search continues after the next character.
+/// Returns the parts of a string between matches. After an empty match, the search continues after the next character.
 fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = found(text, pattern, from)? {
@@ -171,7 +173,7 @@ fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result
     Ok(tokens)
 }
 
-/// Returns the matches; if one is too short, the next match starts one character later.
+/// Returns the matches. If a match is too short, the next search starts one character later.
 fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = found(text, pattern, from)? {
@@ -193,7 +195,7 @@ fn found(text: &str, pattern: &mut dyn Pattern, from: usize) -> Result<Option<Ra
     pattern.find(text.as_bytes(), from).map_err(|problem| wrong("a pattern", problem))
 }
 
-/// Takes a part of a text. A pattern with `\C` may cut characters.
+/// Returns a part of a string. A pattern with `\C` may cut a multi-byte character, which is an error.
 fn part(text: &str, range: Range<usize>) -> Result<&str, Error> {
     text.get(range).ok_or_else(|| wrong("a pattern", "cuts a character of a text"))
 }
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
     use bb_ir::graph::Attributes;
 
-    /// These tests are linked without an engine of patterns.
+    /// The test binary links no regular expression engine.
     #[test]
     fn an_engine_that_is_not_linked_is_named_unless_tokens_are_characters() {
         let separators = |list: &[&str]| {

@@ -1,4 +1,4 @@
-//! `UnfoldTensor`: windows of an axis; and the copy operator that ONNX Runtime uses in its tests.
+//! `UnfoldTensor`: sliding windows along an axis; and `SampleOp`, a copy operator of ONNX Runtime's tests.
 
 use super::only;
 use bb_core::Tensor;
@@ -18,13 +18,13 @@ operators! {
     }
 }
 
-/// `SampleOp`: a copy.
+/// `SampleOp`: copies the operand.
 pub(crate) fn sample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.identity(call.input(0)?)?))
 }
 
-/// `UnfoldTensor`: windows of an axis, whose elements are a new last dimension.
+/// Infers the type of `UnfoldTensor`: windows along an axis, whose elements are a new last dimension.
 fn unfold_tensor_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let (size, step) = (at.int("size", 0)?, at.int("step", 1)?);
@@ -40,7 +40,8 @@ fn unfold_tensor_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `UnfoldTensor`: `size` elements of an axis at every `step`, along a new last dimension.
+/// `UnfoldTensor`: windows of `size` elements of an axis, `step` elements apart. The elements of a window
+/// are a new last dimension.
 pub(crate) fn unfold(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["dim", "size", "step"])?;
     let x = call.input(0)?;
@@ -58,7 +59,7 @@ pub(crate) fn unfold(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let starts = on.unsqueeze(&on.iota(&zero, &distance, &count)?, &[1])?;
     let places = on.add(&starts, &on.iota(&zero, &Extent::from(1i64), &own)?)?;
     let windows = on.gather(x, &places, axis as i64)?;
-    // The elements of a window are behind the windows; they go to the end.
+    // Move the elements of each window from the dimension after the windows to the last dimension.
     let inner = axis as i64 + 1;
     let rank = x.rank() as i64 + 1;
     let perm: Vec<i64> = (0..inner).chain(inner + 1..rank).chain([inner]).collect();

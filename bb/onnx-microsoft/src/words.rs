@@ -1,4 +1,4 @@
-//! `WordConvEmbedding`: words as vectors, by a convolution over their letters.
+//! `WordConvEmbedding`: computes a vector for each word by a convolution over its letters.
 
 use super::only;
 use bb_core::error::NodePart;
@@ -16,14 +16,14 @@ operators! {
     }
 }
 
-/// `WordConvEmbedding`: a vector for each word.
+/// Infers the type of `WordConvEmbedding`: a vector for each word.
 fn word_conv_embedding_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || Some(vec![at.dims(0)?.first()?.clone(), at.dims(1)?.first()?.clone()]);
     at.one(at.dtype(1), shape())
 }
 
-/// `WordConvEmbedding`: letters `[words, length]`, where 0 ends a word, to `[words, filters]`: the maximum of each filter's
-/// results in the word. A word without letters has zeros.
+/// `WordConvEmbedding`: converts letters `[words, length]`, where 0 ends a word, to `[words, filters]`, the maximum of each
+/// filter over the word. A word without letters has zeros.
 pub(crate) fn word_conv_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["char_embedding_size", "conv_window_size", "embedding_size"])?;
     let (letters, w, table) = (call.input(0)?, call.input(1)?, call.input(3)?);
@@ -52,15 +52,15 @@ pub(crate) fn word_conv_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     }
     let (zero, step) = (Extent::from(0i64), Extent::from(1i64));
     let letters = math::to(on, letters, DataType::I64)?;
-    // The place of the first 0 of each word, or the length.
+    // The index of the first 0 in each word, or the length if there is none.
     let places = on.expand_to(&on.iota(&zero, &step, &length)?, &extents)?;
     let beyond = on.expand_to(&on.ints_of(&[1, 1], std::slice::from_ref(&length))?, &extents)?;
     let is_letter = on.greater(&letters, &on.scalar_like(&letters, 0.0)?)?;
     let own = on.reduce_min(&on.r#where(&is_letter, &beyond, &places)?, &[1], true)?;
-    // As [words, filters, windows, 1].
+    // The shape is `[words, filters, windows, 1]`.
     let spelled = on.unsqueeze(&on.gather(table, &letters, 0)?, &[1])?;
     let y = on.tanh(&on.conv(&spelled, w, Some(call.input(2)?), ConvOptions::default())?)?;
-    // A window counts if it is in the word; of a shorter word, the first does.
+    // Only windows inside the word count; if the word is shorter than a window, the first window counts.
     let windows = length.minus(&Extent::from(window)).plus(&step);
     let first = on.iota(&zero, &step, &windows)?;
     let last = on.sub(&own, &on.host(&[], &[window as i64])?)?;

@@ -1,4 +1,4 @@
-//! Ensembles of trees.
+//! Tree ensembles.
 
 use super::forest::{Forest, Mode, Places, Tables, doubles, list};
 use super::linear::rows;
@@ -22,10 +22,10 @@ operators! {
     }
 }
 
-/// The most weights that leaves have, those that are zero included.
+/// The maximum number of leaf weights, including zeros.
 const MOST_WEIGHTS: usize = 1 << 28;
 
-/// How the weights of the leaves that a row reaches become its scores.
+/// How the weights of the leaves that a row reaches are combined into its scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aggregate {
     Average,
@@ -58,7 +58,7 @@ impl Aggregate {
         })
     }
 
-    /// Returns the word of [`Ml::tree_ensemble`](bb_core::ext::Ml::tree_ensemble).
+    /// Returns the name for [`Ml::tree_ensemble`](bb_core::ext::Ml::tree_ensemble).
     fn word(self) -> &'static str {
         match self {
             Aggregate::Average => "average",
@@ -68,7 +68,7 @@ impl Aggregate {
         }
     }
 
-    /// The neutral element of the aggregation: the greatest or least finite number for minima and maxima, 0 for sums.
+    /// Returns the neutral element of the aggregation: the maximum finite number for minima, the minimum for maxima, and 0 for sums.
     fn start(self, dtype: DataType) -> f64 {
         let most = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };
         match self {
@@ -87,16 +87,16 @@ impl Aggregate {
     }
 }
 
-/// The weights that leaves add to targets: leaf, target, weight.
+/// The weights that leaves add to targets, as leaf index, target index and weight.
 type Votes = Vec<(usize, usize, f64)>;
 
-/// Makes numbers in the type of the features.
+/// Creates a tensor of numbers in the type of the features.
 fn numbers(on: &Tracer, shape: &[usize], list: &[f64], dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let data = TensorData::new(shape, list).map_err(Error::from)?;
     on.constant(&cast(&data, dtype, Rounding::default()).map_err(Error::from)?)
 }
 
-/// Makes the sets that nodes test, filled up with NaN, which equals nothing.
+/// Creates the table of the sets for membership tests. Shorter sets are padded with NaN, which equals no number.
 fn members(on: &Tracer, forest: &Forest, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let testing = forest.nodes.iter().filter(|node| node.mode == Mode::Member);
     let sets: Vec<&[f64]> = testing.map(|node| node.members.as_slice()).collect();
@@ -115,7 +115,7 @@ fn members(on: &Tracer, forest: &Forest, dtype: DataType) -> Result<TracedTensor
     numbers(on, &[sets.len(), width], &padded, dtype)
 }
 
-/// Reads the features, and refuses nodes that read others.
+/// Reads the features, and refuses nodes that test a feature index out of range.
 fn features(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -134,7 +134,7 @@ fn features(
     }
 }
 
-/// The scores of rows of features: the weights of the leaves for `targets` targets, aggregated: `[n, targets]`.
+/// Computes the scores of rows of features, `[n, targets]`: the weights of the reached leaves, aggregated for each target.
 fn aggregated(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -166,7 +166,7 @@ fn aggregated(
     walked(on, call, forest, (x, &weights), how)
 }
 
-/// Walks the rows of `x` down the trees, and aggregates the weights of the leaves.
+/// Evaluates the trees for the rows of `x`, and aggregates the weights of the reached leaves.
 fn walked(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -184,7 +184,7 @@ fn walked(
     let sets = if modes.contains(&Mode::Member) { Some(members(on, forest, x.dtype())?) } else { None };
     let options = TreeEnsembleOptions {
         modes: &modes.iter().map(|&mode| mode as i64).collect::<Vec<_>>(),
-        // NaN compares false, except with `!=`.
+        // Comparisons with NaN are false, except `!=`.
         missing: forest.inner().any(|node| node.missing) || modes.contains(&Mode::NotEqual),
         aggregate: how.word(),
     };
@@ -192,7 +192,7 @@ fn walked(
     on.tree_ensemble(x, &nodes, &thresholds, &roots, weights, sets.as_ref(), depth, options)
 }
 
-/// Reads the weights of leaves that are named by tree and node, and whether they are doubles.
+/// Reads the weights of leaves, which are named by tree and node. Also returns whether the weights are `f64`.
 fn votes<T>(
     call: &Call<'_, T>,
     forest: &Forest,
@@ -231,7 +231,7 @@ fn votes<T>(
     Ok((votes.collect::<Result<_, Error>>()?, double))
 }
 
-/// Adds base values, one for each column.
+/// Adds the base values, one for each column.
 fn with_base(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -249,7 +249,7 @@ fn with_base(
     on.add(scores, &math::to(on, &on.host(&[columns], base)?, scores.dtype())?)
 }
 
-/// Reads a number of targets.
+/// Reads the number of targets.
 fn targets<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     let count = call.int("n_targets")?;
     usize::try_from(count)
@@ -278,7 +278,8 @@ fn classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_int64s", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
-/// `TreeEnsembleClassifier`: with two classes, leaves may have weights for only one, and the other score follows from that class's score.
+/// `TreeEnsembleClassifier`. With two classes, leaves may have weights for only one class. The score of the other class then follows from
+/// it.
 pub(crate) fn tree_ensemble_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let labels = Labels::of(call, "classlabels_int64s", "classlabels_strings")?;
     let transform = Transform::named(call)?;
@@ -306,7 +307,7 @@ pub(crate) fn tree_ensemble_classifier(on: &Tracer, call: &Call<'_, TracedTensor
         vote.1 = 0;
     }
     let positive = aggregated(on, call, &forest, &x, (&votes, 1, Aggregate::Sum))?;
-    // If there are base values for both classes, only the base value of the class with weights counts.
+    // If there are base values for both classes, only the base value of the class with weights is used.
     let base = base.get(first..=first).filter(|_| base.len() == 2).unwrap_or(&base);
     let positive = with_base(on, call, &positive, base, 1)?;
     let other = if matches!(transform, Transform::None | Transform::Probit) {

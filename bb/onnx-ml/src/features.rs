@@ -1,4 +1,4 @@
-//! Feature preparation: scaling, filling in, choosing, encoding.
+//! Feature preparation: scaling, imputation, selection and encoding.
 
 use super::linear::numbers;
 use super::wide;
@@ -26,7 +26,7 @@ operators! {
     }
 }
 
-/// Reads the numbers of an attribute: one for all features, or one for each.
+/// Reads a list of numbers from an attribute, either one for all features or one per feature.
 fn listed(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -61,7 +61,7 @@ pub(crate) fn scaler(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::to(on, &y, DataType::F32)?))
 }
 
-/// `Normalizer`: divides rows by their greatest size, their sum of sizes, or their length.
+/// `Normalizer`: divides each row by its norm: the maximum magnitude, the L1 norm or the L2 norm.
 pub(crate) fn normalizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let x = math::to(on, x, wide(x.dtype()))?;
@@ -75,7 +75,7 @@ pub(crate) fn normalizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
         }
     };
     let zero = on.equal(&norm, &on.scalar_like(&x, 0.0)?)?;
-    // A row of zeros stays as it is.
+    // A row of zeros stays unchanged.
     let y = on.div(&x, &on.r#where(&zero, &on.scalar_like(&x, 1.0)?, &norm)?)?;
     Ok(one(math::to(on, &y, DataType::F32)?))
 }
@@ -83,7 +83,8 @@ pub(crate) fn normalizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult
 /// `Binarizer`: 1 above a threshold, 0 elsewhere.
 pub(crate) fn binarizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
-    // A threshold between integers also separates integers; `f64` holds it and 32-bit integers exactly.
+    // `f64` represents the threshold and 32-bit integers exactly, so a threshold between two integers
+    // separates them.
     let value = math::to(on, x, if x.dtype() == DataType::F32 { DataType::F32 } else { DataType::F64 })?;
     let above = on.greater(&value, &on.scalar_like(&value, call.float_or("threshold", 0.0)?)?)?;
     Ok(one(math::to(on, &above, x.dtype())?))
@@ -101,7 +102,7 @@ fn array_feature_extractor_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `ArrayFeatureExtractor`: columns by number.
+/// `ArrayFeatureExtractor`: selects columns by index.
 pub(crate) fn array_feature_extractor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, columns) = (call.input(0)?, call.input(1)?);
     let count: usize = columns.shape().iter().product();
@@ -109,7 +110,7 @@ pub(crate) fn array_feature_extractor(on: &Tracer, call: &Call<'_, TracedTensor>
     Ok(one(on.gather(&x, &on.reshape(columns, &[count])?, -1)?))
 }
 
-/// `Imputer`: replaces values that mean "missing".
+/// `Imputer`: replaces elements that represent a missing value.
 pub(crate) fn imputer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if x.dtype().is_float() {
@@ -145,7 +146,8 @@ fn feature_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::F32), Some(vec![rows, widths.map_or(Dim::Unknown, rule::extent)]))
 }
 
-/// `FeatureVectorizer`: joins columns, each operand cut or filled up with zeros to its number of them.
+/// `FeatureVectorizer`: concatenates the columns of the operands. Each operand is cut or zero-padded to its
+/// number of columns.
 pub(crate) fn feature_vectorizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let widths = call.ints("inputdimensions")?.unwrap_or_default();
     if widths.len() != call.len() || call.is_empty() {
@@ -182,7 +184,7 @@ fn one_hot_encoder_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::F32), at.dims(0).map(|x| [x, &[count]].concat()))
 }
 
-/// `OneHotEncoder`: adds a dimension with a 1 at the category.
+/// `OneHotEncoder`: adds a dimension with a 1 at the index of the category.
 pub(crate) fn one_hot_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (x, categories) = if x.dtype() == DataType::String {
@@ -207,7 +209,7 @@ pub(crate) fn one_hot_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     Ok(on.on_host(&KNOWN, &[Some(&y)], &[], &[(DataType::F32, shape)])?.into_iter().map(Some).collect())
 }
 
-/// The operand, unless a row of it marks no category.
+/// Returns the operand, or an error if a row has no known category.
 static KNOWN: HostKernel = HostKernel {
     name: "known_category",
     random: false,

@@ -1,4 +1,5 @@
-//! Trees as flat lists of nodes, checked: every child is a node, and no node is its own descendant.
+//! Trees as flat lists of nodes. They are checked: every child is an existing node, and no node is its own
+//! descendant.
 
 use bb_core::Error;
 use bb_core::operator::Call;
@@ -16,7 +17,7 @@ pub(crate) enum Mode {
     Greater,
     Equal,
     NotEqual,
-    /// Whether the feature is one of a set.
+    /// Tests whether the feature is in a set.
     Member,
 }
 
@@ -32,47 +33,50 @@ impl Mode {
     ];
 }
 
-/// One node; a leaf's children are itself.
+/// A node. The children of a leaf are the leaf itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) feature: usize,
     pub(crate) threshold: f64,
     pub(crate) mode: Mode,
-    /// Whether a missing feature, NaN, takes the branch for true.
+    /// Whether a missing feature, NaN, takes the true branch.
     pub(crate) missing: bool,
-    /// The children, for true and false.
+    /// The indices of the children, for true and false.
     pub(crate) children: [usize; 2],
-    /// The leaf's number, if it is one.
+    /// The index of the leaf, if the node is a leaf.
     pub(crate) leaf: Option<usize>,
     /// The set of values for a membership test of the feature.
     pub(crate) members: Vec<f64>,
 }
 
-/// Trees over one list of nodes.
+/// Several trees in one list of nodes.
 #[derive(Debug)]
 pub(crate) struct Forest {
     pub(crate) nodes: Vec<Node>,
-    /// The first node of each tree.
+    /// The index of the root of each tree.
     pub(crate) roots: Vec<usize>,
     /// The number of leaves.
     pub(crate) leaves: usize,
-    /// The most steps from a root to a leaf.
+    /// The maximum number of steps from a root to a leaf.
     pub(crate) depth: usize,
 }
 
-/// A forest as [`Ml::tree_ensemble`](bb_core::ext::Ml::tree_ensemble) takes it: inner nodes first, then leaves.
+/// A forest in the layout for [`Ml::tree_ensemble`](bb_core::ext::Ml::tree_ensemble): inner nodes first, then
+/// leaves.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    /// Four integers for each inner node: column, test, and the nodes for true and false.
+    /// Four integers for each inner node: the feature column, the index of the test, and the nodes for true and
+    /// false.
     pub(crate) nodes: Vec<i32>,
     pub(crate) thresholds: Vec<f64>,
     pub(crate) roots: Vec<i32>,
 }
 
-/// The places of nodes by tree and node.
+/// The index of each node, by tree id and node id.
 pub(crate) type Places = HashMap<(i64, i64), usize>;
 
-/// Reads a list that is floats, or a tensor under a longer name; and whether it is of doubles.
+/// Reads a list of floats, or a tensor from the attribute `{name}_as_tensor`. Also returns whether the numbers
+/// are `f64`.
 pub(crate) fn list<T>(call: &Call<'_, T>, name: &str) -> Result<Option<(Vec<f64>, bool)>, Error> {
     if let Some(tensor) = call.tensor_attribute(&format!("{name}_as_tensor"))? {
         return doubles(tensor).map(Some);
@@ -80,7 +84,7 @@ pub(crate) fn list<T>(call: &Call<'_, T>, name: &str) -> Result<Option<(Vec<f64>
     Ok(call.floats(name)?.map(|list| (list.iter().copied().map(f64::from).collect(), false)))
 }
 
-/// Reads a tensor's numbers, and whether they are doubles.
+/// Reads the numbers of a tensor, and whether they are `f64`.
 pub(crate) fn doubles(tensor: &TensorData) -> Result<(Vec<f64>, bool), Error> {
     let wide = cast(tensor, bb_ir::DataType::F64, Rounding::default())?;
     Ok((wide.as_slice::<f64>()?.to_vec(), tensor.dtype() == bb_ir::DataType::F64))
@@ -95,7 +99,7 @@ fn integers<'a, T>(call: &Call<'a, T>, name: &str, count: usize) -> Result<&'a [
     Ok(list)
 }
 
-/// Makes an index of an integer.
+/// Converts an integer to an index.
 fn index<T>(call: &Call<'_, T>, name: &str, i: i64) -> Result<usize, Error> {
     usize::try_from(i).map_err(|_| call.wrong(name, format!("has {i}, expected no negative number")))
 }
@@ -105,7 +109,7 @@ fn indices<T>(call: &Call<'_, T>, name: &str, count: usize) -> Result<Vec<usize>
     integers(call, name, count)?.iter().map(|&i| index(call, name, i)).collect()
 }
 
-/// Reads exactly `count` truth values; if the attribute is absent or empty, all are false.
+/// Reads exactly `count` booleans. If the attribute is absent or empty, all are false.
 fn flags<T>(call: &Call<'_, T>, name: &str, count: usize) -> Result<Vec<bool>, Error> {
     match call.ints(name)?.unwrap_or_default() {
         [] => Ok(vec![false; count]),
@@ -115,8 +119,8 @@ fn flags<T>(call: &Call<'_, T>, name: &str, count: usize) -> Result<Vec<bool>, E
 }
 
 impl Forest {
-    /// Reads nodes that name each other by tree and node, and returns them with their places by those names, and
-    /// whether thresholds are doubles.
+    /// Reads nodes that are named by tree id and node id. Also returns the index of each node by these names,
+    /// and whether thresholds are `f64`.
     pub(crate) fn by_name<T>(call: &Call<'_, T>) -> Result<(Forest, Places, bool), Error> {
         let trees = call.ints("nodes_treeids")?.unwrap_or_default();
         let count = trees.len();
@@ -138,7 +142,7 @@ impl Forest {
             }
             roots.push((tree, place));
         }
-        // The first node of a tree is its root.
+        // The node of a tree that is listed first is its root.
         roots.sort_unstable();
         roots.dedup_by_key(|(tree, _)| *tree);
         let yes = integers(call, "nodes_truenodeids", count)?;
@@ -177,7 +181,7 @@ impl Forest {
         Ok((forest, places, double))
     }
 
-    /// Reads nodes and leaves that are named by position; leaves follow the nodes.
+    /// Reads nodes and leaves that are referenced by index. Leaves follow the nodes.
     pub(crate) fn by_position<T>(call: &Call<'_, T>, leaves: usize) -> Result<Forest, Error> {
         let tensor = |name| -> Result<Vec<f64>, Error> {
             let tensor = call.tensor_attribute(name)?;
@@ -209,7 +213,7 @@ impl Forest {
             Some(values) => doubles(values)?.0.split(|v| v.is_nan()).map(<[f64]>::to_vec).collect(),
             None => Vec::new(),
         };
-        // NaN ends each set, so that after the last there is none.
+        // NaN ends each set, so the last set is an empty remainder.
         sets.pop_if(|set| set.is_empty());
         let mut sets = sets.into_iter();
         let mut nodes = Vec::with_capacity(count + leaves);
@@ -256,7 +260,7 @@ impl Forest {
         self.nodes.iter().filter(|node| node.leaf.is_none())
     }
 
-    /// Numbers inner nodes first, then leaves.
+    /// Returns the tables. Inner nodes come first, then leaves.
     pub(crate) fn tables<T>(&self, call: &Call<'_, T>) -> Result<Tables, Error> {
         let count = self.nodes.len() - self.leaves;
         let narrow = |number: usize| {
@@ -292,13 +296,13 @@ impl Forest {
         Ok(Tables { nodes, thresholds, roots })
     }
 
-    /// Measures the most steps from a root to a leaf.
+    /// Returns the maximum number of steps from a root to a leaf.
     fn measure<T>(&self, call: &Call<'_, T>) -> Result<usize, Error> {
-        /// The height of a node, as far as it is known.
+        /// The height of a node, if it is already known.
         #[derive(Clone, Copy)]
         enum Height {
             Unknown,
-            /// Being measured: meeting it again means that there is a cycle.
+            /// The height is being computed. Visiting the node again means that there is a cycle.
             Open,
             Known(usize),
         }
@@ -318,7 +322,8 @@ impl Forest {
                     (_, Some(_), ..) => Some(Height::Known(0)),
                     (_, None, Some(yes), Some(no)) => Some(Height::Known(1 + yes.max(no))),
                     (Height::Open, None, ..) => {
-                        // Children are measured before this is met again, unless one leads back here.
+                        // All children are finished before the traversal returns to a node, unless a child leads
+                        // back to the node.
                         return Err(call.wrong("nodes_truenodeids", "makes a node its own descendant"));
                     }
                     (Height::Unknown, None, ..) => Some(Height::Open),
@@ -348,7 +353,7 @@ impl Forest {
     }
 }
 
-/// Parses a mode; the mode of a leaf is not used for a comparison.
+/// Parses a mode. A leaf makes no comparison, so its mode is arbitrary.
 fn named<T>(call: &Call<'_, T>, word: &str) -> Result<Mode, Error> {
     Ok(match word {
         "BRANCH_LEQ" | "LEAF" => Mode::LessOrEqual,

@@ -1,4 +1,4 @@
-//! Labels to other labels, by looking them up.
+//! Maps labels to other labels by look-up.
 
 use bb_core::error::NodePart;
 use bb_core::ext::HostKernel;
@@ -24,33 +24,33 @@ operators! {
     }
 }
 
-/// The keys of a lookup and their values.
+/// The keys of a look-up and their values.
 struct Lookup {
     keys: TensorData,
     /// One value for each key, followed by the value for unknown keys.
     values: TensorData,
 }
 
-/// Makes a tensor of strings, and one more.
+/// Creates a tensor of strings, with one more string at the end.
 fn strings<'a>(list: impl IntoIterator<Item = &'a [u8]>, last: &'a [u8]) -> Result<TensorData, Error> {
     let all: Vec<&[u8]> = list.into_iter().chain([last]).collect();
     Ok(TensorData::strings(&[all.len()], &all)?)
 }
 
-/// Makes a tensor of elements, and one more.
+/// Creates a tensor of elements, with one more element at the end.
 fn elements<T: bb_ir::Element>(list: &[T], last: T) -> Result<TensorData, Error> {
     let all: Vec<T> = list.iter().copied().chain([last]).collect();
     Ok(TensorData::new(&[all.len()], &all)?)
 }
 
-/// The value of a key that is not known.
+/// The default value for unknown string keys.
 const UNUSED: &[u8] = b"_Unused";
 
 fn default_string<'a, T>(call: &Call<'a, T>) -> Result<&'a [u8], Error> {
     Ok(call.bytes("default_string")?.unwrap_or(UNUSED))
 }
 
-/// Looks elements up.
+/// Replaces each element of operand 0 by the value of its key.
 fn looked_up(on: &Tracer, call: &Call<'_, TracedTensor>, lookup: &Lookup) -> OpResult {
     let x = call.input(0)?;
     let (keys, values) = (&lookup.keys, &lookup.values);
@@ -67,7 +67,7 @@ fn looked_up(on: &Tracer, call: &Call<'_, TracedTensor>, lookup: &Lookup) -> OpR
     Ok(on.on_host(&LOOK_UP, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
 }
 
-/// `LabelEncoder` from opset 2 on: by keys.
+/// `LabelEncoder` from opset 2 on, which maps by keys.
 pub(crate) fn label_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let tensor = |name| call.tensor_attribute(name);
     let keys = if let Some(keys) = tensor("keys_tensor")? {
@@ -95,7 +95,7 @@ pub(crate) fn label_encoder(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     looked_up(on, call, &Lookup { keys, values })
 }
 
-/// Puts the default at the end of values that are a tensor.
+/// Appends the default to values that are a tensor.
 fn with_default<T>(
     call: &Call<'_, T>,
     values: &TensorData,
@@ -124,7 +124,7 @@ fn with_default<T>(
     Ok(TensorData::adopt(values.dtype(), &[values.len() + 1], bytes.into())?)
 }
 
-/// `LabelEncoder` and `CategoryMapper`: labels of the type that the values have.
+/// Infers the type of `LabelEncoder` and `CategoryMapper`: the type of the values.
 fn label_types(at: NodeFacts<'_>) -> Option<Types> {
     let attributes = &at.node.attributes;
     let dtype = if let Ok(Some(values)) = attributes.tensor("values_tensor") {
@@ -136,26 +136,26 @@ fn label_types(at: NodeFacts<'_>) -> Option<Types> {
     } else if attributes.get("values_floats").is_some() {
         Some(DataType::F32)
     } else {
-        // Texts to numbers, and back.
+        // Without explicit values, strings are mapped to integers, and integers to strings.
         at.dtype(0).map(|from| if from == DataType::String { DataType::I64 } else { DataType::String })
     };
     at.one(dtype, at.same())
 }
 
-/// `LabelEncoder` of opset 1: strings to their positions in a list, and back.
+/// `LabelEncoder` of opset 1: maps strings to their indices in a list, and indices to strings.
 pub(crate) fn label_encoder_by_position(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let list = call.texts("classes_strings")?.unwrap_or_default();
     let positions: Vec<i64> = (0..list.len() as i64).collect();
     both_ways(on, call, list, &positions)
 }
 
-/// `CategoryMapper`: strings to numbers, and back.
+/// `CategoryMapper`: maps strings to integers, and integers to strings.
 pub(crate) fn category_mapper(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let list = call.texts("cats_strings")?.unwrap_or_default();
     both_ways(on, call, list, call.ints("cats_int64s")?.unwrap_or_default())
 }
 
-/// Maps strings to integers or integers to strings, whichever comes.
+/// Maps strings to integers or integers to strings, depending on the operand's type.
 fn both_ways(on: &Tracer, call: &Call<'_, TracedTensor>, texts: &[Vec<u8>], numbers: &[i64]) -> OpResult {
     let lookup = if call.input(0)?.dtype() == DataType::String {
         let keys = TensorData::strings(&[texts.len()], texts).map_err(Error::from)?;
@@ -167,7 +167,7 @@ fn both_ways(on: &Tracer, call: &Call<'_, TracedTensor>, texts: &[Vec<u8>], numb
     looked_up(on, call, &lookup)
 }
 
-/// The value of each element's key; of two keys that are equal, the later counts. NaN is a key like any other.
+/// Looks up the value of each element. If two keys are equal, the later one counts. NaN equals NaN here.
 static LOOK_UP: HostKernel = HostKernel {
     name: "look_up",
     random: false,
@@ -209,17 +209,17 @@ static LOOK_UP: HostKernel = HostKernel {
     },
 };
 
-/// The elements of `N` bytes at these places.
+/// Gathers elements of `N` bytes by index. An index out of range gives zeros.
 fn picked<const N: usize>(elements: &[u8], places: &[usize]) -> Result<Vec<u8>, Error> {
     let elements = elements.as_chunks::<N>().0;
     let picked = places.iter().map(|&at| elements.get(at).copied().unwrap_or([0; N]));
     Ok(memory::collected::<[u8; N]>("look_up", picked)?.into_flattened())
 }
 
-/// The keys of the models that ran last.
+/// The key indices of the models that ran most recently.
 static KEYS: Kept<Keys> = Kept::new();
 
-/// Keys with their positions.
+/// The keys of a look-up, with an index of them.
 struct Keys {
     keys: TensorData,
     places: KeyPlaces,
@@ -227,7 +227,7 @@ struct Keys {
 
 enum KeyPlaces {
     Integers(IntPlaces),
-    /// By the bytes of an element.
+    /// An index by the bytes of each element.
     Others(HashMap<Box<[u8]>, usize, Folded>),
 }
 
@@ -239,7 +239,7 @@ impl Keys {
             return Ok(Keys { keys: keys.clone(), places });
         }
         let known = comparable(keys)?;
-        // The standard library does not report that it has no memory for an element.
+        // The standard library aborts if it has no memory for an element, so the memory is checked beforehand.
         memory::probe_strings(OP, keys.len(), known.byte_len())?;
         let mut places: HashMap<Box<[u8]>, usize, Folded> = HashMap::default();
         let room = places.try_reserve(keys.len());
@@ -256,16 +256,17 @@ impl Keys {
     }
 }
 
-/// The bytes of each element of a tensor that has no strings.
+/// Returns the bytes of each element of a tensor without strings.
 fn elements_of(x: &TensorData) -> Result<impl Iterator<Item = &[u8]>, Error> {
     Ok(x.bytes()?.chunks((x.dtype().bits() / 8).max(1)))
 }
 
-/// Integers, with their positions in a list; of equal ones the last.
+/// An index of integers to their positions in a list. Of equal integers, the last counts.
 enum IntPlaces {
-    /// The position of each integer from the least one on, for integers that are close together.
+    /// A dense table: `places[i - least]` is the position of the integer `i`. It is used if the integers are
+    /// close together.
     Table { least: i64, places: Vec<usize>, len: usize },
-    /// In order, and the length of the list.
+    /// The integers in ascending order with their positions, and the length of the list.
     Sorted { sorted: Vec<(i64, usize)>, len: usize },
 }
 
@@ -285,7 +286,7 @@ impl IntPlaces {
             return Ok(IntPlaces::Table { least, places, len });
         }
         let mut sorted: Vec<(i64, usize)> = memory::collected("look_up", keys.iter().copied().zip(0..len))?;
-        // Of equal keys the later sorts first, and is kept.
+        // Of equal keys, the later one is sorted first, so that `dedup` keeps it.
         let mut pace = Pace::new();
         sorted.sort_unstable_by(|a, b| {
             pace.step(1);
@@ -300,7 +301,7 @@ impl IntPlaces {
     fn of(&self, key: i64) -> usize {
         match self {
             IntPlaces::Table { least, places, len } => {
-                // A smaller key becomes a large number, which has no entry.
+                // A key below `least` wraps to a large number, which is outside of the table.
                 let at = usize::try_from(key.wrapping_sub(*least).cast_unsigned());
                 at.ok().and_then(|at| places.get(at)).copied().unwrap_or(*len)
             }
@@ -312,13 +313,14 @@ impl IntPlaces {
     }
 }
 
-/// The elements in a form whose bytes are equal where elements are: zeros have one sign, NaN one form.
+/// Converts elements so that equal elements have equal bytes: zeros are positive, and NaN has a single bit
+/// pattern.
 fn comparable(x: &TensorData) -> Result<TensorData, Error> {
     if !x.dtype().is_float() {
         return Ok(x.clone());
     }
     let wide = cast(x, DataType::F64, Rounding::default())?;
-    // The sum makes a negative zero positive.
+    // Adding 0 makes a negative zero positive.
     let one_form = |&v: &f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
     let elements = memory::collected("look_up", wide.as_slice::<f64>()?.iter().map(one_form))?;
     Ok(TensorData::new(x.shape(), &elements)?)
@@ -328,7 +330,7 @@ fn comparable(x: &TensorData) -> Result<TensorData, Error> {
 mod tests {
     use super::*;
 
-    /// Dense keys and sparse keys, with repeated ones: the later counts.
+    /// Tests dense and sparse keys, some repeated. Of equal keys, the later one counts.
     #[test]
     fn integers_are_found_at_their_last_position() {
         for (count, apart) in [(0i64, 1), (1, 1), (5, 1_000_003), (40, 1_000_003), (40, 3), (40, 1 << 59)] {

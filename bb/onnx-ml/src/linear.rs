@@ -21,7 +21,7 @@ operators! {
     }
 }
 
-/// Makes a host tensor of attribute numbers in the type that scores are computed in.
+/// Creates a tensor of an attribute's numbers, in the type for computing scores.
 pub(crate) fn numbers(
     on: &Tracer,
     shape: &[usize],
@@ -32,7 +32,7 @@ pub(crate) fn numbers(
     on.constant(&cast(&narrow, dtype, Rounding::default()).map_err(bb_core::Error::from)?)
 }
 
-/// Rows of features: a vector is one row.
+/// Reads operand 0 as rows of features. A vector is one row.
 pub(crate) fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let x = call.input(0)?;
     let x = math::to(on, x, wide(x.dtype()))?;
@@ -45,7 +45,8 @@ pub(crate) fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedT
     }
 }
 
-/// Returns the products of rows of features with rows of coefficients, plus the intercepts, and the number of rows of coefficients.
+/// Returns the dot products of rows of features with rows of coefficients, plus the intercepts, and the number of rows of
+/// coefficients.
 fn products(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -97,7 +98,7 @@ fn linear_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_ints", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
-/// `LinearClassifier`: with two classes, coefficients may give only the score of the second.
+/// `LinearClassifier`. With two classes, there may be coefficients only for the second class.
 pub(crate) fn linear_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;

@@ -1,4 +1,4 @@
-//! Maps from labels to numbers: taken apart while a plan is made, since their keys are known then.
+//! Maps from labels to numbers. Planning resolves them, because their keys are known then.
 
 use bb_core::error::NodePart;
 use bb_core::ext::{math, types};
@@ -32,7 +32,8 @@ enum Key {
 fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
     Ok(match data.dtype() {
         DataType::String => {
-            // Each string has its own allocation, and the standard library does not report that one fails.
+            // Each string is a separate allocation, and the standard library aborts if one fails, so the memory is
+            // checked beforehand.
             memory::probe_strings("reading a map", data.len(), data.byte_len())?;
             memory::collected("reading a map", data.iter_bytes().map(|text| Key::Text(text.into())))?
         }
@@ -40,7 +41,7 @@ fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
     })
 }
 
-/// Returns the map that the first operand is.
+/// Returns the first operand, which must be a map.
 fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error> {
     match call.input(0)? {
         OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
@@ -48,12 +49,12 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
     }
 }
 
-/// Returns whether a node makes a map of each row.
+/// Returns whether a node converts each row to a map.
 pub(super) fn splits_rows(node: &Node) -> bool {
     node.domain == "ai.onnx.ml" && node.op_type == "ZipMap"
 }
 
-/// `ZipMap`: a map for each row.
+/// Infers the type of `ZipMap`: a sequence with one map per row.
 fn zip_map_types(at: NodeFacts<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
     let key = if texts { DataType::String } else { DataType::I64 };
@@ -61,7 +62,7 @@ fn zip_map_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![ValueType::Sequence(Box::new(ValueType::Map(key, Box::new(number))))])
 }
 
-/// `ZipMap`: for each row, a map from the labels to its numbers.
+/// `ZipMap`: converts each row to a map from the labels to its numbers.
 pub(crate) fn zip_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let x = call.tensor(0)?;
     types::take("ZipMap", x, &[DataType::F32])?;
@@ -89,7 +90,7 @@ pub(crate) fn zip_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Sequence((0..rows as i64).map(row).collect::<Result<_, _>>()?)))
 }
 
-/// The values of a map in another order: `places` has the position of each, `None` for a missing value.
+/// Reorders the values of a map. `places` has the index of each value, or `None` for a missing value, which becomes 0.
 fn arranged(on: &Tracer, values: &TracedTensor, places: &[Option<usize>]) -> Result<TracedTensor, TraceStop> {
     let dtype = values.dtype();
     let nothing = TensorData::zeros(dtype, &[1], usize::MAX).map_err(Error::from)?;
@@ -99,7 +100,7 @@ fn arranged(on: &Tracer, values: &TracedTensor, places: &[Option<usize>]) -> Res
     on.gather(&all, &on.host(&[places.len()], &places)?, 0)
 }
 
-/// `DictVectorizer`: a number for each word.
+/// Infers the type of `DictVectorizer`: one number for each entry of the vocabulary.
 fn dict_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
     let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
@@ -108,8 +109,8 @@ fn dict_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
 }
 
-/// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map lacks; a vector, as in ONNX's text;
-/// ONNX Runtime makes a row.
+/// `DictVectorizer`: the values of the vocabulary's entries, or 0 for entries that the map lacks. The result is a
+/// vector, as in ONNX's documentation; ONNX Runtime returns a row of a matrix.
 pub(crate) fn dict_vectorizer(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let (keys, values) = map(call)?;
     let words: Vec<Key> = match (call.texts("string_vocabulary")?, call.ints("int64_vocabulary")?) {
@@ -125,7 +126,7 @@ pub(crate) fn dict_vectorizer(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Tensor(arranged(on, values, &places)?)))
 }
 
-/// `CastMap`: a row of the values.
+/// Infers the type of `CastMap`: one row of values.
 fn cast_map_types(at: NodeFacts<'_>) -> Option<Types> {
     let dtype = match at.text("cast_to", "TO_FLOAT")? {
         "TO_INT64" => DataType::I64,
@@ -139,9 +140,9 @@ fn cast_map_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(dtype), Some(vec![Dim::Known(1), width]))
 }
 
-/// `CastMap`: a row of the values by ascending keys; of a sparse map, at the positions that the keys are.
+/// `CastMap`: one row of the values in ascending order of the keys. For `SPARSE`, each key is the index of its value.
 pub(crate) fn cast_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
-    /// The most elements that a sparse map becomes.
+    /// The maximum number of elements that a sparse map is converted to.
     const MOST: i64 = 1 << 28;
     let (keys, values) = map(call)?;
     let numbers: Option<Vec<i64>> =
@@ -176,7 +177,7 @@ pub(crate) fn cast_map(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
             return Err(call.wrong("cast_to", problem).into());
         }
     };
-    // A missing value is zero of the result's type, or an empty string.
+    // A missing value becomes 0 in the result's type, or an empty string.
     let y = arranged(on, &math::to(on, values, to)?, &places)?;
     Ok(one(OnnxValue::Tensor(on.unsqueeze(&y, &[0])?)))
 }

@@ -1,4 +1,4 @@
-//! Final steps of a model's scores: transforms, and the label of the best score.
+//! The final steps for a model's scores: transforms, and the label of the highest score.
 
 use bb_core::ext::math;
 use bb_core::operator::Call;
@@ -20,7 +20,7 @@ pub(crate) enum Transform {
 }
 
 impl Transform {
-    /// Reads the attribute `post_transform` as a word.
+    /// Parses the attribute `post_transform`, a string, into a `Transform`.
     pub(crate) fn named<T>(call: &Call<'_, T>) -> Result<Transform, Error> {
         Ok(match call.text_or("post_transform", "NONE")? {
             "NONE" => Transform::None,
@@ -35,7 +35,7 @@ impl Transform {
         })
     }
 
-    /// Reads the attribute `post_transform` as a number.
+    /// Converts the attribute `post_transform`, an integer, into a `Transform`.
     pub(crate) fn numbered<T>(call: &Call<'_, T>) -> Result<Transform, Error> {
         Ok(match call.int_or("post_transform", 0)? {
             0 => Transform::None,
@@ -47,7 +47,7 @@ impl Transform {
         })
     }
 
-    /// Transforms scores, the classes or targets of one row being the last dimension.
+    /// Transforms scores. The last dimension has the classes or targets of one row.
     pub(crate) fn apply(self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self {
             Transform::None => on.identity(x),
@@ -59,7 +59,7 @@ impl Transform {
     }
 }
 
-/// The softmax that ignores scores of 0.
+/// Computes the softmax of the nonzero scores. Scores of 0 stay 0.
 fn softmax_zero(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let number = |value| on.scalar_like(x, value);
     let most = on.reduce_max(x, &[-1], true)?;
@@ -71,9 +71,10 @@ fn softmax_zero(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop
     on.r#where(&none, &number(0.5)?, &on.div(&weights, &total)?)
 }
 
-/// `sqrt(2)` times the inverse error function of `2x - 1`, by Winitzki's formula, which the evaluator uses too.
+/// Computes the probit function, `sqrt(2)` times the inverse error function of `2x - 1`, by Winitzki's approximation, as ONNX's
+/// reference evaluator does.
 ///
-/// Near a half its terms cancel, hence `f64`.
+/// Its terms cancel near one half, so it is computed in `f64`.
 ///
 /// Source: Winitzki: A handy approximation for the error function and its inverse (2008).
 fn probit(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
@@ -99,7 +100,7 @@ pub(crate) enum Labels {
 }
 
 impl Labels {
-    /// Reads the labels from one of two attributes; only one of them may list labels.
+    /// Reads the labels from one of two attributes. It is an error if both list labels.
     pub(crate) fn of<T>(call: &Call<'_, T>, ints: &str, strings: &str) -> Result<Labels, Error> {
         let texts = call.texts(strings)?.unwrap_or_default();
         match call.ints(ints)? {
@@ -123,7 +124,7 @@ impl Labels {
         }
     }
 
-    /// Returns the labels, followed by the label of no class: 0, or an empty string.
+    /// Returns the labels, followed by the label for no class: 0, or an empty string.
     fn table(&self) -> Result<TensorData, Error> {
         let count = [self.len() + 1];
         Ok(match self {
@@ -137,25 +138,26 @@ impl Labels {
         })
     }
 
-    /// The labels of classes by number, one beyond the last being no class.
+    /// Returns the labels of classes by index. The index after the last class means no class.
     pub(crate) fn gather(&self, on: &Tracer, classes: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         on.gather(&on.constant(&self.table()?)?, classes, 0)
     }
 
-    /// The label of the first class of the greatest score.
+    /// Returns the label of the class with the highest score; the first of several equal ones.
     pub(crate) fn best(&self, on: &Tracer, scores: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let best = on.arg_max(scores, -1, false)?;
         self.gather(on, &on.squeeze(&best, &[-1])?)
     }
 
-    /// The label of the only class where `holds`, which has the scores' shape, and of none elsewhere.
+    /// For a single class: returns its label where `holds`, which has the shape of the scores, is true, and the label for no class
+    /// elsewhere.
     pub(crate) fn only(&self, on: &Tracer, holds: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let class = on.sub(&on.host(&[], &[1i64])?, &math::to(on, holds, DataType::I64)?)?;
         self.gather(on, &on.squeeze(&class, &[-1])?)
     }
 }
 
-/// Two columns of one: of the other class, and of the positive one.
+/// Joins two columns of scores: the other class first, then the positive class.
 pub(crate) fn pair(
     on: &Tracer,
     other: &TracedTensor,
@@ -164,7 +166,7 @@ pub(crate) fn pair(
     on.concat(&[other, positive], positive.rank() as i64 - 1)
 }
 
-/// The number of rows of features; a vector is one row.
+/// Returns the number of rows of features. A vector is one row.
 fn row_count(at: NodeFacts<'_>) -> Option<Dim> {
     match at.dims(0)? {
         [_] => Some(Dim::Known(1)),
@@ -173,14 +175,14 @@ fn row_count(at: NodeFacts<'_>) -> Option<Dim> {
     }
 }
 
-/// The type of a regressor's result: a row for each row of features, a column for each target.
+/// Infers the type of a regressor's result: a row for each row of features, a column for each target.
 pub(crate) fn targets_types(at: NodeFacts<'_>, dtype: Option<DataType>, targets: i64) -> Option<Types> {
     let columns = if targets > 0 { rule::extent(targets) } else { Dim::Unknown };
     at.one(dtype, row_count(at).map(|rows| vec![rows, columns]))
 }
 
-/// The types of a classifier's results: a label for each row of features, and its scores; `columns` computes the number of scores from
-/// the number of classes.
+/// Infers the types of a classifier's results: a label for each row of features, and its scores. `columns` computes the number of
+/// scores from the number of classes.
 pub(crate) fn classes_types(
     at: NodeFacts<'_>,
     ints: &str,
@@ -198,7 +200,7 @@ pub(crate) fn classes_types(
     ])
 }
 
-/// A column of scores for each class; labels that are left out are counted by the model.
+/// Returns the dimension with one score per class. Without labels in the attributes, the number of classes is unknown.
 pub(crate) fn one_for_each(classes: usize) -> Dim {
     if classes == 0 { Dim::Unknown } else { Dim::Known(classes) }
 }

@@ -21,7 +21,7 @@ operators! {
     }
 }
 
-/// How features and support vectors are compared.
+/// The kernel function that compares features with support vectors.
 #[derive(Debug, Clone, Copy)]
 enum Kernel {
     Linear,
@@ -62,7 +62,7 @@ impl Comparison {
         Ok(Comparison { kernel, gamma: gamma.into(), coef0: coef0.into(), degree: f64::from(degree).trunc() })
     }
 
-    /// Compares rows `x: [n, f]` with `vectors: [m, f]`, to `[n, m]`.
+    /// Applies the kernel to each pair of rows of `x: [n, f]` and `vectors: [m, f]`. Returns `[n, m]`.
     fn apply(self, on: &Tracer, x: &TracedTensor, vectors: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         if let Kernel::Rbf = self.kernel {
             let distance = on.squared_distances(x, vectors)?;
@@ -75,7 +75,7 @@ impl Comparison {
         let scaled = on.mul(&product, &on.scalar_like(x, self.gamma)?)?;
         let shifted = on.add(&scaled, &on.scalar_like(x, self.coef0)?)?;
         match self.kernel {
-            // Products of few factors are as exact as a power, and take less time.
+            // For small degrees, multiplication is as exact as a power, and faster.
             Kernel::Poly if self.degree == 1.0 => Ok(shifted),
             Kernel::Poly if self.degree == 2.0 => on.mul(&shifted, &shifted),
             Kernel::Poly if self.degree == 3.0 => on.mul(&on.mul(&shifted, &shifted)?, &shifted),
@@ -85,7 +85,7 @@ impl Comparison {
     }
 }
 
-/// Makes `count` rows of the numbers of an attribute.
+/// Reads an attribute as a matrix with `count` rows.
 fn matrix(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -100,7 +100,7 @@ fn matrix(
     }
 }
 
-/// Reads one number of `rho`.
+/// Reads the number of `rho` at `index`.
 fn rho<T>(call: &Call<'_, T>, index: usize) -> Result<f64, Error> {
     let list = call.floats("rho")?.unwrap_or_default();
     let value = list.get(index).copied().map(f64::from);
@@ -135,7 +135,7 @@ pub(crate) fn svm_regressor(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     Ok(one(math::to(on, &y, DataType::F32)?))
 }
 
-/// A score for each class, or for each pair of classes if the machines vote.
+/// Infers the types of `SVMClassifier`: labels and a score for each class, or for each pair of classes if pairs vote.
 fn svm_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     classes_types(at, "classlabels_ints", "classlabels_strings", |classes| {
         let voting = at.ints("vectors_per_class").is_some_and(|v| v.iter().any(|n| *n != 0));
@@ -149,12 +149,12 @@ fn svm_classifier_types(at: NodeFacts<'_>) -> Option<Types> {
     })
 }
 
-/// How many pairs there are.
+/// Returns the number of pairs of classes.
 fn pair_count(of: usize) -> Dim {
     of.checked_mul(of - 1).map_or(Dim::Unknown, |n| Dim::Known(n / 2))
 }
 
-/// `SVMClassifier`: votes between pairs of classes, or one linear function for each class.
+/// `SVMClassifier`: votes between pairs of classes, or one linear function per class.
 pub(crate) fn svm_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = rows(on, call)?;
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
@@ -201,12 +201,12 @@ pub(crate) fn svm_classifier(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
     Ok(smallvec![Some(label), Some(math::to(on, &scores, DataType::F32)?)])
 }
 
-/// The pairs of classes, in the order of `rho`.
+/// Iterates over the pairs of classes, in the order of `rho`.
 fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |i| (i + 1..classes).map(move |j| (i, j)))
 }
 
-/// For each pair of classes, by how much the first wins: `[n, 1]` each.
+/// Returns the margins of the first class of each pair, as columns `[n, 1]`. It wins if the margin is positive.
 fn margins(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -239,7 +239,7 @@ fn margins(
     pairs(sizes.len()).enumerate().map(margin).collect()
 }
 
-/// How many pairs each class wins: `[n, classes]`.
+/// Returns the number of pairs that each class wins: `[n, classes]`.
 fn votes(on: &Tracer, margins: &[TracedTensor], classes: usize) -> Result<TracedTensor, TraceStop> {
     let mut columns: Vec<Option<TracedTensor>> = vec![None; classes];
     for (margin, (i, j)) in margins.iter().zip(pairs(classes)) {
@@ -258,10 +258,10 @@ fn votes(on: &Tracer, margins: &[TracedTensor], classes: usize) -> Result<Traced
     on.concat(&columns.iter().flatten().collect::<Vec<_>>(), 1)
 }
 
-/// Couples the pairs' probabilities to one for each class: `[n, classes]`.
+/// Couples the probabilities of pairs to one probability per class: `[n, classes]`.
 ///
-/// Source: Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling (2004), as LIBSVM
-/// iterates it; a row that has converged stays as it is.
+/// Source: Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling (2004), with
+/// LIBSVM's iteration. A row that has converged no longer changes.
 fn probabilities(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -297,7 +297,7 @@ fn probabilities(
     outputs.into_iter().next().ok_or_else(|| call.wrong(NodePart::other("results"), "are missing").into())
 }
 
-/// The coupling, whose number of steps depends on the row.
+/// The pairwise coupling. It is a host kernel, because the number of iterations depends on the row.
 static COUPLE: bb_core::ext::HostKernel = bb_core::ext::HostKernel {
     name: "couple_probabilities",
     random: false,
@@ -316,7 +316,7 @@ static COUPLE: bb_core::ext::HostKernel = bb_core::ext::HostKernel {
     },
 };
 
-/// The probabilities of `k` classes, from the probabilities that the first class of each pair wins.
+/// Returns the probabilities of `k` classes, computed from the probability that the first class of each pair wins.
 #[expect(clippy::indexing_slicing, reason = "indices are below `k`, the extent of all lists")]
 fn coupled(wins: &[f64], k: usize, pace: &mut Pace) -> Vec<f64> {
     let mut r = vec![vec![0.0; k]; k];

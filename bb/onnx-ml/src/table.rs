@@ -1,4 +1,4 @@
-//! The table of the crate's operators, which plans find when the crate is linked.
+//! The table of the crate's operators, which the planner finds when the crate is linked.
 
 use super::*;
 use bb_core::__private::inventory;

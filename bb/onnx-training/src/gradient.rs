@@ -1,7 +1,7 @@
-//! `Gradient`: derivatives of one value of a graph by others.
+//! `Gradient`: the derivatives of one value of a graph with respect to other values.
 //!
-//! The part of the graph that leads from `xs` and `zs` to `y` is differentiated as any function is (`bb_core::gradient`). So
-//! whatever consists of operations that have derivatives is differentiated, and so is a gradient itself.
+//! The part of the graph from `xs` and `zs` to `y` is differentiated like any traced function (`bb_core::gradient`). All
+//! operations in this part must have derivatives. A `Gradient` has a derivative itself.
 
 use bb_core::Tensor;
 use bb_core::gradient::differentiate;
@@ -20,15 +20,15 @@ operators! {
     }
 }
 
-/// The attribute under which the graph to be differentiated is handed to the operator.
+/// The attribute that passes the part of the graph to be differentiated to the operator.
 pub(crate) const DIFFERENTIATED: &str = "__differentiated";
 
-/// The most values that the parts of one graph have together.
+/// The maximum number of values in all parts of one graph together.
 const MOST_VALUES: usize = 1 << 20;
 
-/// Gives each `Gradient` of a graph the part of the graph that it differentiates.
+/// Adds to each `Gradient` of a graph the part of the graph that it differentiates.
 ///
-/// One whose `y` does not follow from `xs` and `zs` alone gets none, and fails when it is called.
+/// If `y` does not follow from `xs` and `zs` only, no part is added, and the operator fails when it runs.
 pub(crate) fn prepare(graph: &mut Graph) {
     let is_gradient = |n: &Node| n.domain == "ai.onnx.preview.training" && n.op_type == "Gradient";
     if !graph.nodes.iter().any(is_gradient) {
@@ -36,7 +36,8 @@ pub(crate) fn prepare(graph: &mut Graph) {
     }
     let index = Index::of(graph);
     let mut room = MOST_VALUES;
-    // A later one may differentiate an earlier one, which has its part by then.
+    // A later `Gradient` may differentiate an earlier one, so the earlier one must already have its part. The nodes are in
+    // order.
     for at in 0..graph.nodes.len() {
         let Some(node) = graph.nodes.get(at).filter(|node| is_gradient(node)) else { continue };
         let Some(part) = index.part(graph, node) else { continue };
@@ -51,7 +52,7 @@ pub(crate) fn prepare(graph: &mut Graph) {
     }
 }
 
-/// The number of values of a graph and of the parts in it.
+/// Returns the number of values of a graph and of the parts in it.
 fn size(graph: &Graph) -> usize {
     let parts = graph.nodes.iter().filter_map(|n| n.attributes.graph(DIFFERENTIATED).ok().flatten());
     graph.values.len() + parts.map(size).sum::<usize>()
@@ -60,9 +61,9 @@ fn size(graph: &Graph) -> usize {
 /// The names, producers and constants of a graph's values.
 struct Index {
     names: HashMap<String, ValueId>,
-    /// For each value, the node that makes it.
+    /// For each value, the index of the node that computes it.
     makers: Vec<Option<usize>>,
-    /// Which values are constants.
+    /// For each value, whether it is a constant.
     constants: Vec<bool>,
 }
 
@@ -87,13 +88,13 @@ impl Index {
         Index { names, makers, constants }
     }
 
-    /// The values of a list of names.
+    /// Returns the values whose names are in an attribute.
     fn named(&self, node: &Node, list: &str) -> Option<Vec<ValueId>> {
         let names = node.attributes.texts(list).ok()?.unwrap_or_default();
         names.iter().map(|name| self.names.get(std::str::from_utf8(name).ok()?).copied()).collect()
     }
 
-    /// The part of a graph that a node differentiates; values keep their numbers.
+    /// Returns the part of a graph that a node differentiates. Values keep their ids.
     fn part(&self, graph: &Graph, node: &Node) -> Option<Graph> {
         let mut inputs = self.named(node, "xs")?;
         inputs.extend(self.named(node, "zs")?);
@@ -125,7 +126,7 @@ impl Index {
     }
 }
 
-/// `Gradient`: of the type of what it is by.
+/// Infers the types of `Gradient`: each result has the type of its `xs` value.
 fn gradient_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = at.node.attributes.texts("xs").ok()??.len();
     Some((0..count).map(|input| at.ty(input).clone()).collect())

@@ -1,7 +1,7 @@
 //! Operators of the domain `ai.onnx.preview.training`: optimizers, and derivatives of a graph's values.
 //!
-//! A program that runs such models links this crate, and names nothing of it but for tests: `use bb_onnx_training as _;`. The feature
-//! `training` of `bb`, which is enabled by default, does the same.
+//! A program that runs models with these operators links this crate and uses none of its names, except in tests: `use
+//! bb_onnx_training as _;`. The feature `training` of `bb`, which is enabled by default, does the same.
 
 #![forbid(unsafe_code)]
 

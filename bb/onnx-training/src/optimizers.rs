@@ -1,4 +1,4 @@
-//! Optimizers: how tensors move along their gradients. `bb::ext::Train` computes them.
+//! Optimizers: rules that update tensors by their gradients. `bb::ext::Train` implements the rules.
 
 use bb_core::Error;
 use bb_core::error::NodePart;
@@ -17,18 +17,18 @@ operators! {
     }
 }
 
-/// One tensor to move, and what a rule knows of it.
+/// A tensor to update, and the other inputs of the update rule.
 struct Moved<'a> {
     x: &'a TracedTensor,
     gradient: &'a TracedTensor,
-    /// The averages or sums that the rule keeps, in order.
+    /// The averages or sums that the rule stores from step to step, in order.
     kept: Vec<&'a TracedTensor>,
     rate: &'a TracedTensor,
     count: &'a TracedTensor,
 }
 
 impl Moved<'_> {
-    /// Returns the state of the rule at `index`.
+    /// Returns the stored state at `index`.
     fn kept(&self, index: usize) -> Result<&TracedTensor, TraceStop> {
         let got = self.kept.len();
         let missing = || bb_ir::Error::Arity { op: "optimizer", expected: "what the last update kept", got };
@@ -36,8 +36,8 @@ impl Moved<'_> {
     }
 }
 
-/// Applies `rule` to each tensor of a call whose operands are the rate, the count, all tensors, all gradients, and `kept`
-/// lists of what the rule keeps. A rule returns the moved tensor and what it keeps.
+/// Applies `rule` to each tensor of a call. The operands are the rate, the count, all tensors, all gradients, and `kept`
+/// lists of states. A rule returns the updated tensor and its states.
 fn optimize(
     call: &Call<'_, TracedTensor>,
     kept: usize,
@@ -64,7 +64,8 @@ fn optimize(
     Ok(results)
 }
 
-/// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
+/// Infers the types of an optimizer. The results are the updated tensors and their states, and have the types of the
+/// corresponding operands.
 fn optimizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
     let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
@@ -73,7 +74,7 @@ fn optimizer_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(moved.chain(states).map(|input| at.ty(input).clone()).collect())
 }
 
-/// `Adagrad`: steps shrink with the sum of squared gradients.
+/// `Adagrad`: the step size decreases with the sum of squared gradients.
 pub(crate) fn adagrad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let options = AdagradOptions {
         decay: call.float_or("decay_factor", 0.0)?,
@@ -83,7 +84,7 @@ pub(crate) fn adagrad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     optimize(call, 1, |m| on.adagrad(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
 }
 
-/// `Adam`: steps along an average of gradients, divided by the root of an average of their squares.
+/// `Adam`: the step is an average of gradients, divided by the root of an average of their squares.
 pub(crate) fn adam(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let options = AdamOptions {
         decay: call.float_or("alpha", 0.9)?,
@@ -96,7 +97,7 @@ pub(crate) fn adam(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     optimize(call, 2, |m| on.adam(m.x, m.gradient, m.kept(0)?, m.kept(1)?, m.rate, m.count, options))
 }
 
-/// `Momentum`, the standard one or Nesterov's.
+/// `Momentum`, either standard or Nesterov.
 pub(crate) fn momentum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let nesterov = match call.text_or("mode", "standard")? {
         "standard" => false,

@@ -1,4 +1,4 @@
-//! Element-wise operators, comparisons, casts, constants, products.
+//! Element-wise operators, comparisons, casts, constants and matrix products.
 
 use super::rows::operators;
 use bb_core::operator::{Call, OnnxValue, OpOutputs, OpResult, one};
@@ -34,7 +34,7 @@ operators! {
     }
 }
 
-/// Declares operators that are one primitive of their operands.
+/// Declares operators that call one primitive with their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+); )*) => {$(
         pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -62,7 +62,7 @@ direct! {
     sub = sub(0, 1);
 }
 
-/// `Identity` of anything.
+/// `Identity` of any value, including sequences and optionals.
 pub(super) fn identity_of_items(
     on: &Tracer,
     call: &Call<'_, OnnxValue<TracedTensor>>,
@@ -74,7 +74,7 @@ pub(super) fn identity_of_items(
     }))
 }
 
-/// Declares two-operand operators as opsets below 7 have them, with the attributes `broadcast` and `axis`.
+/// Declares binary operators as they are in opsets below 7, with the attributes `broadcast` and `axis`.
 macro_rules! legacy {
     ($( $name:ident = $method:ident; )*) => {$(
         pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -97,9 +97,10 @@ legacy! {
     legacy_sub = sub;
 }
 
-/// Returns the second operand with its dimensions where `axis` puts them in the first operand's.
+/// Returns the second operand, reshaped so that its dimensions align with the first operand's dimensions
+/// from `axis` on.
 ///
-/// Without `axis` they are the last ones, as in NumPy.
+/// Without `axis`, its dimensions align with the last ones, as in NumPy.
 pub(super) fn legacy_operand(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     if !call.flag("broadcast", false)? || !call.has("axis") {
@@ -122,7 +123,7 @@ pub(super) fn cast(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     convert(on, call, to)
 }
 
-/// `Cast` of opset 1, whose `to` is a word.
+/// `Cast` of opset 1, whose attribute `to` is the name of a type.
 pub(super) fn cast_named(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let word = call.text("to")?.unwrap_or_default();
     let to = match word {
@@ -172,7 +173,7 @@ pub(super) fn constant(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     }
 }
 
-/// The attributes of `Constant`.
+/// The attributes of `Constant` that can have the value.
 const VALUES: [&str; 8] = [
     "sparse_value",
     "value",
@@ -184,7 +185,7 @@ const VALUES: [&str; 8] = [
     "value_strings",
 ];
 
-/// The value that an attribute of `Constant` holds; `None` for any other attribute.
+/// Returns the value in an attribute of `Constant`; `None` for any other attribute.
 fn held(name: &str, value: &Attribute) -> Option<Result<TensorData, bb_ir::Error>> {
     Some(match (name, value) {
         ("value" | "sparse_value", Attribute::Tensor(v)) => Ok(v.clone()),

@@ -19,7 +19,7 @@ operators! {
     }
 }
 
-/// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
+/// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`. A tensor with four dimensions is returned unchanged.
 fn heads(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -43,7 +43,7 @@ fn heads(
     on.transpose(&on.reshape_to(x, &[b.clone(), s.clone(), h, each])?, &[0, 2, 1, 3])
 }
 
-/// Joins heads: `[b, h, s, d]` to `[b, s, h * d]`.
+/// Joins the heads of `[b, h, s, d]` into `[b, s, h * d]`.
 fn joined(on: &Tracer, y: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let y = on.transpose(y, &[0, 2, 1, 3])?;
     match on.extents(&y).as_slice() {
@@ -52,10 +52,10 @@ fn joined(on: &Tracer, y: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     }
 }
 
-/// An operand by heads: `[batch, heads, length, size]`.
+/// The dimensions of an operand that is split into heads: `[batch, heads, length, size]`.
 pub type Heads = [Dim; 4];
 
-/// Reads `[batch, length, heads * size]`, or heads as they are.
+/// Returns the dimensions by heads of `[batch, length, heads * size]`, or of an operand that is already split into heads.
 pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
     match x {
         [batch, heads, length, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
@@ -70,14 +70,14 @@ pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
     }
 }
 
-/// Returns the dimensions of the new keys or values appended to the operand `cache`, if it is given.
+/// Returns the dimensions of the new keys or values after they are appended to the operand `cache`, if it is present.
 pub fn with_cached(at: NodeFacts<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
     let [batch, heads, length, size] = new?;
     let total = if at.has(cache) { rule::sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
     Some(vec![batch.clone(), heads.clone(), total, size.clone()])
 }
 
-/// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
+/// Infers the types of ONNX's `Attention`: the result, the keys and values with the cached ones, and the query-key products.
 fn attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let count = |name| at.int(name, 0);
     let by_heads = |input, name| by_heads(at.dims(input)?, count(name));
@@ -137,15 +137,15 @@ pub(super) fn attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult 
     Ok(smallvec![Some(y), Some(k), Some(v), products])
 }
 
-/// The bias that is added to the products.
+/// The bias that is added to the query-key products.
 struct Mask {
     bias: Option<TracedTensor>,
-    /// Whether minus infinity in the bias excludes a key, whatever its product is. Truth values exclude keys; an added number does
-    /// not.
+    /// Whether minus infinity in the bias excludes a key, even if its product is NaN or infinite. A boolean mask excludes keys; an
+    /// additive mask does not.
     excludes: bool,
 }
 
-/// Returns the mask, with minus infinity where keys are out of reach or padding.
+/// Returns the mask, with minus infinity for keys that are out of reach or are padding.
 fn mask(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -194,7 +194,7 @@ fn mask(
     Ok(Mask { bias: Some(excluding(on, &allowed, added.as_ref(), q)?), excludes: true })
 }
 
-/// A mask for fewer keys than there are masks the others.
+/// Extends a mask that covers too few keys, so that it excludes the remaining keys.
 fn lengthened(on: &Tracer, mask: &TracedTensor, k: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     if mask.rank() == 0 {
         return Ok(mask.clone());

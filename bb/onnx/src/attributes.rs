@@ -1,27 +1,27 @@
-//! Reading the attributes of a node: once, for its function and for the rule that infers the types of its results.
+//! Reads the attributes of a node in one place, for its function and for the rule that infers the types of its results.
 //!
-//! A function reads the attributes of a [`Call`], a rule the attributes of an [`NodeFacts`]. Attributes that both need are read into a struct
-//! from any [`Attributes`], so that the names and the defaults are defined in one place.
+//! A function reads the attributes of a [`Call`]; a rule reads the attributes of a [`NodeFacts`]. Attributes that both need are read into a
+//! struct through the trait [`Attributes`], so that the names and the defaults are defined once.
 
 use bb_core::Error;
 use bb_core::operator::Call;
 use bb_ir::infer::rule::NodeFacts;
 
-/// Where the attributes of a node can be read.
+/// A source from where the attributes of a node can be read.
 pub trait Attributes<'a> {
-    /// The error for an attribute of another kind.
+    /// The error if an attribute has a different kind than the caller expects.
     type Error;
 
-    /// Returns an integer, or `default` if it is left out.
+    /// Returns an integer, or `default` if the attribute is omitted.
     fn int_or(&self, name: &str, default: i64) -> Result<i64, Self::Error>;
 
-    /// Returns whether an integer is not 0, or `default` if it is left out.
+    /// Returns whether an integer is not 0, or `default` if the attribute is omitted.
     fn flag(&self, name: &str, default: bool) -> Result<bool, Self::Error>;
 
-    /// Returns a list of integers, if it is given.
+    /// Returns a list of integers, if the attribute is present.
     fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Self::Error>;
 
-    /// Returns a word, or `default` if it is left out.
+    /// Returns a string, or `default` if the attribute is omitted.
     fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Self::Error>;
 }
 

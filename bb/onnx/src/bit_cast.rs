@@ -1,4 +1,4 @@
-//! `BitCast`: the same bits as another type.
+//! `BitCast`: reinterprets the bits as another type.
 
 use super::rows::operators;
 use bb_core::operator::{Call, OpResult, one};
@@ -13,7 +13,7 @@ operators! {
     }
 }
 
-/// `BitCast`: the same bits, of a type as wide.
+/// Infers the type of `BitCast`: the type in `to`, with the operand's shape.
 fn bit_cast_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("to", None), at.same())
 }

@@ -6,7 +6,7 @@
 use bb_ir::TensorData;
 use std::sync::{Arc, Mutex};
 
-/// The most tables of one kind that are kept.
+/// The maximum number of tables of one kind that are cached.
 const TABLES: usize = 8;
 /// The maximum size of the parameters of a cached table, in bytes.
 pub(super) const BYTES: usize = 16 << 20;
@@ -22,13 +22,13 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// Makes a store without tables.
+    /// Creates a cache without tables.
     pub const fn new() -> Kept<T> {
         Kept(Mutex::new(Vec::new()))
     }
 
-    /// Returns the cached table that `fits`, or makes one. The new table is cached if its parameters, of `bytes` bytes, are small
-    /// enough.
+    /// Returns the cached table that `fits`, or builds one. `bytes` is the size of the new table's parameters; the table is
+    /// cached only if this is small enough.
     pub fn get<E>(
         &self,
         bytes: usize,
@@ -87,13 +87,13 @@ mod tests {
         assert_eq!(made.get(), TABLES);
         get(0, 0);
         assert_eq!(made.get(), TABLES);
-        // One more takes the place of number 1, which was used before all others.
+        // One more table evicts number 1, the least recently used.
         get(TABLES, 0);
         get(0, 0);
         assert_eq!(made.get(), TABLES + 1);
         get(1, 0);
         assert_eq!(made.get(), TABLES + 2);
-        // A table that is too large is made each time.
+        // A table that is too large is never cached, so each call builds it.
         get(99, BYTES + 1);
         get(99, BYTES + 1);
         assert_eq!(made.get(), TABLES + 4);

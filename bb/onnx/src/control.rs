@@ -1,4 +1,4 @@
-//! Control flow, which plans and inference take apart.
+//! Control-flow operators, which the planner and type inference handle themselves.
 
 use super::rows::operators;
 use bb_ir::infer::{ControlFlow, Rule};

@@ -1,4 +1,4 @@
-//! Sums and products of all elements up to each.
+//! Cumulative sums and products along an axis.
 
 use super::rows::operators;
 use bb_core::ext::cumulate;
@@ -25,7 +25,7 @@ pub(super) fn cum_prod(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(cumulate::cumulative(on, call.input(0)?, axis, flags, 1.0, |a, b| on.mul(a, b))?))
 }
 
-/// Reads the axis, an input.
+/// Reads the axis, which is an input of the node.
 fn axis(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<i64, TraceStop> {
     let axes = on.ints(call.input(1)?)?;
     match axes.as_slice() {
@@ -34,7 +34,7 @@ fn axis(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<i64, TraceStop> {
     }
 }
 
-/// Reads the attributes.
+/// Reads the attributes `exclusive` and `reverse`.
 fn flags<T: bb_core::Tensor>(call: &Call<'_, T>) -> Result<[bool; 2], bb_core::Error> {
     Ok([call.flag("exclusive", false)?, call.flag("reverse", false)?])
 }

@@ -1,4 +1,4 @@
-//! `Det`: determinants by elimination, each column's greatest element first.
+//! `Det`: determinants by Gaussian elimination with partial pivoting.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -21,7 +21,7 @@ fn det_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Det`, of the last two dimensions.
+/// `Det`: the determinants of the matrices in the last two dimensions.
 pub(super) fn det(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let [batch @ .., rows, columns] = x.shape() else {
@@ -45,8 +45,8 @@ pub(super) fn det(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(y))
 }
 
-/// Returns the greatest element of the first column of `x: [..., order, order]`, with the sign change of swapping its row with
-/// the first one, `[..., 1, 1]`; and the remainder of the other rows after their first elements are eliminated.
+/// Eliminates the first column of `x: [..., order, order]`. Returns the column's largest element by magnitude, `[..., 1, 1]`,
+/// negated if its row is swapped with the first one, and the remaining matrix without the pivot row and the first column.
 fn eliminated(
     on: &Tracer,
     x: &TracedTensor,
@@ -57,7 +57,7 @@ fn eliminated(
     let rows = counted(on, &[order, 1], 1)?;
     let column = on.abs(&on.slice(x, &[0], &[1], &last, &[])?)?;
     let greatest = on.reduce_max(&column, &[-2], true)?;
-    // The first of several; none where one is NaN.
+    // Choose the first row if several have the maximum. If an element is NaN, no row is chosen.
     let which = on.r#where(&on.equal(&column, &greatest)?, &rows, &on.host(&[], &[end])?)?;
     let which = on.reduce_min(&which, &[-2], true)?;
     let chosen = on.equal(&rows, &which)?;
@@ -66,7 +66,7 @@ fn eliminated(
     let stays = on.equal(&which, &on.host(&[], &[0i64])?)?;
     let signed = on.r#where(&stays, &pivot, &on.neg(&pivot)?)?;
     let signed = on.r#where(&on.equal(&greatest, &greatest)?, &signed, &greatest)?;
-    // The first row takes the chosen one's place.
+    // The first row moves to the index of the chosen row.
     let first = on.slice(x, &[0], &[1], &[-2], &[])?;
     let below = |t: &TracedTensor| on.slice(t, &[1], &[end], &[-2], &[]);
     let others = on.r#where(&below(&chosen)?, &first, &below(x)?)?;

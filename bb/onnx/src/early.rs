@@ -1,8 +1,8 @@
-//! Operators of early opsets that ONNX called experimental and took away again. Models of the zoo and of WinML carry them, and
-//! ONNX Runtime runs them.
+//! Operators of early opsets that ONNX called experimental and later removed. Models of the ONNX model zoo and of WinML contain
+//! them, and ONNX Runtime runs them.
 //!
-//! Source: the schemas of ONNX 1.4, and those that ONNX Runtime kept. No schema of a newer ONNX checks their attributes, so that
-//! each function refuses those that it does not know.
+//! Source: the schemas of ONNX 1.4, and those that ONNX Runtime kept. Newer versions of ONNX have no schemas that check the
+//! attributes, so each function itself refuses unknown attributes.
 
 use super::movement;
 use super::rows::operators;
@@ -79,7 +79,7 @@ pub(super) fn image_scaler(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(one(on.add(&y, &math::to(on, &on.host(&shape, bias)?, x.dtype())?)?))
 }
 
-/// `Crop`: without the borders, or of the requested size.
+/// Infers the type of `Crop`: the operand without its borders, or with the size in `scale`.
 fn crop_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, height, width], [left, top, right, bottom]) = (at.dims(0)?, at.ints("border")?) else {
@@ -98,7 +98,7 @@ fn crop_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `Crop`: without borders, or a part of the given size behind the borders at the left and the top.
+/// `Crop`: removes the borders; with `scale`, takes a part of that size that begins after the left and top borders.
 pub(super) fn crop(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["border", "scale"])?;
     let x = call.input(0)?;
@@ -135,7 +135,7 @@ pub(super) fn crop(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.slice_to(x, &starts, &ends, &[2, 3], &[])?))
 }
 
-/// `DynamicSlice`: the extents that the bounds give, if they are known.
+/// Infers the type of `DynamicSlice`, with the extents that follow from the bounds if these are known.
 fn dynamic_slice_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let lists = (at.list("starts", 1), at.list("ends", 2), at.list("axes", 3));
@@ -154,14 +154,14 @@ pub(super) fn dynamic_slice(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRes
     movement::slice(on, call)
 }
 
-/// `MemcpyFromHost` and `MemcpyToHost`, which ONNX Runtime puts between devices.
+/// `MemcpyFromHost` and `MemcpyToHost`, which ONNX Runtime inserts between devices.
 pub(super) fn copy(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &[])?;
     Ok(one(on.identity(call.input(0)?)?))
 }
 
-/// The extents that `GivenTensorFill` and `ConstantFill` fill: the attribute's, the operand's, or the ones that the operand
-/// holds as elements; then `extra_shape`.
+/// Returns the shape that `GivenTensorFill` and `ConstantFill` fill, followed by `extra_shape`. The shape comes from an
+/// attribute, or is the operand's shape, or consists of the operand's elements.
 fn filled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Extent>, TraceStop> {
     let mut shape = match call.optional(0) {
         Some(x) if call.flag("input_as_shape", false)? => on.extents_of(x)?,
@@ -180,12 +180,13 @@ fn filled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Extent>, Tra
     }
 }
 
-/// `GivenTensorFill`: only the graph shows whether the elements are floats other than `f32`.
+/// Infers the type of `GivenTensorFill`. The element type is unknown: only the graph declares whether it is a float type other
+/// than `f32`.
 fn given_tensor_fill_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(None, filled_shape(at))
 }
 
-/// `GivenTensorFill`: the elements are an attribute.
+/// `GivenTensorFill`: a tensor whose elements are an attribute.
 pub(super) fn given_tensor_fill(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["extra_shape", "input_as_shape", "shape", "values"])?;
     let shape = filled(on, call)?;
@@ -199,7 +200,7 @@ pub(super) fn given_tensor_fill(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     Ok(one(math::to(on, &x, call.declared(0).filter(|d| d.is_float()).unwrap_or(DataType::F32))?))
 }
 
-/// The extents that are filled.
+/// Infers the shape that is filled.
 fn filled_shape(at: NodeFacts<'_>) -> Option<Vec<Dim>> {
     let listed = |name| at.ints(name).unwrap_or_default().iter().map(|&n| rule::extent(n));
     let mut shape: Vec<Dim> = match (at.has(0), at.int("input_as_shape", 0)? != 0) {
@@ -216,7 +217,7 @@ fn constant_fill_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", Some(DataType::F32)), filled_shape(at))
 }
 
-/// `ConstantFill`: all elements are one number.
+/// `ConstantFill`: a tensor whose elements all have one value.
 pub(super) fn constant_fill(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["dtype", "extra_shape", "input_as_shape", "shape", "value"])?;
     let shape = filled(on, call)?;

@@ -1,6 +1,6 @@
-//! `Einsum`: sums of products by a formula of labelled dimensions.
+//! `Einsum`: sums of products by an equation of labelled dimensions.
 //!
-//! Operands are contracted from left to right, each pair by one product of matrices; a label is summed as soon as neither a
+//! Operands are contracted from left to right, each pair by one matrix product. A label is summed as soon as neither a
 //! later operand nor the result has it.
 
 use super::rows::operators;
@@ -19,7 +19,7 @@ operators! {
     }
 }
 
-/// A tensor and the labels of its dimensions, which differ.
+/// A tensor and the distinct labels of its dimensions.
 struct Labelled {
     x: TracedTensor,
     labels: Vec<Label>,
@@ -35,7 +35,7 @@ fn einsum_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `Einsum`; halves are summed in `f32`, narrow integers in 32 bits.
+/// `Einsum`. Sums of `f16` and `bf16` are accumulated in `f32`, sums of narrow integers in 32 bits.
 pub(super) fn einsum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let all = call.all()?;
     let ranks: Vec<usize> = all.iter().map(|x| x.rank()).collect();
@@ -89,7 +89,7 @@ fn diagonal(on: &Tracer, call: &Call<'_, TracedTensor>, operand: Labelled) -> Re
     Ok(Labelled { x, labels })
 }
 
-/// The places of a label that occurs twice.
+/// Returns the two indices of a label that occurs twice.
 fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
     labels.iter().enumerate().find_map(|(at, label)| {
         labels.iter().skip(at + 1).position(|other| other == label).map(|gap| (at, at + 1 + gap))
@@ -107,7 +107,7 @@ fn summed(on: &Tracer, operand: Labelled, keep: impl Fn(&Label) -> bool) -> Resu
     Ok(Labelled { x: on.reduce_sum(&operand.x, &axes, false)?, labels })
 }
 
-/// Transposes to the order of `labels`; labels that the tensor lacks become dimensions of extent 1.
+/// Transposes to the order of `labels`, and inserts a dimension of extent 1 for each label that the tensor lacks.
 fn permuted(on: &Tracer, operand: &Labelled, labels: &[Label]) -> Result<TracedTensor, TraceStop> {
     let perm: Vec<i64> = labels
         .iter()
@@ -124,7 +124,7 @@ fn permuted(on: &Tracer, operand: &Labelled, labels: &[Label]) -> Result<TracedT
     if lacking.is_empty() { on.identity(&x) } else { on.unsqueeze(&x, &lacking) }
 }
 
-/// Multiplies two operands and sums over the labels that are not needed `later`.
+/// Multiplies two operands. Sums over a label if `later` returns false.
 fn contract(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -141,7 +141,7 @@ fn contract(
     let (batch, inner): (Vec<Label>, Vec<Label>) = shared.into_iter().partition(|l| later(l));
     let labels = [batch.as_slice(), &own_a, &own_b].concat();
     if inner.is_empty() {
-        // Without sums it is an element-wise product, along dimensions of extent 1.
+        // Without a label to sum over, broadcasting along dimensions of extent 1 gives an element-wise product.
         let x = on.mul(&permuted(on, &a, &labels)?, &permuted(on, &b, &labels)?)?;
         return Ok(Labelled { x, labels });
     }
@@ -181,7 +181,7 @@ fn broadcast(
     for (extent, label) in shape.iter_mut().zip(&operand.labels) {
         let at = other.labels.iter().position(|l| l == label);
         let Some(wanted) = at.and_then(|at| wanted.get(at)) else { continue };
-        // Conditions that hold for all extents are checked first, so that a plan holds for more of them.
+        // Check first the conditions that do not depend on the present extents, so that the plan is valid for more shapes.
         if extent.is_same(wanted) || (wanted.is_fixed() && wanted.is(1)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `FlexAttention`: attention whose products and weights a graph of the node changes.
+//! `FlexAttention`: attention whose query-key products and weights are modified by subgraphs of the node.
 
 use super::inline::inline;
 use super::rows::operators;
@@ -17,7 +17,7 @@ operators! {
     }
 }
 
-/// `FlexAttention`: as long as the queries, as wide as the values.
+/// Infers the type of `FlexAttention`: the length of the queries, and the width of the values.
 fn flex_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, heads, length, _], [.., size]) = (at.dims(0)?, at.dims(2)?) else { return None };
@@ -26,7 +26,7 @@ fn flex_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(2), shape())
 }
 
-/// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
+/// `FlexAttention`. The softmax is computed in `softmax_precision`; for `f16` and `bf16` the default is `f32`.
 pub(super) fn flex_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
@@ -48,7 +48,8 @@ pub(super) fn flex_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
         true => call.float("scale")?,
         false => 1.0 / (width as f64).sqrt(),
     };
-    // Half of the factor on each side, as in the function that defines the operator in ONNX. Halves are computed in `f32`.
+    // Each side is scaled by the square root of the factor, as in the function that defines the operator in ONNX. `f16`
+    // and `bf16` are computed in `f32`.
     let scaled = |x: &TracedTensor, factor: f64| {
         let x = math::accumulated(on, x)?;
         on.mul(&x, &on.scalar_like(&x, factor)?)

@@ -1,11 +1,11 @@
-//! A hash of labels and words that is faster than the standard library's.
+//! A hash of labels and strings that is faster than the standard library's.
 //!
 //! The seed differs in each process, so that no model can choose keys that all collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
-/// Makes hashes by products whose halves are joined.
+/// A hasher that multiplies to 128 bits and combines the two halves of the product by XOR.
 #[derive(Debug, Clone, Copy)]
 pub struct Folded(u64);
 
@@ -29,7 +29,7 @@ impl BuildHasher for Folded {
 pub struct Folder(u64);
 
 impl Folder {
-    /// An odd number without a pattern: the fraction of pi.
+    /// An odd constant without a pattern: the first bits of the fraction of pi.
     const FACTOR: u64 = 0x243f_6a88_85a3_08d3;
 
     #[inline]
@@ -77,7 +77,7 @@ impl Hasher for Folder {
 
     #[inline]
     fn finish(&self) -> u64 {
-        // Tables take the first bits and the last ones.
+        // Hash tables use the first bits and the last bits of a hash, so both must depend on all bits.
         self.0.rotate_left(26) ^ self.0
     }
 }
@@ -97,7 +97,8 @@ mod tests {
         let distinct: HashSet<&Vec<u8>> = words.iter().collect();
         let hashes: HashSet<u64> = words.iter().map(|word| folded.hash_one(word.as_slice())).collect();
         assert_eq!(hashes.len(), distinct.len());
-        // So have their first and last bits, mostly: of 1340 hashes in 65536 places, few share one.
+        // The first 16 and the last 16 bits must be mostly distinct, too: of 1340 hashes, few share one of
+        // the 65536 values.
         for shift in [0, 48] {
             let places: HashSet<u64> = hashes.iter().map(|hash| hash >> shift & 0xffff).collect();
             assert!(places.len() > hashes.len() * 9 / 10, "{}", places.len());

@@ -1,4 +1,5 @@
-//! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
+//! Samples images at positions that tensors specify: `GridSample`, `AffineGrid`, and deformable
+//! convolutions.
 
 use super::rows::operators;
 use super::window::{conv_shape, filter_kernel, numbers};
@@ -20,7 +21,7 @@ operators! {
     }
 }
 
-/// `GridSample`: the extents of the grid, and the channels of the image.
+/// Infers the type of `GridSample`, with the spatial extents of the grid and the channels of the image.
 pub fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, ..], [_, spatial @ .., _]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -29,7 +30,7 @@ pub fn grid_sample_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `GridSample`: the modes had other names before opset 20.
+/// `GridSample`. The modes had other names before opset 20.
 pub fn grid_sample(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let default = if call.opset() < 20 { "bilinear" } else { "linear" };
     let mode = call.word("mode", default, |op, text| match text {
@@ -52,7 +53,7 @@ fn affine_grid_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `AffineGrid`: the positions of a grid, each turned by a matrix.
+/// `AffineGrid`: the coordinates of a grid, each transformed by an affine matrix.
 pub(super) fn affine_grid(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let theta = call.input(0)?;
     let size = super::shape::sizes(on, call, 1)?;
@@ -71,7 +72,7 @@ pub(super) fn affine_grid(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
         count.ok_or_else(|| call.wrong("size", format!("is {size:?}, too many positions")))? / columns;
     let mut points = memory::filled("AffineGrid", 1.0, count * columns).map_err(Error::from)?;
     let mut inner = 1;
-    // The innermost dimension is the first coordinate.
+    // The coordinates are in reverse order of the dimensions: the innermost dimension is the first one.
     for (coordinate, &extent) in dims.iter().rev().enumerate() {
         for (place, point) in points.chunks_mut(columns).enumerate() {
             let i = (place / inner % extent) as f64;
@@ -94,7 +95,7 @@ pub(super) fn affine_grid(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     Ok(one(on.reshape(&y, &shape)?))
 }
 
-/// The most numbers that describe a grid.
+/// The maximum number of elements of a grid.
 const MOST: usize = 1 << 26;
 
 fn deform_conv_types(at: NodeFacts<'_>) -> Option<Types> {

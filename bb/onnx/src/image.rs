@@ -1,4 +1,4 @@
-//! Operators on images that crop, fold or put back elements.
+//! Operators on images that crop, pad, fold or unpool.
 
 use super::rows::operators;
 use super::window::{Pooling, numbers};
@@ -23,7 +23,7 @@ operators! {
     }
 }
 
-/// `CenterCropPad`: the extents that are an operand, for the axes that are named.
+/// Infers the type of `CenterCropPad`: the extents in the second operand, for the axes in `axes`.
 fn center_crop_pad_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let Some(axes) = at.ints("axes") else {
@@ -35,7 +35,7 @@ fn center_crop_pad_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `CenterCropPad`: a negative padding crops.
+/// `CenterCropPad`: pads each axis. A negative padding crops.
 pub(super) fn center_crop_pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let wanted = super::shape::sizes(on, call, 1)?;
@@ -52,7 +52,7 @@ pub(super) fn center_crop_pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     let mut pads = vec![0; 2 * x.rank()];
     for (&axis, &to) in axes.iter().zip(&wanted) {
         let from = x.shape().get(axis).copied().unwrap_or(0);
-        // If the difference is odd, the end gets one more.
+        // If the difference is odd, the end gets one element more.
         let (before, after) = if to < from {
             let cut = (from - to) as i64;
             (-(cut / 2), cut / 2 - cut)
@@ -70,11 +70,13 @@ pub(super) fn center_crop_pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     Ok(one(on.pad(x, Some(&zero), &pads, Border::Constant)?))
 }
 
-/// `Col2Im`: blocks of the operand 2 make an image of the operand 1.
+/// Infers the type of `Col2Im`: an image with the extents in the second operand, from blocks with the
+/// extents in the third.
 fn col2im_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [n, depth, _] = at.dims(0)? else { return None };
-        // As many as there are strides, where their number is not their operand's.
+        // If the image's rank is not known from an operand, an attribute with one element per axis
+        // determines it.
         let listed = |name| at.ints(name).map(<[i64]>::len);
         let rank = listed("strides").or(listed("dilations")).or(listed("pads").map(|n| n / 2));
         let image = at.extents(1).or_else(|| at.open_extents(1)).or(rank.map(|n| vec![Dim::Unknown; n]))?;
@@ -85,7 +87,8 @@ fn col2im_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `Col2Im`: each element of the image is the sum of the block elements that cover it, one axis at a time.
+/// `Col2Im`: each element of the image is the sum of the block elements that cover it. One axis is folded
+/// at a time.
 pub(super) fn col2im(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
@@ -119,7 +122,8 @@ pub(super) fn col2im(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
 }
 
-/// `MaxUnpool`: the extents given as an operand, or the extents that pooling would reduce to the operand's.
+/// Infers the type of `MaxUnpool`: the extents in the third operand, or the extents that pooling would
+/// reduce to the operand's extents.
 fn max_unpool_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let x = at.dims(0)?;
@@ -128,7 +132,7 @@ fn max_unpool_types(at: NodeFacts<'_>) -> Option<Types> {
             return Some(given.unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
         }
         let [n, c, spatial @ ..] = x else { return None };
-        // Dilations have no part in it.
+        // `MaxUnpool` has no dilations.
         let pooling = Pooling::of(&at).ok()?;
         let mut movement = pooling.movement;
         movement.dilations = None;
@@ -144,7 +148,8 @@ fn max_unpool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `MaxUnpool`: indices refer to the extents that the kernel gives; `output_shape` adds zeros after them.
+/// `MaxUnpool`: indices refer to the extents that follow from the kernel. If `output_shape` is larger,
+/// zeros follow.
 pub(super) fn max_unpool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;

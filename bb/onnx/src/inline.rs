@@ -1,4 +1,4 @@
-//! Graphs that are attributes of operators other than control flow, run where the operator's function needs them.
+//! Runs graphs that are attributes of operators other than control flow, as part of the operator's function.
 
 use super::Body;
 use bb_core::Error;
@@ -7,12 +7,13 @@ use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_ir::graph::{Graph, ValueId};
 
-/// Runs `graph`, an attribute of a node, and returns its outputs; `wrong` adds the node to a problem.
+/// Runs `graph`, an attribute of a node, and returns its outputs. `wrong` turns a description of a problem into an error
+/// that names the node.
 ///
 /// # Errors
 ///
-/// A problem, if the number of inputs differs, or if the graph reads values from outside, or has an operator that works on
-/// no tensors.
+/// An error if the number of inputs differs, if the graph reads values from outside, or if it has an operator whose
+/// operands are not tensors.
 pub fn inline(
     on: &Tracer,
     graph: &Graph,

@@ -1,14 +1,15 @@
-//! ONNX's operators as functions over the tracer, for ONNX's own domain and `ai.onnx.preview`.
+//! ONNX's operators as functions that a tracer records, for ONNX's own domain and `ai.onnx.preview`.
 //!
-//! The crate submits its table to `inventory`, as other crates of operators do, and plans find it when the crate is linked. These crates
-//! build on the module `shared`. A function reads its [`Call`]'s attributes and tensor parameters, accepts a value in the form that its
-//! opset uses, and calls primitives and extension methods. The [`Tracer`](bb_core::trace::Tracer) records these calls: this is how operators are lowered.
+//! The crate submits its table of operators to `inventory`, as other operator crates do; the planner finds it when the crate is linked. The
+//! other crates use the module `shared`. The function of an operator reads the attributes and tensor parameters of its [`Call`], handles
+//! the differences between opsets, and calls primitives and extension methods. The [`Tracer`](bb_core::trace::Tracer) records these calls:
+//! this is how operators are lowered.
 //!
-//! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
-//! operand's value a plan depends on. Operators with subgraphs belong to the plan.
+//! Functions read elements (`ints`, `to_host`) of their own operands only, so that the planner knows which operand values a plan depends
+//! on. The planner handles operators with subgraphs itself.
 //!
-//! Operators whose results depend on data or are not numeric are functions on host tensors; sequences, optionals and maps are taken apart
-//! by functions on [`OnnxValue`]s.
+//! Operators whose results depend on data or are not numeric are functions on host tensors. Operators on sequences, optionals and maps are
+//! functions on [`OnnxValue`]s.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
+//! Attention with a recurrent state: linear attention, and the causal convolution in front of it.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -19,7 +19,8 @@ operators! {
     }
 }
 
-/// `CausalConvWithState`: a result as long as the operand, and the end of the sequence that the next call needs as state.
+/// Infers the types of `CausalConvWithState`: a result with the operand's shape, and the state for the next call, which
+/// is the end of the sequence.
 fn causal_conv_types(at: NodeFacts<'_>) -> Option<Types> {
     let state = || {
         let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -35,7 +36,7 @@ pub(super) fn causal_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     Ok(smallvec![Some(c.y), Some(state)])
 }
 
-/// Returns the last of the past states.
+/// Returns the last of the past states; with `window` 0, `past` is the only state.
 pub fn latest(on: &Tracer, past: &TracedTensor, window: usize) -> Result<TracedTensor, TraceStop> {
     match window as i64 {
         0 => Ok(past.clone()),
@@ -43,7 +44,8 @@ pub fn latest(on: &Tracer, past: &TracedTensor, window: usize) -> Result<TracedT
     }
 }
 
-/// The states behind the last `steps`; zeros where there were fewer steps than states.
+/// Stacks the states after each of the last `window` steps. If the sequence has fewer steps, the missing states are
+/// zeros.
 pub fn windowed(
     on: &Tracer,
     window: usize,
@@ -82,10 +84,11 @@ impl Convolved {
     }
 }
 
-/// The positions of the bias and the past state among the operands of `CausalConvWithState`.
+/// The indices of the bias and the past state among the operands of `CausalConvWithState`.
 pub const PLACES: [usize; 2] = [2, 3];
 
-/// Convolves a sequence with its past state. `[bias, before_at]` are the positions of the bias and of the past state.
+/// Convolves a sequence that is preceded by its past state. `[bias, before_at]` are the operand indices of the bias and
+/// of the past state.
 pub fn convolved(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -122,7 +125,7 @@ pub fn convolved(
     let all = on.concat(&[&past, x], 2)?;
     let dilations = [dilation];
     let options = ConvOptions { group: channels as i64, dilations: &dilations, ..Default::default() };
-    // Without steps there is no window, which a dilated filter may be longer than.
+    // Skip the convolution of an empty sequence, because a dilated filter may be longer than the padded input.
     let mut y =
         if steps == 0 { on.identity(x)? } else { on.conv(&all, filters, call.optional(bias), options)? };
     if swish {
@@ -131,16 +134,16 @@ pub fn convolved(
     Ok(Convolved { y, all, before, steps })
 }
 
-/// How the state follows from the last one.
+/// How each step updates the state.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
-    /// Whether it decays.
+    /// Whether the state decays before the update.
     gated: bool,
-    /// Whether the value stored for a key is corrected rather than added to.
+    /// Whether the update replaces the value stored for a key (delta rule) instead of adding to it.
     delta: bool,
 }
 
-/// Returns the extents of several states, if the node requests more than the last.
+/// Adds a leading dimension to the state's dimensions if the node requests several states.
 pub fn several_states(at: NodeFacts<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
     let window = at.int("state_window", 0)?;
     if window > 0 {
@@ -149,7 +152,7 @@ pub fn several_states(at: NodeFacts<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>
     Some(state)
 }
 
-/// `LinearAttention`: a step for each position, and the state after the last.
+/// Infers the types of `LinearAttention`: a result for each step, and the state after the last step.
 pub fn linear_attention_types(at: NodeFacts<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
@@ -176,16 +179,16 @@ pub(super) fn linear_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     stepped(on, call, 0, Unread::Refused)
 }
 
-/// How to treat a decay or an update rate that the update rule does not read.
+/// How to treat a decay or an update rate that the update rule does not use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// It is refused, as ONNX does.
+    /// Refuses the operand, as ONNX does.
     Refused,
-    /// It is ignored, as ONNX Runtime does.
+    /// Ignores the operand, as ONNX Runtime does.
     Ignored,
 }
 
-/// One step for each position, in `f32`.
+/// Computes one step for each element of the sequence, in `f32`.
 pub fn stepped(on: &Tracer, call: &Call<'_, TracedTensor>, window: usize, unread: Unread) -> OpResult {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
@@ -228,7 +231,7 @@ pub fn stepped(on: &Tracer, call: &Call<'_, TracedTensor>, window: usize, unread
         last.checked_div(parts).filter(|size| size * parts == last).ok_or_else(problem)
     };
     let (keys, values) = (width(0, queries)?, width(2, heads)?);
-    // Each step is `[1, batch, heads, …]`, rows of keys and columns of values.
+    // Each step has the shape `[1, batch, heads, …]`; keys are rows, values are columns.
     let by_step = |index: usize, shape: [usize; 3]| -> Result<Vec<TracedTensor>, TraceStop> {
         let x = math::to(on, call.input(index)?, DataType::F32)?;
         let [a, b, c] = shape;
@@ -245,7 +248,7 @@ pub fn stepped(on: &Tracer, call: &Call<'_, TracedTensor>, window: usize, unread
         None => on.zeros(&[1, batch, heads, keys, values], DataType::F32)?,
     };
     let mut outputs = Vec::with_capacity(steps);
-    // Those of the last states that are results.
+    // The states that are part of the results.
     let mut states = vec![state.clone()];
     for (step, (((q, k), column), v)) in q.iter().zip(&k).zip(&columns).zip(&v).enumerate() {
         if let Some(decay) = decay.get(step) {
@@ -278,7 +281,7 @@ pub fn stepped(on: &Tracer, call: &Call<'_, TracedTensor>, window: usize, unread
     Ok(smallvec![Some(math::to(on, &y, query.dtype())?), Some(state)])
 }
 
-/// Reads a number of heads.
+/// Reads an attribute that is a number of heads.
 fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     let count = call.int(name)?;
     usize::try_from(count)

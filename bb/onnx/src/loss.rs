@@ -1,4 +1,4 @@
-//! Losses of classification: from log-probabilities, at the classes that labels name. `bb::ext::Train` computes them.
+//! Classification losses, computed from log-probabilities and labels. `bb::ext::Train` implements them.
 
 use super::rows::operators;
 use bb_core::ext::normalize::log_softmax_over;
@@ -28,7 +28,7 @@ fn reduction(call: &Call<'_, TracedTensor>) -> Result<Reduction, Error> {
         .ok_or_else(|| call.wrong("reduction", format!("is `{name}`, expected `none`, `sum` or `mean`")))
 }
 
-/// The loss of log-probabilities.
+/// Computes the loss of log-probabilities.
 fn loss(on: &Tracer, call: &Call<'_, TracedTensor>, log: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let options = NegativeLogLikelihoodOptions {
         reduction: reduction(call)?,
@@ -37,7 +37,7 @@ fn loss(on: &Tracer, call: &Call<'_, TracedTensor>, log: &TracedTensor) -> Resul
     on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
 }
 
-/// The types of a loss, and for the operator that computes it, of the logarithm of the softmax.
+/// Infers the types of the loss and of the second result, the logarithm of the softmax.
 fn loss_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = match at.text("reduction", "mean")? {
         "none" => at.dims(1).map(<[Dim]>::to_vec),

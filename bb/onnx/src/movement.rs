@@ -1,4 +1,4 @@
-//! Operators that move elements and change none.
+//! Operators that move elements without changing their values.
 
 use super::rows::operators;
 use bb_core::ext::Extent;
@@ -27,7 +27,7 @@ pub(super) fn reshape(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let to = call.extents(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
     let allow_zero = call.flag("allowzero", false)?;
-    // Extents that are all given do not depend on the operand's.
+    // If no extent of the result depends on the operand's extents, reshape without reading them.
     if to.iter().all(|d| d.is_fixed() && (d.present() > 0 || d.present() == 0 && allow_zero)) {
         return Ok(one(on.reshape_to(x, &to)?));
     }
@@ -51,7 +51,7 @@ pub(super) fn transpose(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult 
     Ok(one(on.transpose(call.input(0)?, call.ints("perm")?.unwrap_or_default())?))
 }
 
-/// `Concat`: opset 1 has a default axis, 1.
+/// `Concat`. In opset 1, `axis` has the default 1.
 pub(super) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axis = if call.opset() < 4 { call.int_or("axis", 1)? } else { call.int("axis")? };
     Ok(one(on.concat(&call.all()?, axis)?))
@@ -62,7 +62,7 @@ pub(super) fn gather(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gather(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
-/// `Slice`: attributes before opset 10, operands since.
+/// `Slice`. Starts and ends are attributes before opset 10, and operands since.
 pub(super) fn slice(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let missing = |name| call.wrong(name, "is missing; the operator needs it");
     let starts = call.extents(on, "starts", 1)?.ok_or_else(|| missing("starts"))?;
@@ -72,7 +72,7 @@ pub(super) fn slice(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.slice_to(call.input(0)?, &starts, &ends, &axes, &steps)?))
 }
 
-/// `Split`: sizes as an attribute, an operand, a number of parts, or by the number of results.
+/// `Split`. The sizes come from an attribute, an operand, the number of parts, or the number of results.
 pub(super) fn split(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 0)?;
@@ -88,7 +88,7 @@ pub(super) fn split(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(on.split_to(x, axis, &sizes)?.into_iter().map(Some).collect())
 }
 
-/// Cuts an extent into equal parts; the last may be smaller.
+/// Cuts an extent into equal parts. The last part may be smaller.
 fn even_parts(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -114,16 +114,16 @@ fn even_parts(
     Ok(infer::split_evenly(&extent, parts).map_err(Error::from)?.into_vec())
 }
 
-/// `Squeeze`: axes as an attribute before opset 13, an operand since.
+/// `Squeeze`. The axes are an attribute before opset 13, and an operand since.
 pub(super) fn squeeze(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     match call.list(on, "axes", 1)? {
-        // An empty operand squeezes nothing, whereas the primitive's empty list squeezes all, and so does an empty attribute, as in ONNX's
-        // evaluator and ONNX Runtime.
+        // An empty operand `axes` squeezes no dimension. The primitive's empty list, like an empty attribute, squeezes all dimensions of
+        // extent 1. ONNX's evaluator and ONNX Runtime do the same.
         Some(axes) if axes.is_empty() && call.opset() >= 13 => Ok(one(on.identity(x)?)),
         Some(axes) if !axes.is_empty() => Ok(one(on.squeeze(x, &axes)?)),
         _ => {
-            // Which axes are 1 depends on the extents, and so does the result's rank.
+            // The extents determine which axes have extent 1, and with it the result's rank.
             let axes: Vec<i64> =
                 (0i64..).zip(&on.extents(x)).filter(|(_, d)| d.is(1)).map(|(i, _)| i).collect();
             Ok(one(if axes.is_empty() { on.identity(x)? } else { on.squeeze(x, &axes)? }))
@@ -131,7 +131,7 @@ pub(super) fn squeeze(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     }
 }
 
-/// `Unsqueeze`: axes as an attribute before opset 13, an operand since.
+/// `Unsqueeze`. The axes are an attribute before opset 13, and an operand since.
 pub(super) fn unsqueeze(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axes =
         call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;

@@ -1,4 +1,4 @@
-//! Operators that normalise, and products with a bias.
+//! Normalization operators, and matrix products with a bias.
 
 use super::attributes::Attributes;
 use super::rows::operators;
@@ -31,7 +31,7 @@ operators! {
     }
 }
 
-/// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
+/// Reshapes a vector with one element per channel so that it broadcasts along the channels of `x`.
 pub(super) fn channel_operand(
     on: &Tracer,
     v: &TracedTensor,
@@ -40,7 +40,7 @@ pub(super) fn channel_operand(
     per_channel(on, v, x.rank())
 }
 
-/// The axes from `axis` on that opsets below 13 normalise together; none where they are the last one only.
+/// Returns the axes that opsets below 13 normalize together: all axes from `axis` on.
 fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
     let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1))?.get();
     Ok((from as i64..x.rank() as i64).collect())
@@ -51,7 +51,7 @@ pub(super) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
-/// `Softmax` before opset 13: over all dimensions from `axis` on.
+/// `Softmax` before opset 13, which normalizes over all dimensions from `axis` on.
 pub(super) fn joint_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(match joint_axes(call, x)?.as_slice() {
@@ -65,13 +65,13 @@ pub(super) fn log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
     Ok(one(on.log_softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
-/// `LogSoftmax` before opset 13: over all dimensions from `axis` on.
+/// `LogSoftmax` before opset 13, which normalizes over all dimensions from `axis` on.
 pub(super) fn joint_log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
 }
 
-/// Normalisation over the dimensions from an axis on: the normalised tensor, the mean, and the inverse standard deviation.
+/// Infers the types of `LayerNormalization`: the normalized tensor, the mean, and the inverse standard deviation.
 pub fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let moments = |x: &[Dim]| {
         let from = rule::axis(at.int("axis", -1)?, x.len())?;
@@ -83,7 +83,7 @@ pub fn layer_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), moments.clone(), moments])
 }
 
-/// `LayerNormalization`, with the mean and the inverse deviation if requested.
+/// `LayerNormalization`, with the mean and the inverse standard deviation if requested.
 pub fn layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -101,14 +101,15 @@ pub fn layer_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(smallvec![Some(y), Some(m.mean), Some(m.inverse)])
 }
 
-/// Reads the type that moments are computed in.
+/// Reads the attribute for the type that moments are computed in.
 fn stash<T>(call: &Call<'_, T>) -> Result<DataType, Error> {
     let number = call.int_or("stash_type", DataType::F32 as i64)?;
     let dtype = i32::try_from(number).ok().and_then(DataType::from_onnx).filter(|dtype| dtype.is_float());
     dtype.ok_or_else(|| call.wrong("stash_type", format!("is {number}, which numbers no type of floats")))
 }
 
-/// Computes `f` in `f64` if `stash` says so. Every `f` computes in `f32` at least, which serves the narrower types.
+/// Computes `f` in `f64` if `stash` requires it. `f` always computes in `f32` or wider, which is sufficient for the narrower
+/// types.
 fn in_stash(
     on: &Tracer,
     x: &TracedTensor,
@@ -118,7 +119,7 @@ fn in_stash(
     if stash == DataType::F64 { math::widened(on, x, stash, f) } else { f(x) }
 }
 
-/// Converts an operand that is used with `x` to the type of `wide`, if that differs from the type of `x`.
+/// Converts an operand that is used together with `x` to the type of `wide`, if that type differs from the type of `x`.
 fn alike(
     on: &Tracer,
     operand: &TracedTensor,
@@ -128,7 +129,7 @@ fn alike(
     if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
 }
 
-/// The extents are the first operand's, the type is the second one's.
+/// Infers the type of `RMSNormalization`: the extents of the first operand, and the element type of the second.
 fn rms_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
@@ -142,14 +143,14 @@ pub(super) fn rms_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     })?))
 }
 
-/// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
+/// Infers the types of `BatchNormalization`. In training, the moments are also results, of the running moments' type.
 fn batch_normalization_types(at: NodeFacts<'_>) -> Option<Types> {
     let moment = |input| at.ty(input).clone();
     let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
     Some(vec![at.ty(0).clone(), mean.clone(), variance.clone(), mean, variance])
 }
 
-/// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
+/// `BatchNormalization`. In training, it normalizes by the moments of the batch and updates the running moments.
 pub(super) fn batch_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (mean, variance) = (call.input(3)?, call.input(4)?);
@@ -160,7 +161,7 @@ pub(super) fn batch_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) ->
         7..14 => more,
         _ => call.flag("training_mode", false)?,
     };
-    // Without `spatial` each feature has moments of its own. ArcFace has them for each channel nevertheless.
+    // Without `spatial`, each feature has its own moments. The model ArcFace nevertheless has moments for each channel.
     let spatial = call.opset() >= 9 || call.flag("spatial", true)?;
     if !training {
         return Ok(one(on.batch_normalization(x, scale, bias, mean, variance, epsilon)?));
@@ -175,7 +176,8 @@ pub(super) fn batch_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     let wide = math::to(on, x, mean.dtype())?;
     let now = on.reduce_mean(&wide, &axes, true)?;
     let apart = on.sub(&wide, &now)?;
-    // The mean of the distances is the rounding error of the mean. A small deviation would multiply it.
+    // The mean of the differences is the rounding error of the mean, so subtract it. Division by a small deviation would
+    // magnify the error.
     let rest = on.reduce_mean(&apart, &axes, true)?;
     let (now, apart) = (on.add(&now, &rest)?, on.sub(&apart, &rest)?);
     let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
@@ -188,13 +190,13 @@ pub(super) fn batch_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     };
     let mut results: OpOutputs<TracedTensor> =
         smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
-    // Opsets below 14 also return the batch's own moments.
+    // Opsets below 14 also return the moments of the batch.
     let own = [math::narrowed(on, now, kept)?, math::narrowed(on, spread, kept)?];
     results.extend(own.map(Some));
     Ok(results)
 }
 
-/// `InstanceNormalization`: each channel of each entry by its own moments.
+/// `InstanceNormalization`: normalizes each channel of each batch entry by its own moments.
 pub(super) fn instance_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
@@ -208,13 +210,14 @@ pub(super) fn instance_normalization(on: &Tracer, call: &Call<'_, TracedTensor>)
         on.layer_normalization(x, &scale, Some(&bias), options)
     };
     if x.rank() == 2 {
-        // Each channel has one element.
+        // A channel with one element needs a spatial dimension of extent 1 for the normalization.
         return Ok(one(on.squeeze(&normalized(&on.unsqueeze(x, &[2])?)?, &[2])?));
     }
     Ok(one(normalized(x)?))
 }
 
-/// Operands 1 and 2, a number for each channel of `y`, with the dimensions of `y` from the channel on.
+/// Returns the operands 1 and 2, which have one element per channel of `y`, reshaped so that they broadcast along the
+/// channels.
 fn channel_operands(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -229,7 +232,7 @@ fn channel_operands(
     Ok([scale, bias])
 }
 
-/// `y` scaled and shifted by one number for each channel, operands 1 and 2.
+/// Scales and shifts each channel of `y` by the elements of the operands 1 and 2.
 fn scaled_and_shifted(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -239,7 +242,7 @@ fn scaled_and_shifted(
     on.add(&on.mul(y, &scale)?, &bias)
 }
 
-/// `GroupNormalization`: groups of channels by their own moments; before opset 21 also scaled by group.
+/// `GroupNormalization`: normalizes each group of channels by its moments. Before opset 21, the scale is also per group.
 pub(super) fn group_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let groups = call.int("num_groups")?;
@@ -264,20 +267,21 @@ pub(super) fn group_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) ->
     Ok(one(scaled_and_shifted(on, call, &on.reshape(&normal, x.shape())?)?))
 }
 
-/// `MeanVarianceNormalization`: by the moments over `axes`.
+/// `MeanVarianceNormalization`: normalizes by the moments over `axes`.
 pub(super) fn mean_variance_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
-    // The operator's own epsilon, which no attribute sets.
+    // The operator has a fixed epsilon, which is no attribute.
     Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
 }
 
-/// `MeanVarianceNormalization` before opset 9, when it was experimental: each channel by itself, or all together.
+/// `MeanVarianceNormalization` before opset 9, when it was experimental. It normalizes each channel separately, or all
+/// together.
 pub(super) fn mean_variance_by_channel(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     crate::served::only(call, &["across_channels", "normalize_variance"])?;
     let x = call.input(0)?;
     let together = call.flag("across_channels", false)?;
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&axis| together || axis != 1).collect();
-    // There was no epsilon.
+    // This version has no epsilon.
     let moments = moments(on, x, &axes, 0.0)?;
     if call.flag("normalize_variance", true)? {
         return Ok(one(moments.normal));
@@ -289,7 +293,7 @@ pub(super) fn mean_variance_by_channel(on: &Tracer, call: &Call<'_, TracedTensor
 pub(super) fn lp_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let axis = [call.int_or("axis", -1)?];
     let p = call.int_or("p", 2)?;
-    // Both sides of the quotient are scaled by the same factor, which keeps the norm in the range of the type.
+    // Scale both sides of the quotient by the same factor, to keep the norm in the range of the type.
     let (x, _) = in_range(on, call.input(0)?, &axis)?;
     let norm = match p {
         1 => on.reduce_sum(&on.abs(&x)?, &axis, true)?,
@@ -300,7 +304,7 @@ pub(super) fn lp_normalization(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     Ok(one(on.r#where(&on.equal(&norm, &zero)?, &zero, &on.div(&x, &norm)?)?))
 }
 
-/// `LRN`: divides by a power of the squares of neighbouring channels.
+/// `LRN`: divides by a power of the mean square of neighbouring channels.
 pub(super) fn lrn(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let size = call.int("size")?;
@@ -315,9 +319,9 @@ pub(super) fn lrn(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
 }
 
-/// Sums each channel and its neighbours, `size` in all, fewer at the borders.
+/// Sums each channel and its neighbours, `size` channels in all, or fewer at the borders.
 ///
-/// Sums of 1, 2, 4, ... channels are computed from one another; the sums that add up to `size` are combined.
+/// Computes the sums of 1, 2, 4, ... channels by doubling, and combines the sums whose lengths add up to `size`.
 fn neighbours(on: &Tracer, x: &TracedTensor, size: i64) -> Result<TracedTensor, TraceStop> {
     let at = Axis::new(1, x.rank()).map_err(Error::from)?.get();
     let channels = x.shape().get(at).copied().unwrap_or(0) as i64;
@@ -354,12 +358,12 @@ fn neighbours(on: &Tracer, x: &TracedTensor, size: i64) -> Result<TracedTensor, 
     }
 }
 
-/// Reads whether the left and the right operand of a product are transposed.
+/// Reads whether the left and the right operand of a matrix product are transposed.
 pub fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error> {
     Ok([node.flag("transA", false)?, node.flag("transB", false)?])
 }
 
-/// Returns the extents of the product of the operand 0 and another, either possibly transposed.
+/// Infers the extents of the matrix product of the operands 0 and `right`, each possibly transposed.
 pub fn gemm_shape(at: NodeFacts<'_>, right: usize) -> Option<Vec<Dim>> {
     let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
     let [left, right] = transposed(&at).ok()?;
@@ -367,7 +371,7 @@ pub fn gemm_shape(at: NodeFacts<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(vec![rows.clone(), columns.clone()])
 }
 
-/// `Gemm`.
+/// Infers the type of `Gemm`.
 pub fn gemm_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), gemm_shape(at, 1))
 }
@@ -377,8 +381,8 @@ pub(super) fn gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_gemm(on, call)?))
 }
 
-/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: a plain product is one
-/// operation, any other result is computed in `f32`.
+/// `Gemm`: `alpha * a * b + beta * c`, where either matrix may be transposed. 16-bit floats are rounded once: a plain
+/// product is one operation, and any other result is computed in `f32`.
 pub fn plain_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTensor, TraceStop> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     let dtype = call.input(0)?.dtype();
@@ -413,7 +417,7 @@ pub fn plain_gemm(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<TracedTe
         }
         Some(c) => {
             let (of_c, of_y) = (on.extents(c), on.extents(&product));
-            // It broadcasts to the product, and not the product to it.
+            // `c` must broadcast to the product; the product must not broadcast to `c`.
             if !of_c.iter().rev().zip(of_y.iter().rev()).all(|(own, all)| own.is(1) || own.equals(all)) {
                 let problem = format!("has the shape {:?}; the product has {:?}", c.shape(), product.shape());
                 return Err(call.wrong(NodePart::Operand(2), problem).into());

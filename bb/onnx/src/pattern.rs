@@ -1,13 +1,13 @@
-//! Regular expressions of the syntax of RE2, by the engine that is linked.
+//! Regular expressions in the syntax of RE2, matched by the linked engine.
 //!
-//! Matching takes time in proportion to the text and the pattern, whatever they are. Of the matches that start first the
-//! longest counts.
+//! Matching takes time proportional to the lengths of the text and the pattern. Of the matches that start first, the
+//! longest is returned.
 
 use bb_core::error::Library;
 pub(super) use bb_ir::pattern::Pattern;
 use bb_ir::pattern::{PatternEngine, engine};
 
-/// Returns the engine as a library, if none is linked.
+/// Returns the description of the missing engine, if none is linked.
 pub fn unlinked() -> Option<Library> {
     let library = Library { what: "an engine of patterns", feature: "regex", package: "bb_patterns" };
     engine().is_none().then_some(library)

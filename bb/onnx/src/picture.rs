@@ -1,6 +1,7 @@
-//! `ImageDecoder`, on the host: the extents of a picture are in the file.
+//! `ImageDecoder`, which runs on the host because the file determines the extents of the image.
 //!
-//! The linked decoders ([`bb_ir::picture`]) decode; without one the operator is an error that says so.
+//! The linked decoders ([`bb_ir::picture`]) decode images. Without a linked decoder, the operator returns
+//! an error that says so.
 
 use super::rows::operators;
 use bb_core::error::{Library, NodePart};
@@ -17,19 +18,20 @@ operators! {
     }
 }
 
-/// Returns the decoder as a library, if none is linked.
+/// Returns the description of the missing decoder, if none is linked.
 pub(super) fn unlinked() -> Option<Library> {
     let library = Library { what: "a decoder of pictures", feature: "image", package: "bb_pictures" };
     decoders().is_empty().then_some(library)
 }
 
-/// Three channels, or one for grey pixels; the bytes of the picture determine its extents.
+/// Infers the type of `ImageDecoder`: three channels, or one for `Grayscale`. The file determines the other
+/// extents.
 fn image_decoder_types(at: NodeFacts<'_>) -> Option<Types> {
     let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
     at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
 }
 
-/// `ImageDecoder`: data in no known format decodes to an image without pixels, as ONNX defines.
+/// `ImageDecoder`. As ONNX defines, data in an unknown format decode to an image without pixels.
 pub(super) fn image_decoder(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     decoded_by(decoders(), call)
 }
@@ -63,7 +65,7 @@ fn decoded_by(
     Ok(one(TensorData::new::<u8>(&[0, 0, pixels.channels()], &[])?))
 }
 
-/// The limits of the run of a call.
+/// The limits of the run that a call belongs to.
 struct OfRun<'a>(&'a Call<'a, TensorData>);
 
 impl Allowance for OfRun<'_> {
@@ -76,7 +78,7 @@ impl Allowance for OfRun<'_> {
     }
 }
 
-/// Returns why a decoder gave no picture: if the run did not allow it to go on, the run's own error.
+/// Converts a decoder's error. If a limit of the run stopped the decoder, this is the run's own error.
 fn failed(call: &Call<'_, TensorData>, decoder: &PictureDecoder, error: PictureError) -> Error {
     let error = match error {
         PictureError::Refused { problem } => return call.wrong(NodePart::Operand(0), problem),
@@ -86,7 +88,7 @@ fn failed(call: &Call<'_, TensorData>, decoder: &PictureDecoder, error: PictureE
     };
     match error.downcast::<Error>() {
         Ok(error) => *error,
-        // No decoder that keeps to the interface returns another error.
+        // Only a decoder that violates the interface returns another error.
         Err(source) => Error::Kernel { backend: decoder.name, op: "ImageDecoder", source },
     }
 }
@@ -99,14 +101,14 @@ mod tests {
     use bb_ir::graph::Node;
     use bb_ir::picture::Picture;
 
-    /// Decodes a file of three bytes, for results of up to `value_bytes`.
+    /// Decodes a file of three bytes with these decoders. `value_bytes` limits the size of the result.
     fn with(decoders: &[&PictureDecoder], value_bytes: usize) -> Result<OpOutputs<TensorData>, Error> {
         let node = Node { op_type: "ImageDecoder".to_owned(), opset: 20, ..Node::default() };
         let inputs = [Some(TensorData::new(&[3], &[1u8, 2, 3]).unwrap())];
         decoded_by(decoders, &Call::new(&node, &inputs).within(value_bytes))
     }
 
-    /// Takes each file for the pixels of a column.
+    /// A decoder that reads any file as the pixels of an image of width 1.
     const PLAIN: PictureDecoder = PictureDecoder {
         name: "plain",
         decode: |file, pixels, allowance| {

@@ -1,4 +1,4 @@
-//! Quantisation: integers that represent multiples of a scale.
+//! Quantization: integers that represent multiples of a scale.
 
 use super::rows::operators;
 use super::window;
@@ -23,7 +23,7 @@ operators! {
     }
 }
 
-/// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
+/// Reshapes a scale or zero point to broadcast with `x`, along `axis` or by blocks along `axis`.
 fn along(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -33,7 +33,7 @@ fn along(
     bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
-/// `QuantizeLinear`: of the requested type, or of the zero point's.
+/// Infers the type of `QuantizeLinear`: the requested type, or else the zero point's type.
 pub fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
@@ -41,7 +41,7 @@ pub fn quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(given.or(zero_point), at.same())
 }
 
-/// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
+/// `QuantizeLinear`: `round(x / scale) + zero`, saturated to the range of the type.
 pub fn quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
@@ -87,12 +87,12 @@ fn dynamic_quantize_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(Some(DataType::U8), at.same()), scalar(DataType::F32), scalar(DataType::U8)])
 }
 
-/// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
+/// `DynamicQuantizeLinear`: quantizes to `u8`, by the range of the data extended to include 0.
 pub(super) fn dynamic_quantize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(on.dynamic_quantize_linear(call.input(0)?)?.into_iter().map(Some).collect())
 }
 
-/// The extents of the product of the operand 0 and another.
+/// Infers the extents of the matrix product of the operands 0 and `right`.
 pub fn product_shape(at: NodeFacts<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(infer::matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
 }
@@ -121,7 +121,8 @@ pub(super) fn qlinear_matmul(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
         let a = less_zero(on, a, Some(a_zero), true, DataType::F32)?;
         on.matmul(&a, &less_zero(on, b, Some(b_zero), false, DataType::F32)?)?
     };
-    // A single element is for the whole operand, and adds no dimension to a product of vectors.
+    // A scale or zero point of one element applies to the whole operand. Without dimensions, it adds none
+    // to a product of vectors.
     let whole = |v: &TracedTensor| match v.shape().iter().all(|&extent| extent == 1) {
         true => on.reshape(v, &[]),
         false => on.identity(v),
@@ -141,7 +142,7 @@ pub(super) fn qlinear_conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
 }
 
-/// Convolves a quantised operand that replaces the call's first one.
+/// Convolves the quantized tensor `x`, which replaces the first operand of the call.
 pub fn plain_qlinear_conv(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,

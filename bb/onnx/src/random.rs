@@ -1,7 +1,8 @@
 //! Random operators, and dropout.
 //!
-//! A `seed` gives the numbers that ONNX's evaluator, and so NumPy's `RandomState`, draws from it; without one, every run
-//! draws anew. ONNX's definition of `Bernoulli` by other operators is not followed: it draws 1 where it should draw 0.
+//! With a `seed`, the results equal the ones that ONNX's evaluator, and so NumPy's `RandomState`, draws. Without a seed,
+//! each run draws different numbers. The function that ONNX defines for `Bernoulli` is not used, because it draws 1
+//! where it should draw 0.
 
 use super::rows::operators;
 use super::shape::number;
@@ -31,7 +32,7 @@ operators! {
     }
 }
 
-/// Reads the seed: an integer, or a float whose integral part counts; NaN is no seed.
+/// Reads the seed: an integer, or a float whose integral part is used. NaN means no seed.
 fn seed<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
     use bb_ir::graph::Attribute;
     match call.attribute("seed") {
@@ -41,7 +42,7 @@ fn seed<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
     }
 }
 
-/// Reads the extents, an attribute.
+/// Reads the extents from the attribute `shape`.
 fn extents<T>(call: &Call<'_, T>) -> Result<Vec<usize>, Error> {
     let list = call.ints("shape")?.ok_or_else(|| call.wrong("shape", "is missing; the operator needs it"))?;
     let sizes: Option<Vec<usize>> = list.iter().map(|&d| usize::try_from(d).ok()).collect();
@@ -58,7 +59,8 @@ pub(super) fn uniform(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     uniform_of(on, call, &extents(call)?, DataType::F32)
 }
 
-/// `dtype`, or else the operand's type.
+/// Infers the type of the operators that draw numbers with the operand's shape: `dtype`, or else the operand's element
+/// type.
 fn like_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
@@ -100,7 +102,7 @@ fn normal_of(on: &Tracer, call: &Call<'_, TracedTensor>, shape: &[usize], defaul
     Ok(one(on.random_normal(shape, options)?))
 }
 
-/// Declares draws that read an operand: one that differs at each run, one that a seed fixes.
+/// Declares host kernels that draw numbers and read an operand: one that differs at each run, and one that a seed fixes.
 macro_rules! draws {
     ($($name:ident = $text:literal, $run:ident;)*) => {$(
         static $name: [HostKernel; 2] = [
@@ -115,7 +117,7 @@ draws! {
     MULTINOMIAL = "multinomial", choices;
 }
 
-/// Draws on the host, weighted by the elements of an operand.
+/// Draws on the host, with probabilities that the elements of an operand specify.
 fn drawn(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -150,7 +152,7 @@ fn given(
     ))
 }
 
-/// `Bernoulli`: 1 with the probability that the operand gives.
+/// `Bernoulli`: draws 1 with the probability in the operand, otherwise 0.
 pub(super) fn bernoulli(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let dtype = call.dtype("dtype")?.unwrap_or(call.input(0)?.dtype());
     drawn(on, call, &BERNOULLI, dtype, None)
@@ -169,7 +171,7 @@ fn multinomial_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", Some(DataType::I32)), Some(vec![batch.clone(), Dim::Known(count)]))
 }
 
-/// `Multinomial`: numbers of classes, drawn by logarithms of their weights.
+/// `Multinomial`: draws class indices. The operand has the logarithms of the classes' weights.
 pub(super) fn multinomial(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let count = call.int_or("sample_size", 1)?;
     let columns = usize::try_from(count).ok().filter(|&n| n < 1 << 28);
@@ -190,7 +192,7 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let count = bb_ir::element_count(&shape).unwrap_or(usize::MAX);
     let (mut chosen, mut pace): (Vec<i64>, _) = (memory::room("Multinomial", count)?, Pace::new());
     for row in x.as_slice::<f64>()?.chunks(classes) {
-        // Against the greatest, no weight overflows.
+        // Weights relative to the greatest one do not overflow.
         pace.step(row.len());
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sums = row.iter().scan(0.0, |sum, &log| {
@@ -208,13 +210,13 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     Ok(vec![cast(&TensorData::new(&shape, &chosen)?, dtype, Rounding::default())?])
 }
 
-/// The mask is of the operand's type before version 10.
+/// Infers the types of `Dropout`. Before opset 10, the mask has the operand's type.
 fn dropout_types(at: NodeFacts<'_>) -> Option<Types> {
     let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
     Some(vec![rule::tensor(at.dtype(0), at.same()), rule::tensor(mask, at.same())])
 }
 
-/// `Dropout`: at inference the operand itself, and a mask that keeps all elements.
+/// `Dropout`. At inference, it returns the operand and a mask that keeps all elements.
 pub(super) fn dropout(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     if call.opset() >= 12 {
@@ -250,7 +252,7 @@ fn dropped(on: &Tracer, call: &Call<'_, TracedTensor>, ratio: f64, seed: Option<
     let options = RandomUniformOptions { seed, dtype: DataType::F64, ..Default::default() };
     let draws = on.random_uniform(x.shape(), options)?;
     let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
-    // "output = scale * data * mask": NaN and infinities that are dropped are NaN.
+    // ONNX defines "output = scale * data * mask", so NaN and infinities that are dropped become NaN.
     let factors = math::to(on, &kept, x.dtype())?;
     let y = on.mul(&on.mul(x, &factors)?, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
     let mask = if call.opset() < 10 { factors } else { kept };

@@ -1,6 +1,6 @@
-//! `RNN`, `GRU` and `LSTM`: a cell run over time, forwards, backwards or both.
+//! `RNN`, `GRU` and `LSTM`: cells that run over a sequence forwards, backwards or both.
 //!
-//! One product projects the inputs of all steps; each step then only multiplies with the state.
+//! One matrix product projects the inputs of all steps. Each step then multiplies only the state.
 
 use crate::attributes::Attributes;
 use crate::rows::operators;
@@ -22,7 +22,7 @@ operators! {
     }
 }
 
-/// The order of reading sequences, and the order of the operands' dimensions.
+/// The reading direction of sequences, and the order of the operands' dimensions.
 struct Order<'a> {
     direction: &'a str,
     batch_first: bool,
@@ -31,14 +31,14 @@ struct Order<'a> {
 impl<'a> Order<'a> {
     fn of<A: Attributes<'a>>(node: &A) -> Result<Order<'a>, A::Error> {
         let direction = match node.text_or("direction", "forward")? {
-            // The default of GRU 1 is spelt so.
+            // ONNX misspells the default of `GRU` 1.
             "foward" => "forward",
             direction => direction,
         };
         Ok(Order { direction, batch_first: node.flag("layout", false)? })
     }
 
-    /// Returns whether each direction is backwards; `None` if the word is unknown.
+    /// Returns whether each direction runs backwards; `None` if the attribute has an unknown value.
     fn backwards(&self) -> Option<&'static [bool]> {
         match self.direction {
             "forward" => Some(&[false]),
@@ -49,12 +49,13 @@ impl<'a> Order<'a> {
     }
 }
 
-/// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
+/// Infers the types of `RNN`, `GRU` and `LSTM`: all outputs of the sequence, the last output, and for `LSTM` the last
+/// cell state.
 pub fn recurrent_types(at: NodeFacts<'_>) -> Option<Types> {
     let shapes = || {
         let [first, second, _] = at.dims(0)? else { return None };
         let hidden = match at.int("hidden_size", 0)? {
-            // The weights of the last state; those that are quantised are stored the other way round.
+            // The width follows from the recurrence weights. Quantized weights are stored transposed.
             0 => {
                 let at_end = if at.node.domain.is_empty() { 2 } else { 1 };
                 at.dims(2).and_then(|r| r.get(at_end)).cloned().unwrap_or(Dim::Unknown)
@@ -93,7 +94,7 @@ pub(super) fn lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, false)
 }
 
-/// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
+/// `LSTM` with quantized weights, `[directions, inputs, gates]`. Their scales and zero points follow the other operands.
 pub fn quantized_lstm(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
@@ -124,9 +125,9 @@ struct Cells {
 /// The matrix of a projection.
 #[derive(Debug)]
 enum ProjectionMatrix {
-    /// Of the type that steps compute in, `[k, n]`.
+    /// Floats of the type that steps compute in, `[k, n]`.
     Plain(TracedTensor),
-    /// Integers, their scale, and their zero point. The other operand is quantised by its range.
+    /// Integers, with their scale and zero point. The other operand is quantized dynamically, by its range.
     Quantized { matrix: TracedTensor, scale: TracedTensor, zero: TracedTensor },
 }
 
@@ -142,7 +143,7 @@ impl ProjectionMatrix {
     }
 }
 
-/// Runs a cell over time in each direction, halves in `f32`.
+/// Runs a cell over time in each direction. `f16` and `bf16` are computed in `f32`.
 fn recurrent(on: &Tracer, call: &Call<'_, TracedTensor>, kind: Kind, quantized: bool) -> OpResult {
     let dtype = call.input(0)?.dtype();
     let order = Order::of(call)?;
@@ -199,7 +200,7 @@ where
     }
 }
 
-/// Returns the operand at `index`, if it is given, after checking its extents.
+/// Returns the operand at `index` if it is present, after checking its extents.
 fn shaped<'a>(
     on: &Tracer,
     call: &Call<'a, TracedTensor>,
@@ -217,7 +218,7 @@ fn shaped<'a>(
     Err(call.wrong(NodePart::Operand(index), problem))
 }
 
-/// The operands of a call, one direction at a time.
+/// Access to the operands of a call, one direction at a time.
 struct DirectionOperands<'a> {
     on: &'a Tracer,
     call: &'a Call<'a, TracedTensor>,
@@ -255,18 +256,18 @@ impl DirectionOperands<'_> {
         math::to(self.on, x, self.wide)
     }
 
-    /// The part of an operand for the direction `at`, without the dimension that counts directions.
+    /// Returns the part of an operand for the direction `at`, without the dimension of directions.
     fn raw(&self, x: &TracedTensor, at: usize, axis: i64) -> Result<TracedTensor, TraceStop> {
         let at = at as i64;
         self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])
     }
 
-    /// The same, of the type that steps compute in.
+    /// Returns the part of an operand for the direction `at`, converted to the type that steps compute in.
     fn part(&self, x: &TracedTensor, at: usize, axis: i64) -> Result<TracedTensor, TraceStop> {
         self.wide(&self.raw(x, at, axis)?)
     }
 
-    /// The weights that operand `index` has for the direction `at`.
+    /// Returns the weights in the operand `index` for the direction `at`.
     fn weights(&self, index: usize, at: usize) -> Result<ProjectionMatrix, TraceStop> {
         let (on, call) = (self.on, self.call);
         if !self.quantized {
@@ -274,7 +275,7 @@ impl DirectionOperands<'_> {
                 on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?,
             ));
         }
-        // Scales and zero points come by pairs after the eight operands of an LSTM.
+        // Pairs of scale and zero point follow the eight operands of an LSTM.
         let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
         let (matrix, zero) = (self.raw(call.input(index)?, at, 0)?, self.raw(zero, at, 0)?);
         Ok(ProjectionMatrix::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
@@ -304,7 +305,7 @@ impl DirectionOperands<'_> {
         Ok(Cells { weights: self.weights(2, at)?, bias, late_bias, peepholes })
     }
 
-    /// Returns the state before the first step: the given one, or zeros.
+    /// Returns the state before the first step: the operand, or zeros.
     fn start(
         &self,
         kind: Kind,
@@ -368,7 +369,7 @@ impl DirectionOperands<'_> {
             ProjectionMatrix::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
         };
         let (bias, peepholes) = (cells.late_bias.as_ref(), cells.peepholes.as_ref());
-        // A cell's own functions need no list.
+        // The default functions of a cell need no list.
         let own = kind.activations().iter().map(|name| Activation::named(name, None, None));
         let own = own.eq(activations.iter().map(|&activation| Some(activation)));
         let listed = if own { &[] } else { activations };
@@ -402,7 +403,7 @@ impl DirectionOperands<'_> {
     }
 }
 
-/// Reads the functions of all directions, `defaults` for each direction if none are named.
+/// Reads the activation functions of all directions; `defaults` for each direction if the attribute is absent.
 fn activations<T>(
     call: &Call<'_, T>,
     defaults: &[&str],
@@ -422,7 +423,7 @@ fn activations<T>(
         let problem = format!("has {} names, expected {expected}", names.len());
         return Err(call.wrong("activations", problem));
     }
-    // The default of RNN has names for two directions, whatever `direction` is.
+    // The default of `RNN` in ONNX has names for two directions, even for a single direction, so the rest is dropped.
     let all = names.iter().map(|name| named(&String::from_utf8_lossy(name)));
     let mut all = all.collect::<Result<Vec<_>, _>>()?;
     all.truncate(expected);

@@ -29,24 +29,25 @@ operators! {
     }
 }
 
-/// The axes of a reduction, and whether they stay.
+/// The axes of a reduction, and whether their dimensions are kept.
 struct Reduced {
     /// The axes; all if empty.
     axes: Vec<i64>,
-    /// Whether reduced extents stay, as 1.
+    /// Whether reduced dimensions are kept, with extent 1.
     keepdims: bool,
 }
 
-/// Reads the axes, `None` where nothing is reduced.
+/// Reads the axes; `None` if nothing is reduced.
 fn reduced(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Option<Reduced>, TraceStop> {
     let axes = call.list(on, "axes", 1)?.unwrap_or_default();
     let (keepdims, noop) = (call.flag("keepdims", true)?, call.flag("noop_with_empty_axes", false)?);
     Ok((!axes.is_empty() || !noop).then_some(Reduced { axes, keepdims }))
 }
 
-/// Declares reductions: what each element becomes before and each result after one primitive reduction.
+/// Declares reductions by three parts: an expression of each element before, one primitive reduction, and an expression of
+/// the result after.
 ///
-/// A reduction of no axes treats each element as a group of its own, so that the expressions before and after still apply.
+/// Without axes to reduce, each element is a group by itself, so both expressions still apply.
 macro_rules! reductions {
     ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
         pub(super) fn $name($on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -72,7 +73,7 @@ reductions! {
     sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
 }
 
-/// Applies a function of floats. Integers are converted to `f64`, and the results truncated.
+/// Applies a function of floats. Integers are converted to `f64` first, and the results are truncated to integers.
 fn in_floats(
     on: &Tracer,
     x: &TracedTensor,
@@ -81,13 +82,13 @@ fn in_floats(
     if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
 }
 
-/// Types of the reductions that are not primitives.
+/// Infers the types of the reductions that are not primitives.
 fn reduce_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| at.reduced("reduce", x));
     at.one(at.dtype(0), shape)
 }
 
-/// `ReduceL2`; floats are scaled first, so that no square leaves the range of their type.
+/// `ReduceL2`. Floats are scaled first, so that no square leaves the range of their type.
 pub(super) fn l2(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let r = reduced(on, call)?;
@@ -106,7 +107,7 @@ pub(super) fn l2(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(if r.keepdims { y } else { without(on, &y, &r.axes)? }))
 }
 
-/// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
+/// `ReduceLogSumExp`. The maximum is subtracted first, so that nothing overflows.
 pub(super) fn log_sum_exp(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
@@ -115,7 +116,7 @@ pub(super) fn log_sum_exp(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
 
 fn log_sum_exp_along(on: &Tracer, x: &TracedTensor, r: &Reduced) -> Result<TracedTensor, TraceStop> {
     let most = on.reduce_max(x, &r.axes, true)?;
-    // Infinities subtract from themselves to NaN; they need no shift.
+    // Do not shift by an infinite maximum, because the difference of two infinities is NaN.
     let zero = on.scalar_like(x, 0.0)?;
     let shift = on.r#where(&on.is_inf(&most, true, true)?, &zero, &most)?;
     let total = on.reduce_sum(&on.exp(&on.sub(x, &shift)?)?, &r.axes, true)?;
@@ -123,7 +124,7 @@ fn log_sum_exp_along(on: &Tracer, x: &TracedTensor, r: &Reduced) -> Result<Trace
     if r.keepdims { Ok(y) } else { without(on, &y, &r.axes) }
 }
 
-/// Removes reduced dimensions, all if no axis is named.
+/// Removes reduced dimensions; removes all dimensions if no axis is listed.
 fn without(on: &Tracer, y: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
     match axes {
         [] if y.rank() == 0 => on.identity(y),
@@ -139,7 +140,7 @@ pub(super) fn prod(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
 }
 
-/// The axis along which an extreme is looked for, and whether its dimension is kept.
+/// Reads the axis of `ArgMax` or `ArgMin`, and whether its dimension is kept.
 fn along<'a, A: Attributes<'a>>(node: &A) -> Result<(i64, bool), A::Error> {
     Ok((node.int_or("axis", 0)?, node.flag("keepdims", true)?))
 }

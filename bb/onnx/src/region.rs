@@ -1,4 +1,4 @@
-//! Pooling of regions of interest.
+//! Pooling over regions of interest.
 
 use super::attributes::Attributes;
 use super::rows::operators;
@@ -16,12 +16,12 @@ operators! {
     }
 }
 
-/// Reads a number of bins.
+/// Checks an attribute that is a number of bins.
 fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| call.wrong(name, format!("is {value}, expected a positive number")))
 }
 
-/// Reads the numbers of bins of `RoiAlign`.
+/// Reads the numbers of bins of `RoiAlign`, height and width.
 fn bins_of<'a, A: Attributes<'a>>(node: &A) -> Result<[i64; 2], A::Error> {
     Ok([node.int_or("output_height", 1)?, node.int_or("output_width", 1)?])
 }
@@ -30,7 +30,7 @@ fn roi_align_types(at: NodeFacts<'_>) -> Option<Types> {
     region_types(at, bins_of(&at).ok()?)
 }
 
-/// `RoiAlign`: each bin is pooled from samples between the elements.
+/// `RoiAlign`: pools each bin from interpolated samples.
 pub(super) fn roi_align(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, rois, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let max = match call.text_or("mode", "avg")? {
@@ -53,7 +53,7 @@ pub(super) fn roi_align(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult 
     Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
 }
 
-/// The result of an operator with regions: for each region an image of this number of bins.
+/// Infers the result of an operator on regions: for each region, an image with this number of bins.
 fn region_types(at: NodeFacts<'_>, bins: [i64; 2]) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, ..]) = (at.dims(0)?, at.dims(1)?) else { return None };
@@ -68,7 +68,7 @@ fn max_roi_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     region_types(at, [*height, *width])
 }
 
-/// `MaxRoiPool`: each bin's greatest element.
+/// `MaxRoiPool`: the maximum of each bin.
 pub(super) fn max_roi_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, rois) = (call.input(0)?, call.input(1)?);
     let bins = match call.ints("pooled_shape")? {

@@ -1,28 +1,28 @@
-//! Rows that declare the operators of a topic: one per operator, next to its function.
+//! The table rows that declare the operators of a topic, one row per operator, next to its function.
 //!
-//! The macros name [`shared`](crate::shared), because other crates of operators expand them too.
+//! The macros use paths through [`shared`](crate::shared), because other operator crates expand them, too.
 
 use bb_core::operator::{Class, Halves};
 use bb_ir::infer::Rule;
 use bb_ir::op::OpSpec;
 
-/// The declaration of an operator by a topic.
+/// The declaration of one operator.
 #[derive(Debug)]
 pub struct Row {
     /// The domain; empty for `ai.onnx`.
     pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
     pub name: &'static str,
-    /// The first version that each function serves, and the class of the function. A function serves all versions until
-    /// the next function's; 0 is the operator's first version.
+    /// The first version that each function implements, and the class of the function. A function implements all versions up to the first
+    /// version of the next function; 0 is the operator's first version.
     pub functions: &'static [(i64, Class)],
     /// The rule that infers the types of the results.
     pub rule: Rule,
-    /// The operation that the operator becomes, if it becomes one.
+    /// The primitive or family operation that the operator equals, if there is one.
     pub becomes: Option<&'static OpSpec>,
     /// How the functions treat 16-bit floats.
     pub halves: Halves,
-    /// Attributes that the functions need not read, each with the reason.
+    /// Attributes that the functions do not need to read, each with the reason.
     pub ignores: &'static [(&'static str, &'static str)],
 }
 
@@ -37,16 +37,15 @@ pub struct Row {
 /// }
 /// ```
 ///
-/// A number is the first version that a function serves; without one the function serves all. ONNX's schemas define the
-/// versions (`bb_ir::opset`). `Class` is one of [`Class`], or `Rounds` for control flow whose order only the crate knows
-/// ([`RoundsOperator`](bb_core::operator::RoundsOperator)), `Rule` one of [`Rule`], and `halves` one of [`Halves`].
-/// `becomes` names the primitive or the operation of a family that the operator equals; the operator then counts as native
-/// wherever that operation is. `ignores` names the attributes that the function need not read. A function of items may name the
-/// [`SequenceStep`](bb_core::operator::SequenceStep) that a plan runs instead of it, as in `Items(at; At)`. Without
-/// `halves`, 16-bit floats are widened: the function never sees them, and its results are rounded once, even after
-/// many steps.
+/// A number is the first version that a function implements; a function without a number implements all versions. ONNX's schemas define
+/// the versions (`bb_ir::opset`). `Class` is a variant of [`Class`], or `Rounds` for control flow whose iterations the operator's crate
+/// itself schedules ([`RoundsOperator`](bb_core::operator::RoundsOperator)). `Rule` is a variant of [`Rule`], and `halves` a variant of
+/// [`Halves`]. `becomes` names the primitive or the family operation that the operator equals; the operator is then native wherever that
+/// operation is. `ignores` names the attributes that the function does not need to read. A function of items may name the
+/// [`SequenceStep`](bb_core::operator::SequenceStep) that a plan runs instead of the function, as in `Items(at; At)`. Without `halves`,
+/// 16-bit floats are widened: the function never receives them, and its results are rounded once, even after many steps.
 ///
-/// The macro defines `ROWS`, and `body`, which returns a function of one of them.
+/// The macro defines `ROWS`, and `body`, which returns a function of a row.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operators {
@@ -82,7 +81,7 @@ macro_rules! __operators {
     };
 }
 
-/// The class that a row says.
+/// Expands to the class of a row.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_class {
@@ -94,7 +93,7 @@ macro_rules! __row_class {
     };
 }
 
-/// The operation that a row says.
+/// Expands to the operation of a row.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_becomes {
@@ -112,7 +111,7 @@ macro_rules! __row_becomes {
     }};
 }
 
-/// How functions treat 16-bit floats; they are widened unless the row says otherwise.
+/// Expands to the treatment of 16-bit floats. They are widened unless the row says otherwise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_halves {
@@ -124,7 +123,7 @@ macro_rules! __row_halves {
     };
 }
 
-/// The functions of a row, which all treat 16-bit floats alike.
+/// Expands to the functions of a row, which all treat 16-bit floats alike.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_bodies {
@@ -133,7 +132,7 @@ macro_rules! __row_bodies {
     };
 }
 
-/// The step that a plan runs instead of the function, on a sequence that it passes on unchanged.
+/// Expands to the step that a plan runs instead of the function, if a sequence passes through the plan as a whole.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_step {
@@ -145,7 +144,7 @@ macro_rules! __row_step {
     };
 }
 
-/// The kind of values that a function of a class works on.
+/// Expands to a function as the `Body` variant of its class.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __row_body {

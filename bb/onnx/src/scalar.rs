@@ -1,4 +1,4 @@
-//! Functions of single elements.
+//! Operators that compute each element separately.
 
 use super::arithmetic::legacy_operand;
 use super::normalize::channel_operand;
@@ -69,7 +69,7 @@ operators! {
     }
 }
 
-/// Declares operators that are one method of their operands.
+/// Declares operators that call one method with their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+ $(; $($kind:ident $attribute:literal = $default:expr),+)?); )*) => {$(
         pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -124,7 +124,7 @@ super::arithmetic::legacy! {
     legacy_xor = xor;
 }
 
-/// Declares operators that combine any number of operands.
+/// Declares operators that combine a variable number of operands.
 macro_rules! variadic {
     ($( $name:ident = $method:ident; )*) => {$(
         pub(super) fn $name(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
@@ -142,7 +142,7 @@ variadic! {
     min = minimum;
 }
 
-/// `Sum`. More than two 16-bit floats are added up in `f32`.
+/// `Sum`. More than two operands of 16-bit floats are added in `f32`.
 pub(super) fn sum(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let dtype = call.input(0)?.dtype();
     let wide = |index: usize| -> Result<TracedTensor, TraceStop> {
@@ -188,7 +188,7 @@ pub(super) fn gelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.gelu(call.input(0)?, tanh)?))
 }
 
-/// `Clip` before opset 11, whose bounds are attributes.
+/// `Clip` before opset 11, where the bounds are attributes.
 pub(super) fn clip_by_attributes(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let bound = |name| call.has(name).then(|| on.scalar_like(x, call.float(name)?)).transpose();
@@ -212,7 +212,7 @@ pub(super) fn celu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `Selu`: opset 1 has fewer digits of its constants.
+/// `Selu`. In opset 1, the default constants have fewer digits.
 pub(super) fn selu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (alpha, gamma) =
         if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
@@ -221,15 +221,15 @@ pub(super) fn selu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
+/// `HardSwish`: `x` times a function that rises linearly from 0 at -3 to 1 at 3.
 pub(super) fn hard_swish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let f = |x: &TracedTensor| on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `Mish`: `x * tanh(softplus(x))`, where the hyperbolic tangent is written with exponentials of `-|x|`, so that nothing
-/// cancels. For negative `x`, one exponential is a factor of the result. It is multiplied in as two factors, so that no
-/// digits are lost where it is less than the least normal number but the product is not.
+/// `Mish`: `x * tanh(softplus(x))`. The hyperbolic tangent is expressed by exponentials of `-|x|`, so that there is no
+/// cancellation. For negative `x`, one exponential is a factor of the result. It is applied as two square roots, so that
+/// no digits are lost if the exponential is subnormal but the result is not.
 pub(super) fn mish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let f = |x: &TracedTensor| {
         let constant = |c| on.scalar_like(x, c);
@@ -237,7 +237,7 @@ pub(super) fn mish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
         let e = on.exp(&on.neg(&size)?)?;
         let root = on.exp(&on.mul(&size, &constant(-0.5)?)?)?;
         let (twice, two) = (on.add(&e, &e)?, constant(2.0)?);
-        // The fractions are `e (e + 2) / (e (e + 2) + 2)` and `(1 + 2e) / (1 + 2e + 2e²)`.
+        // For negative `x`, the tangent is `e (e + 2) / (e (e + 2) + 2)`, otherwise `(1 + 2e) / (1 + 2e + 2e²)`.
         let (low, high) = (on.add(&e, &two)?, on.add(&twice, &constant(1.0)?)?);
         let low_sum = on.add(&on.mul(&e, &low)?, &two)?;
         let high_sum = on.add(&high, &on.mul(&twice, &e)?)?;
@@ -249,7 +249,7 @@ pub(super) fn mish(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `PRelu`; before opset 7, a vector of slopes is one for each channel.
+/// `PRelu`. Before opset 7, a vector of slopes has one slope per channel.
 pub(super) fn prelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let slope =
@@ -258,12 +258,12 @@ pub(super) fn prelu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.r#where(&negative, &on.mul(x, &slope)?, x)?))
 }
 
-/// `Shrink`: 0 within `lambd`, `bias` nearer to it beyond.
+/// `Shrink`: 0 for elements between `-lambd` and `lambd`; other elements move towards 0 by `bias`.
 pub(super) fn shrink(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (lambda, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
     let dtype = x.dtype();
-    // An integer is above 1.5 if it is above 1.
+    // Integers can be compared with a rounded bound: an integer is above 1.5 if it is above 1.
     let bounded = lambda >= 0.0 || (lambda.fract() == 0.0 && !dtype.is_unsigned_integer());
     let exact = bounded && bias.fract() == 0.0;
     if dtype.is_float() || exact {
@@ -276,7 +276,7 @@ fn shrunk(on: &Tracer, x: &TracedTensor, lambda: f64, bias: f64) -> Result<Trace
     let bias = on.scalar_like(x, bias)?;
     let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
     let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
-    // No unsigned number is negative, so that none is below the threshold.
+    // No unsigned integer is below a negative threshold.
     if x.dtype().is_unsigned_integer() {
         return Ok(inner);
     }
@@ -290,7 +290,7 @@ pub(super) fn softsign(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `SwiGLU`: the swish of one operand times the other.
+/// `SwiGLU`: the swish of the first operand times the second operand.
 pub(super) fn swiglu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (gate, x) = (call.input(0)?, call.input(1)?);
     if gate.shape() != x.shape() {
@@ -300,7 +300,7 @@ pub(super) fn swiglu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.mul(&on.swish(gate, call.float_or("alpha", 1.0)?)?, x)?))
 }
 
-/// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
+/// `ThresholdedRelu`: `x` if it is above `alpha`, otherwise 0.
 pub(super) fn thresholded_relu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.thresholded_relu(call.input(0)?, call.float_or("alpha", 1.0)?)?))
 }

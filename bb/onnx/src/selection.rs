@@ -20,7 +20,7 @@ operators! {
     }
 }
 
-/// Returns for each element whether it is not zero; for a string, whether it is not empty.
+/// Returns whether each element is nonzero; for a string, whether it is not empty.
 fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
     let part = match x.dtype() {
         DataType::C64 => DataType::F32,
@@ -37,7 +37,7 @@ fn non_zero_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![rank, Dim::Unknown]))
 }
 
-/// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
+/// `NonZero`: the coordinates of nonzero elements, one column per element. The column of a scalar is empty.
 pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let truths = truths(x)?;
@@ -45,7 +45,7 @@ pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     let mut left: Vec<usize> = memory::collected("NonZero", found)?;
     let (rank, count) = (x.shape().len(), left.len());
     let mut coordinates = memory::filled("NonZero", 0i64, count.saturating_mul(rank))?;
-    // One division gives a coordinate and the position among the dimensions before it.
+    // Each division gives one coordinate as the remainder; the quotient is the index over the outer dimensions.
     let mut pace = Pace::new();
     for (row, &extent) in coordinates.chunks_exact_mut(count.max(1)).zip(x.shape()).rev() {
         for (row, left) in row.chunks_mut(STRETCH).zip(left.chunks_mut(STRETCH)) {
@@ -59,7 +59,7 @@ pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     Ok(one(TensorData::new(&[rank, count], &coordinates)?))
 }
 
-/// Takes entries along an axis.
+/// Gathers entries along an axis.
 fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, Error> {
     let [outer, extent, inner] = around(x.shape(), axis);
     let mut shape = x.shape().to_vec();
@@ -80,7 +80,7 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
     let mut bytes: Vec<u8> = memory::room("take", count)?;
     let elements = x.unaligned_bytes()?;
-    // An iterator over single bytes would copy each by itself.
+    // Copy slices, because an iterator over single bytes would copy one byte at a time.
     let mut pace = Pace::new();
     starts.filter_map(|at| elements.get(at * width..(at + inner) * width)).for_each(|run| {
         pace.step(1 + run.len() / 64);
@@ -89,7 +89,7 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
 
-/// Reads the axis. Without one, the tensor is flattened to a vector.
+/// Reads the axis. Without `axis`, returns the tensor flattened to a vector.
 fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
     let x = call.input(0)?;
     if !call.has("axis") {
@@ -106,7 +106,7 @@ fn compress_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Compress`: entries whose condition holds. The condition may be shorter than the axis.
+/// `Compress`: the entries whose condition is true. The condition may be shorter than the axis.
 pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     let condition = call.input(1)?.to_bools()?;
@@ -121,7 +121,8 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     }
 }
 
-/// `Unique`: the distinct entries, their first positions, the index of each entry among them, and their counts.
+/// Infers the types of `Unique`: the distinct entries, the index of the first occurrence of each, the index of each original
+/// entry among the distinct ones, and the counts.
 fn unique_types(at: NodeFacts<'_>) -> Option<Types> {
     let (along, all) = if at.node.attributes.get("axis").is_some() {
         let along = at.int("axis", 0)?;
@@ -135,15 +136,16 @@ fn unique_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), along), counts(Dim::Unknown), counts(all), counts(Dim::Unknown)])
 }
 
-/// `Unique`: entries that differ, where each was first, which each is, and how often it occurs.
+/// `Unique`: the distinct entries, the index of the first occurrence of each, the index of each original entry among the
+/// distinct ones, and the counts.
 ///
-/// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
+/// NaN equals itself and is greater than all other numbers. Entries of several elements are compared lexicographically.
 pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     unique_by(&x, axis, call.flag("sorted", true)?)
 }
 
-/// The results of `Unique`.
+/// Computes the results of `Unique`.
 pub fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
@@ -167,23 +169,24 @@ pub fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<
     ])
 }
 
-/// Entries that are equal.
+/// Groups of equal entries.
 struct Groups {
     /// The first entry of each group.
     first: Vec<usize>,
-    /// The group of each entry.
+    /// The group of each entry, by index.
     of: Vec<usize>,
     /// The number of entries of each group.
     count: Vec<usize>,
 }
 
-/// Groups complex numbers, ordered by the real part and then the imaginary one.
+/// Groups complex numbers, ordered by the real part and then by the imaginary part.
 fn complex(x: &TensorData, part: DataType, axis: usize, sorted: bool) -> Result<Groups, Error> {
     let parts = keys("Unique", &TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?)?;
     grouped(parts.as_chunks::<2>().0, x.shape(), axis, sorted, |_| 0, <[u64; 2]>::cmp)
 }
 
-/// Groups the entries along an axis. `size` returns the work of comparing an element, beyond the work of comparing a number.
+/// Groups the entries along an axis. `size` returns the extra work of comparing an element, relative to comparing two
+/// numbers.
 fn grouped<T: Copy>(
     elements: &[T],
     shape: &[usize],
@@ -211,9 +214,10 @@ fn grouped<T: Copy>(
         let mut orders = entry(a).zip(entry(b)).map(|(x, y)| compare(pace, x, y));
         orders.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
-    // Of equal entries the first stays first. A stable sort would allocate without reporting a failure.
+    // Ties are broken by index, so that the first of equal entries stays first. A stable sort would allocate memory and
+    // abort if there is none.
     let entries: Vec<usize> = if single {
-        // Elements move along, so that comparing them looks up nothing.
+        // Sort pairs of element and index, so that comparisons need no indirect reads.
         let mut pairs: Vec<(T, usize)> = memory::collected(OP, elements.iter().copied().zip(0..extent))?;
         pairs.sort_unstable_by(|(x, a), (y, b)| compare(&mut pace, x, y).then(a.cmp(b)));
         memory::collected(OP, pairs.iter().map(|&(_, entry)| entry))?

@@ -1,4 +1,5 @@
-//! Sequences and optionals: structures of tensors, taken apart while a plan is made.
+//! Sequences and optionals, which are structures of tensors. Planning resolves them, so that only tensors
+//! remain at run time.
 
 use super::OnnxValue;
 use super::rows::operators;
@@ -29,7 +30,7 @@ operators! {
 
 type ItemCall<'a> = Call<'a, OnnxValue<TracedTensor>>;
 
-/// Reads a position, an operand of one element, that may count from the end.
+/// Reads an index from an operand of one element. A negative index counts from the end.
 fn position_of(on: &Tracer, call: &ItemCall<'_>, index: usize, positions: usize) -> Result<usize, TraceStop> {
     Ok(position(call.op_type(), &on.ints(call.tensor(index)?)?, positions)?)
 }
@@ -79,7 +80,7 @@ pub(super) fn at(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(items.get(position).cloned().into_iter().map(Some).collect())
 }
 
-/// The type of an operand's elements, which may be a sequence in an optional.
+/// Returns the type of an operand's elements. The operand is a sequence, or an optional that contains one.
 fn element_type(at: NodeFacts<'_>, input: usize) -> Option<&ValueType> {
     match at.ty(input) {
         ValueType::Sequence(of) => Some(of),
@@ -95,11 +96,12 @@ fn insert_types(at: NodeFacts<'_>) -> Option<Types> {
     sequence_of(rule::either(element_type(at, 0)?, at.ty(1)))
 }
 
-/// `SequenceInsert`: at the end where no position is given.
+/// `SequenceInsert`. Without an index, it appends at the end.
 pub(super) fn insert(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let mut items = call.sequence(0)?.to_vec();
     let position = match call.optional(2) {
-        // The end is one more position, which counting from the end does not reach.
+        // Index `len` appends at the end. `position_of` accepts only indices of existing elements, so this
+        // case is handled here.
         Some(OnnxValue::Tensor(x)) if on.ints(x)? == [items.len() as i64] => items.len(),
         Some(_) => position_of(on, call, 2, items.len())?,
         None => items.len(),
@@ -108,7 +110,7 @@ pub(super) fn insert(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Sequence(items)))
 }
 
-/// `SequenceErase`: the last where no position is given.
+/// `SequenceErase`. Without an index, it removes the last element.
 pub(super) fn erase(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     let mut items = call.sequence(0)?.to_vec();
     let last =
@@ -121,7 +123,7 @@ pub(super) fn erase(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Sequence(items)))
 }
 
-/// `ConcatFromSequence`: along an axis of the elements, or a new one.
+/// Infers the type of `ConcatFromSequence`: concatenated along an existing axis or along a new one.
 fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     let ValueType::Tensor { dtype, shape } = element_type(at, 0)? else { return None };
     let new = at.int("new_axis", 0)? != 0;
@@ -138,12 +140,12 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(*dtype), shape)
 }
 
-/// `ConcatFromSequence`: along an axis that there is, or along a new one.
+/// `ConcatFromSequence`: concatenates along an existing axis or along a new one.
 pub(super) fn concat(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(OnnxValue::Tensor(join(on, call, call.sequence(0)?)?)))
 }
 
-/// `SplitToSequence`: the type that all parts have in common.
+/// Infers the type of `SplitToSequence`: the element type and shape that all parts have in common.
 fn split_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = rule::axis(at.int("axis", 0)?, x.len())?;
@@ -176,7 +178,7 @@ fn split_types(at: NodeFacts<'_>) -> Option<Types> {
     sequence_of(rule::tensor(at.dtype(0), at.dims(0).and_then(shape)))
 }
 
-/// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
+/// `SplitToSequence`: splits into parts of one extent, of listed extents, or of extent 1.
 pub(super) fn split(on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(part(on, call)?))
 }
@@ -186,12 +188,12 @@ fn optional_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![ValueType::Optional(Box::new(of.clone()))])
 }
 
-/// `Optional`: the given value, or an absent one.
+/// `Optional`: wraps the operand, or creates an absent value.
 pub(super) fn optional(_on: &Tracer, call: &ItemCall<'_>) -> ItemResult {
     Ok(one(call.optional(0).cloned().unwrap_or(OnnxValue::Absent)))
 }
 
-/// `OptionalGetElement`; a value that is not optional is its own element.
+/// Infers the type of `OptionalGetElement`. A value that is not optional is its own element.
 fn get_element_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![match at.ty(0) {
         ValueType::Optional(of) => (**of).clone(),

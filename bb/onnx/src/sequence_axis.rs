@@ -1,4 +1,4 @@
-//! Operators that turn round, or write into, each sequence of a batch by itself.
+//! Operators that reverse, or write into, each sequence of a batch separately.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -16,7 +16,7 @@ operators! {
     }
 }
 
-/// `ReverseSequence`: reverses the first elements of each sequence; `sequence_lens` gives their number.
+/// `ReverseSequence`: reverses the first elements of each sequence. `sequence_lens` has the number of these elements.
 pub(super) fn reverse_sequence(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let axis = |name: &str, default: i64| -> Result<usize, Error> {
@@ -35,7 +35,7 @@ pub(super) fn reverse_sequence(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     if x.shape().contains(&0) {
         return Ok(one(on.identity(x)?));
     }
-    // [time, 1] and [1, batch], or the other way round
+    // The shapes are `[time, 1]` and `[1, batch]`, or both reversed.
     let along = |axis: usize, extent: usize| if axis == 0 { [extent, 1] } else { [1, extent] };
     let step = counted(on, &along(time, steps), 1)?;
     let lengths = on.reshape(&math::to(on, lengths, DataType::I64)?, &along(batch, count))?;
@@ -44,18 +44,20 @@ pub(super) fn reverse_sequence(on: &Tracer, call: &Call<'_, TracedTensor>) -> Op
     let is_wrong = on.or(&is_short, &is_long)?;
     let turned = on.sub(&on.sub(&lengths, &on.host(&[], &[1i64])?)?, &step)?;
     let step = on.r#where(&on.less(&step, &lengths)?, &turned, &step)?;
-    // Of rows in order, `[first * second, rest]`.
+    // The row indices of `x` reshaped to `[first * second, rest]`.
     let (time_step, batch_step) = if time == 0 { (count, 1) } else { (1, steps) };
     let starts = counted(on, &along(batch, count), batch_step as i64)?;
     let rows = on.mul(&step, &on.host(&[], &[time_step as i64])?)?;
     let rows = on.add(&rows, &starts)?;
-    // A length that the sequences do not have would reach into another sequence: its index is outside of all rows.
+    // A length outside of `0..=steps` would reach into another sequence. Use an index outside of all rows instead, so that the gather
+    // fails.
     let rows = on.r#where(&is_wrong, &on.host(&[], &[(first * second) as i64])?, &rows)?;
     let flat: Vec<usize> = [first * second].into_iter().chain(rest.iter().copied()).collect();
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))
 }
 
-/// `TensorScatter`: writes the update into the cache at its positions. Dimensions before and behind the axis are merged into one each.
+/// `TensorScatter`: writes the update into the cache at the write indices. The dimensions before the axis are merged into one, and so
+/// are those behind it.
 pub(super) fn tensor_scatter(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (past, update) = (call.input(0)?, call.input(1)?);
     let axis = Axis::new(call.int_or("axis", -2)?, past.rank()).map_err(Error::from)?.get();

@@ -20,12 +20,12 @@ pub mod attention {
     pub use crate::attention::{Heads, by_heads, with_cached};
 }
 
-/// Reading images at positions.
+/// Sampling of images at given positions.
 pub mod grid {
     pub use crate::grid::{grid_sample, grid_sample_types};
 }
 
-/// Attention by a state that is carried along.
+/// Attention with a recurrent state.
 pub mod linear_attention {
     pub use crate::linear_attention::{
         Convolved, PLACES, Unread, convolved, latest, linear_attention_types, several_states, stepped,
@@ -33,7 +33,7 @@ pub mod linear_attention {
     };
 }
 
-/// Normalisation, and products with a bias.
+/// Normalization, and matrix products with a bias.
 pub mod normalize {
     pub use crate::normalize::{
         gemm_shape, gemm_types, layer_normalization, layer_normalization_types, plain_gemm, transposed,
@@ -51,7 +51,7 @@ pub mod quant {
     pub use crate::quant::{dequantize, plain_qlinear_conv, product_shape, quantize, quantize_types};
 }
 
-/// Cells run over time.
+/// Recurrent cells.
 pub mod recurrent {
     pub use crate::recurrent::{quantized_lstm, recurrent_types};
 }
@@ -61,17 +61,17 @@ pub mod resize {
     pub use crate::resize::{repeated, stretched};
 }
 
-/// Selections by elements' values.
+/// Selections by the values of elements.
 pub mod selection {
     pub use crate::selection::unique_by;
 }
 
-/// Extents, and moving elements.
+/// Shapes, and operators that move elements.
 pub mod shape {
     pub use crate::shape::{gather_nd, gather_nd_types, pad, pad_types, range_of, range_types, trilu};
 }
 
-/// Elements that are texts.
+/// String tensors.
 pub mod strings {
     pub use crate::strings::{filled, strings};
 }

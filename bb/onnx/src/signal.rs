@@ -1,4 +1,4 @@
-//! Fourier transforms, windows, and the weights of the mel scale.
+//! Fourier transforms, window functions, and mel filter banks.
 
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -27,7 +27,7 @@ operators! {
 /// The maximum number of elements of a tensor that the host computes.
 const MOST: i64 = 1 << 25;
 
-/// Reads the one integer that operand `index` holds.
+/// Reads operand `index`, which has a single integer.
 fn integer(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<i64, TraceStop> {
     match on.ints(call.input(index)?)?[..] {
         [value] => Ok(value),
@@ -37,7 +37,7 @@ fn integer(on: &Tracer, call: &Call<'_, TracedTensor>, index: usize) -> Result<i
     }
 }
 
-/// Reads the one integer that operand `index` holds, if it is not left out.
+/// Reads operand `index`, which has a single integer, if the operand is present.
 fn optional_integer(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -46,7 +46,7 @@ fn optional_integer(
     if call.optional(index).is_some() { integer(on, call, index).map(Some) } else { Ok(None) }
 }
 
-/// Checks a number of elements that the model chose.
+/// Checks a size that the model chose against `least` and the maximum.
 fn extent<T>(call: &Call<'_, T>, what: &str, value: i64, least: i64) -> Result<usize, Error> {
     if (least..=MOST).contains(&value) {
         Ok(value as usize)
@@ -55,7 +55,7 @@ fn extent<T>(call: &Call<'_, T>, what: &str, value: i64, least: i64) -> Result<u
     }
 }
 
-/// Checks that numbers are real or complex, according to the last extent.
+/// Checks that the last extent is 1 (real numbers) or 2 (complex numbers), and fits `onesided` and `inverse`.
 fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) -> Result<(), Error> {
     let parts = x.shape().last().copied().unwrap_or(0);
     if x.rank() < 2 || !(1..=2).contains(&parts) {
@@ -71,7 +71,7 @@ fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) ->
     }
 }
 
-/// The known facts of a transform whose axis is not known.
+/// Infers the facts about the shape that hold for every axis, if the axis is unknown.
 fn of_some_axis(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
     let keeps = !at.has(1) && !onesided;
@@ -80,7 +80,8 @@ fn of_some_axis(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     Some(out)
 }
 
-/// `DFT`: one frequency per element of the signal, `length / 2 + 1` frequencies if `onesided`, or the signal for the inverse.
+/// Infers the type of `DFT`: one frequency per element of the signal, `length / 2 + 1` frequencies if `onesided`, or the
+/// signal for the inverse.
 fn dft_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = if at.node.opset < 20 {
@@ -104,14 +105,14 @@ fn dft_types(at: NodeFacts<'_>) -> Option<Types> {
         let mut out = x.to_vec();
         *out.get_mut(axis)? =
             if onesided && !inverse { rule::shifted(&rule::divided(&length, 2), 1) } else { length };
-        // Of half the frequencies a real signal comes back.
+        // The inverse of a one-sided spectrum is a real signal.
         *out.last_mut()? = Dim::Known(if inverse && onesided { 1 } else { 2 });
         Some(out)
     };
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `DFT`: the axis is an attribute before opset 20, an operand since.
+/// `DFT`. The axis is an attribute before opset 20, and an operand since.
 pub(super) fn dft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
@@ -137,7 +138,7 @@ pub(super) fn dft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.transpose(&y, &perm)?))
 }
 
-/// `STFT`: a transform of each frame of a signal.
+/// Infers the type of `STFT`: a transform of each frame of a signal.
 fn stft_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let [batch, samples, ..] = at.dims(0)? else { return None };
@@ -157,11 +158,11 @@ fn stft_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-/// `STFT`: the transforms of frames of a signal, each weighted by a window.
+/// `STFT`: the transforms of the frames of a signal, each multiplied by a window.
 pub(super) fn stft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let onesided = call.flag("onesided", true)?;
-    // PyTorch writes a real signal without the dimension of real and imaginary parts, and ONNX Runtime takes it.
+    // PyTorch exports a real signal without the last dimension, and ONNX Runtime accepts it.
     let x = &if x.rank() == 2 { on.unsqueeze(x, &[2])? } else { x.clone() };
     parts(call, x, onesided, false)?;
     let &[_, samples, _] = x.shape() else {
@@ -201,16 +202,16 @@ pub(super) fn stft(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(y))
 }
 
-/// Makes a window from a function of the cosine of each place's angle.
+/// Creates a window. `of_cosine` computes the value from the cosine of each element's angle.
 ///
-/// The functions are 0 and 1 at the ends and in the middle, and no rounded neighbour of these: a cast to integers truncates.
+/// The functions must return exactly 0 and 1 at the ends and in the middle, because a cast to integers truncates.
 fn window(on: &Tracer, call: &Call<'_, TracedTensor>, of_cosine: fn(f64) -> f64) -> OpResult {
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
     let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
     call.bound(DataType::F64, &[size])?;
     let value = |i: usize| -> f64 {
-        // A symmetric window of one element is its middle.
+        // A symmetric window of one element has the value of the middle.
         let angle = if turn == 0.0 { std::f64::consts::PI } else { std::f64::consts::TAU * i as f64 / turn };
         of_cosine(angle.cos())
     };
@@ -218,7 +219,7 @@ fn window(on: &Tracer, call: &Call<'_, TracedTensor>, of_cosine: fn(f64) -> f64)
     made(on, &[size], &values, dtype)
 }
 
-/// Makes a tensor from numbers that the host computed.
+/// Creates a tensor from numbers that the host computed.
 fn made(on: &Tracer, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult {
     let wide = TensorData::new(shape, values).map_err(Error::from)?;
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
@@ -238,7 +239,7 @@ pub(super) fn hamming_window(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
     window(on, call, |c| (25.0 - 21.0 * c) / 46.0)
 }
 
-/// `BlackmanWindow`: `0.42 - 0.5 cos(a) + 0.08 cos(2 a)` as a product, by `cos(2 a) = 2 cos(a)^2 - 1`.
+/// `BlackmanWindow`: `0.42 - 0.5 cos(a) + 0.08 cos(2 a)`, factored by `cos(2 a) = 2 cos(a)^2 - 1`.
 pub(super) fn blackman_window(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     window(on, call, |c| (1.0 - c) * (0.34 - 0.16 * c))
 }
@@ -248,7 +249,7 @@ fn mel_weight_matrix_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![bins, at.extent(0)]))
 }
 
-/// `MelWeightMatrix`: overlapping triangles over the frequencies, evenly spaced on the mel scale.
+/// `MelWeightMatrix`: overlapping triangular filters, evenly spaced on the mel scale.
 pub(super) fn mel_weight_matrix(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let bands = extent(call, "num_mel_bins", integer(on, call, 0)?, 0)?;
     let length = extent(call, "dft_length", integer(on, call, 1)?, 0)?;
@@ -265,7 +266,7 @@ pub(super) fn mel_weight_matrix(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     let corner = |i: usize| -> Result<usize, Error> {
         let hertz = 700.0 * (10f64.powf((i as f64 * step + lower) / 2595.0) - 1.0);
         let bin = ((length + 1) as f64 * hertz / rate as f64).floor();
-        // The last triangle may end right after the last bin, where its weight is 0.
+        // The last triangle may end one bin after the last one, where its weight is 0.
         if (0.0..=bins as f64).contains(&bin) {
             Ok(bin as usize)
         } else {

@@ -1,4 +1,4 @@
-//! Operators that sort, and that write to places by number.
+//! Operators that sort, and operators that scatter by index.
 
 use super::rows::operators;
 use bb_core::DataType;
@@ -28,7 +28,7 @@ fn top_k_types(at: NodeFacts<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
 
-/// `TopK`: how many, an attribute before opset 10, an operand since.
+/// `TopK`. `k` is an attribute before opset 10, and an operand since.
 pub(super) fn top_k(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let k = if call.opset() < 10 {
         call.int("k")?

@@ -1,4 +1,4 @@
-//! Operators on strings, on the host.
+//! Operators on strings, which run on the host.
 
 use super::pattern::compiled;
 use super::rows::operators;
@@ -28,7 +28,7 @@ operators! {
 ///
 /// # Errors
 ///
-/// [`bb_ir::Error::ElementType`] if its elements are none.
+/// [`bb_ir::Error::ElementType`] if its elements are not strings.
 pub fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
     match x.dtype() {
         DataType::String => Ok(x.iter_bytes()),
@@ -36,7 +36,7 @@ pub fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, E
     }
 }
 
-/// Reads a list of strings, if it is given.
+/// Reads an attribute that is a list of strings, if it is present.
 pub fn texts<'a, T>(call: &Call<'a, T>, name: &str) -> Result<Option<Vec<&'a str>>, Error> {
     let Some(list) = call.texts(name)? else { return Ok(None) };
     let text = |bytes: &'a Vec<u8>| {
@@ -76,7 +76,7 @@ fn concat_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
 }
 
-/// `StringConcat`: each string followed by the other operand's.
+/// `StringConcat`: concatenates the strings of both operands element by element.
 pub(super) fn concat(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let shape = bb_ir::infer::broadcast("StringConcat", &[a.shape(), b.shape()]).map_err(Error::from)?;
@@ -95,7 +95,7 @@ static FULL_MATCH: HostKernel = HostKernel {
     },
 };
 
-/// `RegexFullMatch`: whether all of a string matches a pattern, of the syntax of RE2.
+/// `RegexFullMatch`: whether the whole string matches a pattern in the syntax of RE2.
 pub(super) fn regex_full_match(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let pattern = call.text("pattern")?.unwrap_or_default();
@@ -112,12 +112,12 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
     memory::try_collected(OP, matches)
 }
 
-/// `StringNormalizer`: some of the words.
+/// Infers the type of `StringNormalizer`. The number of words is unknown if stop words are removed.
 fn normalizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
-        // Of no words one empty one is made.
+        // If no words remain, the result has one empty string.
         if !kept || out.last() == Some(&Dim::Known(0)) {
             *out.last_mut()? = Dim::Unknown;
         }
@@ -183,7 +183,7 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
     Ok(one(kept.finish(shape)?))
 }
 
-/// The change of case of letters.
+/// A conversion to lower or upper case.
 #[derive(Debug, Clone, Copy)]
 enum Case {
     Lower,
@@ -192,12 +192,13 @@ enum Case {
 }
 
 impl Case {
-    /// Writes a text in this case to `out`, and replaces its content. Bytes that are not UTF-8 stay.
+    /// Converts a string to this case and writes it to `out`, replacing its content. Bytes that are not UTF-8 stay
+    /// unchanged.
     fn change(self, op: &'static str, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         if !text.is_ascii() && !matches!(self, Case::Same) {
-            // The standard library does not report that memory is missing. In another case a string has up to three
-            // times the bytes.
+            // Check the memory beforehand, because the standard library aborts if there is none. A string may need
+            // up to three times its bytes in another case.
             memory::probe_strings(op, 1, text.len().saturating_mul(6))?;
             for chunk in text.utf8_chunks() {
                 let text = chunk.valid();
@@ -218,7 +219,7 @@ impl Case {
     }
 }
 
-/// The parts of a string between delimiters, or between runs of white space where there is none.
+/// Splits a string at the delimiter, or at runs of white space if the delimiter is empty.
 fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a [u8]>, Error> {
     let mut parts = Vec::new();
     let mut push = |from: usize, to: usize| {
@@ -226,7 +227,7 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
         pace.step(1 + part.len());
         memory::push("StringSplit", &mut parts, part)
     };
-    // A delimiter is UTF-8, so that it is in no place that is not.
+    // The delimiter is UTF-8, so it can only occur in the parts of the string that are valid UTF-8.
     let mut chunks = text.utf8_chunks().scan(0, |end, chunk| {
         let start = *end;
         *end += chunk.valid().len() + chunk.invalid().len();
@@ -243,9 +244,9 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
         push(from, text.len())?;
         return Ok(parts);
     }
-    // Python counts the separators of ASCII among white space; Unicode does not.
+    // Like Python, count the ASCII separators 0x1c to 0x1f as white space; Unicode does not.
     let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
-    // The beginning of the current part, and the end of its last character that is not white space.
+    // The start of the current part, and the end of its last character that is not white space.
     let (mut from, mut end, mut count) = (None, 0, 0);
     let mut take = |at: usize, after: usize, is_space: bool| {
         match from {
@@ -277,13 +278,14 @@ fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> R
     Ok(parts)
 }
 
-/// `StringSplit`: the maximum number of parts as the new dimension, and the number of parts of each text.
+/// Infers the types of `StringSplit`: the parts along a new dimension, and the number of parts of each string.
 fn split_types(at: NodeFacts<'_>) -> Option<Types> {
     let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
     Some(vec![rule::tensor(Some(DataType::String), parts), rule::tensor(Some(DataType::I64), at.same())])
 }
 
-/// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
+/// `StringSplit`: the parts along a new dimension, padded with empty strings, and the number of parts of each
+/// string.
 pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let delimiter = call.text_or("delimiter", "")?;
@@ -297,11 +299,12 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     Ok(smallvec![Some(filled), Some(TensorData::new(x.shape(), &counts)?)])
 }
 
-/// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
+/// Creates a tensor from rows, one for each element of `outer`. Shorter rows are padded to the longest one with
+/// `filler`.
 pub fn filled(outer: &[usize], rows: &[Vec<&[u8]>], filler: &str) -> Result<TensorData, Error> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
-    // One long row makes all others as long.
+    // Limit the size, because one long row makes all other rows equally long.
     const MOST: usize = 1 << 28;
     if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
         let (dtype, limit) = (DataType::String, MOST * size_of::<&[u8]>());

@@ -1,4 +1,4 @@
-//! `NonMaxSuppression`, on the host: how many boxes are kept depends on data.
+//! `NonMaxSuppression`, which runs on the host because the number of kept boxes depends on the data.
 
 use super::rows::operators;
 use bb_core::Error;
@@ -16,7 +16,7 @@ operators! {
     }
 }
 
-/// A box by its least and greatest coordinates.
+/// A box, by its minimum and maximum coordinates.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     x: (f32, f32),
@@ -24,7 +24,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Reads two opposite corners `y, x, y, x`, or a centre and the extents `x, y, w, h`.
+    /// Creates a box from two opposite corners `y, x, y, x`, or from a centre and a size `x, y, w, h`.
     fn new(numbers: [f32; 4], centred: bool) -> Bounds {
         let [a, b, c, d] = numbers;
         if centred {
@@ -38,7 +38,7 @@ impl Bounds {
         [self.x.0, self.x.1, self.y.0, self.y.1].iter().all(|v| v.is_finite())
     }
 
-    /// Whether it is finite and its extents are not negative.
+    /// Returns whether the box is finite and its width and height are not negative.
     fn is_proper(self) -> bool {
         self.is_finite() && self.x.0 <= self.x.1 && self.y.0 <= self.y.1
     }
@@ -47,7 +47,7 @@ impl Bounds {
         (self.x.1 - self.x.0) * (self.y.1 - self.y.0)
     }
 
-    /// Whether the share of the union that both cover exceeds `threshold`.
+    /// Returns whether the intersection over union of two boxes exceeds `threshold`.
     fn overlaps(self, other: Bounds, threshold: f32) -> bool {
         let width = self.x.1.min(other.x.1) - self.x.0.max(other.x.0);
         let height = self.y.1.min(other.y.1) - self.y.0.max(other.y.0);
@@ -62,24 +62,24 @@ impl Bounds {
 
 const OP: &str = "NonMaxSuppression";
 
-/// Up to this number of candidates, a box is compared with all kept boxes.
+/// The maximum number of candidates for comparing each box with all kept boxes. Larger numbers use a grid.
 const FEW: usize = 256;
 
-/// The most cells that a box is listed in.
+/// The maximum number of cells that list a box.
 const CELLS: usize = 16;
 
-/// The cells of a grid along `x` or `y`.
+/// The division of the `x` or the `y` axis into cells.
 #[derive(Debug, Clone, Copy)]
 struct Side {
-    /// The least coordinate.
+    /// The minimum coordinate.
     origin: f32,
-    /// The cells of a unit of length.
+    /// The number of cells per unit of length.
     scale: f32,
     cells: usize,
 }
 
 impl Side {
-    /// Makes cells of about the average size of a box, but at most `most` cells.
+    /// Creates cells of about the average size of a box, but at most `most` cells.
     fn of(intervals: impl Iterator<Item = (f32, f32)>, most: usize) -> Side {
         let (mut least, mut greatest) = (f32::INFINITY, f32::NEG_INFINITY);
         let (mut lengths, mut count) = (0f64, 0f64);
@@ -98,37 +98,38 @@ impl Side {
     }
 }
 
-/// The kept boxes, listed by the cells of a grid that they cover, so that a box is compared only with boxes near it.
+/// The kept boxes, listed by the grid cells that they cover, so that a box is compared only with boxes near it.
 ///
-/// Boxes that overlap share a cell, because the number of a cell never falls where a coordinate rises.
+/// Boxes that overlap share a cell, because cell indices increase monotonically with coordinates.
 struct KeptBoxes {
     all: Vec<Bounds>,
     /// The cells along `x` and `y`, if there is a grid.
     sides: Option<[Side; 2]>,
-    /// The positions in `all` of the boxes in each cell, row by row.
+    /// For each cell, row by row, the indices in `all` of the boxes in the cell.
     cells: Vec<Vec<u32>>,
-    /// The positions of boxes that cover many cells, or are not finite.
+    /// The indices in `all` of boxes that cover many cells, or are not finite.
     wide: Vec<u32>,
 }
 
-/// The cells from `left` to `right` in the rows from `top` to `bottom`.
+/// The cells in the columns from `left` to `right` and the rows from `top` to `bottom`.
 #[derive(Debug, Clone, Copy)]
 struct Near {
     left: usize,
     right: usize,
     top: usize,
     bottom: usize,
-    /// How many cells a row of the grid has.
+    /// The number of cells in a row of the grid.
     row: usize,
 }
 
 impl Near {
-    /// The extents of a box may be negative. Then it covers no cell and overlaps nothing.
+    /// Returns the number of cells. The width and height of a box may be negative; then it covers no cell and overlaps
+    /// nothing.
     fn count(&self) -> usize {
         (self.right + 1).saturating_sub(self.left).saturating_mul((self.bottom + 1).saturating_sub(self.top))
     }
 
-    /// Returns the cells of each row.
+    /// Returns the range of cell indices in each row.
     fn rows(self) -> impl Iterator<Item = std::ops::Range<usize>> {
         (self.top..=self.bottom).map(move |at| at * self.row + self.left..at * self.row + self.right + 1)
     }
@@ -141,7 +142,7 @@ impl KeptBoxes {
         let sides = (count > FEW && finite().next().is_some()).then(|| {
             let x = Side::of(finite().map(|bounds| bounds.x), count);
             let y = Side::of(finite().map(|bounds| bounds.y), count);
-            // There are not many more cells than boxes.
+            // Reduce both sides if there are many more cells than boxes.
             let times = (x.cells as f64 * y.cells as f64 / count as f64).sqrt().max(1.0);
             let fewer = |cells: usize| ((cells as f64 / times) as usize).max(1);
             let x = Side::of(finite().map(|bounds| bounds.x), fewer(x.cells));
@@ -165,7 +166,7 @@ impl KeptBoxes {
         Some(Near { left, right, top, bottom, row: x.cells })
     }
 
-    /// Whether one of the boxes overlaps this one by more than `threshold`.
+    /// Returns whether one of the kept boxes overlaps this box by more than `threshold`.
     fn any_overlaps(&self, bounds: Bounds, threshold: f32, pace: &mut Pace) -> bool {
         let overlaps = |kept: &Bounds| bounds.overlaps(*kept, threshold);
         let Some(near) = self.near(bounds).filter(|near| near.count() < self.all.len()) else {
@@ -199,15 +200,15 @@ impl KeptBoxes {
     }
 }
 
-/// `NonMaxSuppression`: batch, class and index of each kept box.
+/// Infers the type of `NonMaxSuppression`: batch, class and index of each kept box.
 fn non_max_suppression_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
 }
 
-/// `NonMaxSuppression`: of boxes that overlap too much, the one with the greatest score.
+/// `NonMaxSuppression`: of boxes that overlap too much, keeps the box with the highest score.
 ///
-/// Of equal scores the first wins. A score must exceed the threshold, as in ONNX's reference; ONNX's text says that
-/// lesser ones are removed. A NaN score comes last.
+/// Of boxes with equal scores, the first one is kept. A score must exceed the threshold, as in ONNX's reference
+/// implementation, although ONNX's documentation only says that lower scores are removed. A NaN score comes last.
 pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let (&[batch, count, 4], &[batches, classes, scored]) = (boxes.shape(), scores.shape()) else {
@@ -244,7 +245,8 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
                 (if score.is_nan() { f32::NEG_INFINITY } else { score }, i, bounds)
             });
         let mut candidates: Vec<(f32, usize, Bounds)> = memory::collected(OP, candidates)?;
-        // Of equal scores the first box counts. A stable sort would allocate without reporting a failure.
+        // Ties are broken by index, so that the first box with a score stays first. A stable sort would allocate memory
+        // and abort if there is none.
         candidates.sort_unstable_by(|a, b| {
             pace.step(1);
             b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
@@ -269,7 +271,7 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
 mod tests {
     use super::*;
 
-    /// Boxes of many sizes, some of them without end, empty or turned.
+    /// Generates boxes of many sizes. Some are infinite, empty, or have swapped corners.
     fn drawn(count: usize, seed: u64) -> Vec<Bounds> {
         let mut state = seed;
         let mut next = || {
@@ -311,7 +313,7 @@ mod tests {
         }
     }
 
-    /// The work for boxes that are all kept grows with their number, and not with its square.
+    /// If all boxes are kept, the work must grow with their number, not with its square.
     #[test]
     fn boxes_apart_from_each_other_are_compared_with_few() {
         use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A crate's operators as a table: the rows of its topics, with the versions that ONNX's schemas have, sorted.
+//! The operators of a crate as a sorted table, built from the rows of its topics and the versions in ONNX's schemas.
 
 use crate::rows::Row;
 use bb_core::operator::{Body, FoundOperator, Operator};
@@ -6,7 +6,7 @@ use bb_ir::infer::Rule;
 use bb_ir::opset::{self, domain_name};
 use std::sync::OnceLock;
 
-/// Where a function is: the topic, its row, and the function of the row.
+/// The location of a function in a table.
 #[derive(Debug, Clone, Copy)]
 pub struct FunctionPlace {
     /// The topic.
@@ -22,7 +22,7 @@ pub struct FunctionPlace {
 struct OperatorVersion {
     operator: Operator,
     rule: Rule,
-    /// The function; none for a version that took the operator away.
+    /// The function; `None` for a version of ONNX that removed the operator.
     place: Option<FunctionPlace>,
 }
 
@@ -35,12 +35,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table of the rows of topics.
+    /// Creates a table from the rows of topics.
     pub const fn new(topics: &'static [&'static [Row]]) -> Table {
         Table { topics, entries: OnceLock::new(), served: OnceLock::new() }
     }
 
-    /// Returns every version of every operator, by domain, name and version.
+    /// Returns every version of every operator, ordered by domain, name and version.
     fn entries(&self) -> &[OperatorVersion] {
         self.entries.get_or_init(|| {
             let mut all = Vec::new();
@@ -75,11 +75,11 @@ impl Table {
         });
         let found = entries.get(end.checked_sub(1)?)?;
         let same = found.operator.domain == domain && found.operator.name == name;
-        // ONNX may have taken it away since.
+        // There is no function if a later ONNX version removed the operator.
         Some((found, found.place?)).filter(|_| same)
     }
 
-    /// Returns the operator for a model that imports `opset` of `domain`, and its function, which `body` returns.
+    /// Returns the operator for a model that imports `opset` of `domain`. Its function comes from `body`.
     ///
     /// `ai.onnx` is another name of the empty domain.
     pub fn find(
@@ -91,7 +91,7 @@ impl Table {
         Some(FoundOperator { operator: &entry.operator, rule: Some(entry.rule), body: body(place)? })
     }
 
-    /// Lists the versions of operators that have functions, by domain, name and version.
+    /// Lists the operator versions that have an implementation, ordered by domain, name and version.
     pub fn served(&'static self) -> &'static [&'static Operator] {
         self.served.get_or_init(|| {
             self.entries().iter().filter(|entry| entry.place.is_some()).map(|entry| &entry.operator).collect()
@@ -108,10 +108,10 @@ impl Table {
     }
 }
 
-/// Lists the versions of an operator, and for each whether there is an operator or it was taken away.
+/// Lists the versions of an operator, and whether each version has the operator (true) or removed it (false).
 ///
-/// ONNX's schemas define the versions. A row may also serve versions without a schema: versions of other domains,
-/// and one that models had before ONNX did.
+/// ONNX's schemas define the versions. A row may also declare versions without a schema: versions of other domains,
+/// and a version that models used before ONNX defined the operator.
 fn versions(row: &Row) -> Vec<(i64, bool)> {
     let mut all: Vec<(i64, bool)> =
         opset::history(row.domain, row.name).map(|v| (v.since, v.types.is_some())).collect();
@@ -124,9 +124,9 @@ fn versions(row: &Row) -> Vec<(i64, bool)> {
     all
 }
 
-/// Declares the table of a crate of its topics, each a module with `ROWS` and `body`.
+/// Declares the table of an operator crate, from its topics. Each topic is a module with `ROWS` and `body`.
 ///
-/// The macro defines `find` and `served`, which the crate's [`OperatorTable`](bb_core::operator::OperatorTable) names.
+/// The macro defines `find` and `served` for the crate's [`OperatorTable`](bb_core::operator::OperatorTable).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator_table {

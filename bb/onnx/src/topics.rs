@@ -49,7 +49,7 @@ inventory::submit! {
     OperatorTable { unlinked, optional_domains: OPTIONAL_DOMAINS, ..OperatorTable::new(find, served) }
 }
 
-/// The domains of the other crates with operators in this repository.
+/// The domains of the other operator crates in this repository.
 pub const OPTIONAL_DOMAINS: &[OptionalDomain] = &[
     OptionalDomain::new("ai.onnx.ml", "ml", "bb_onnx_ml"),
     OptionalDomain::new("ai.onnx.preview.training", "training", "bb_onnx_training"),
@@ -58,7 +58,7 @@ pub const OPTIONAL_DOMAINS: &[OptionalDomain] = &[
     OptionalDomain::new("com.ms.internal.nhwc", "microsoft", "bb_onnx_microsoft"),
 ];
 
-/// Returns the library that a node needs and no linked crate offers.
+/// Returns the library that a node needs, if no linked crate provides it.
 fn unlinked(node: &Node) -> Option<Library> {
     match (node.domain.as_str(), node.op_type.as_str()) {
         ("", "ImageDecoder") => picture::unlinked(),
@@ -67,7 +67,8 @@ fn unlinked(node: &Node) -> Option<Library> {
     }
 }
 
-/// Lists the versions of this crate's operators that have functions, by domain, name and version.
+/// Lists the operator versions in this crate that have an implementation, ordered by domain, name and
+/// version.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     served().iter().copied()
 }
@@ -80,7 +81,7 @@ mod tests {
     use bb_ir::graph::Graph;
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
-    /// These tests are linked only with this crate's operators.
+    /// The test binary links only this crate's operators, so the other domains are missing.
     #[test]
     fn without_the_crate_of_a_domain_the_error_says_what_to_write() {
         for (domain, feature) in
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// These tests are linked without decoders and engines.
+    /// The test binary links no decoders and no regular expression engine.
     #[test]
     fn libraries_that_are_not_linked_are_named() {
         let node = |op: &str| Node { op_type: op.to_owned(), opset: 22, ..Node::default() };
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn rows_begin_where_versions_do() {
-        // Caffe2 and early exporters wrote them before ONNX had them.
+        // Caffe2 and early exporters wrote these versions before ONNX had the operators.
         let early = [("", "MeanVarianceNormalization", 1), ("", "ThresholdedRelu", 1)];
         let mut others = TABLE.unversioned();
         others.sort_unstable();

@@ -1,7 +1,7 @@
-//! Links the operators of every domain: ONNX, `com.microsoft`, `ai.onnx.ml`, training, regular expressions and pictures.
+//! Links the operators of every domain: ONNX, `com.microsoft`, `ai.onnx.ml`, training, regular expressions and images.
 //!
-//! A program that runs any model writes `use bb_operators as _;`. The features of `bb` link the same crates one by one; programs that
-//! share a target folder should use this crate instead, because each other set of features compiles `bb` again.
+//! A program that runs any model writes `use bb_operators as _;`. The features of `bb` link the same crates one by one. Programs that
+//! share a target folder should use this crate instead, because `bb` is compiled again for each different set of features.
 
 #![forbid(unsafe_code)]
 

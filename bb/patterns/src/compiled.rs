@@ -1,4 +1,4 @@
-//! Compiled patterns, and the engine that this crate submits.
+//! Compiled patterns, and the registration of the regular expression engine.
 
 use crate::search::Engines;
 use bb_ir::pace::Pace;
@@ -14,12 +14,12 @@ fn compile(text: &str) -> Result<Box<dyn Pattern>, String> {
     Ok(Box::new(Compiled::new(text)?))
 }
 
-/// A compiled pattern. When it is dropped, the next one of the same text takes its automata.
+/// A compiled pattern. When it is dropped, its automata are kept for the next pattern with the same text.
 pub(crate) struct Compiled {
     text: String,
-    /// `None` only while it is dropped.
+    /// `None` only during `drop`.
     engines: Option<Box<Engines>>,
-    /// Counts the work of all searches.
+    /// Counts the work of all searches, to check regularly whether the run must end.
     pace: Pace,
 }
 
@@ -64,17 +64,18 @@ impl Drop for Compiled {
     }
 }
 
-/// Compiled patterns that are not in use. Operators compile their patterns in each run, which takes longer than the search in a short text.
+/// A cache of compiled patterns that are not in use. Operators compile their patterns in each run, which takes longer than the search in a
+/// short string.
 mod idle {
     use super::Engines;
     use std::sync::Mutex;
 
-    /// The most patterns that are kept.
+    /// The maximum number of cached patterns.
     const PATTERNS: usize = 16;
-    /// The most bytes of a pattern that is kept.
+    /// The maximum size of a cached pattern, in bytes.
     const BYTES: usize = 1 << 20;
 
-    /// The patterns. The most recently used one is the last.
+    /// The cached patterns. The most recently used pattern is the last.
     static PATTERNS_KEPT: Mutex<Vec<(String, Box<Engines>)>> = Mutex::new(Vec::new());
 
     pub(super) fn take(text: &str) -> Option<Box<Engines>> {
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(compiled(r"\C").unwrap().find("é".as_bytes(), 1), Ok(Some(1..2)));
     }
 
-    /// A pattern whose automata need more states than are kept.
+    /// Tests a pattern whose automata need more states than the cache keeps.
     #[test]
     fn many_states_are_built_again() {
         let text: String = (0u32..20_000)

@@ -1,4 +1,4 @@
-//! Searches with automata.
+//! Searches in text with automata.
 
 use crate::re2;
 use crate::walk::{Automaton, reason};
@@ -6,18 +6,18 @@ use bb_ir::pace::Pace;
 use regex_automata::MatchKind;
 use regex_automata::nfa::thompson::{Compiler, Config as Limits, NFA, WhichCaptures};
 
-/// The most bytes that a compiled pattern takes.
+/// The maximum size of a compiled pattern, in bytes.
 const MOST: usize = 32 << 20;
 
-/// Automata of a pattern, which are built as texts need their states.
+/// The automata of a pattern. Their states are built when a text needs them.
 pub(crate) struct Engines {
-    /// Finds the end of the first match.
+    /// Finds the end of the match that starts first.
     first: Automaton,
-    /// Finds its start.
+    /// Finds the start of that match.
     backwards: Automaton,
     /// Finds the end of the longest match.
     longest: Automaton,
-    /// The size without states.
+    /// The size of the pattern without the states of the automata, in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -26,7 +26,7 @@ impl Engines {
         let wrong = |problem: String| format!("is `{text}`, which is no pattern: {problem}");
         let pattern = re2::parsed(text).map_err(wrong)?;
         let compiled = |reverse| {
-            // Any bytes may be a text, and `\C` matches a byte of a character.
+            // A text may consist of any bytes, and `\C` matches a single byte of a character.
             let limits = Limits::new().utf8(false).reverse(reverse).nfa_size_limit(Some(MOST));
             let limits = limits.which_captures(WhichCaptures::None);
             let compiled = Compiler::new().configure(limits).build_from_hir(&pattern);
@@ -42,7 +42,7 @@ impl Engines {
         })
     }
 
-    /// Finds where the first match at or after `from` starts.
+    /// Finds the start of the first match at or after `from`.
     pub(crate) fn start(
         &mut self,
         text: &[u8],
@@ -55,7 +55,7 @@ impl Engines {
         }
     }
 
-    /// Finds where the longest match that starts at a place ends.
+    /// Finds the end of the longest match that starts at `start`.
     pub(crate) fn longest_at(
         &mut self,
         text: &[u8],
@@ -73,7 +73,7 @@ mod tests {
     use regex_automata::nfa::thompson::pikevm::{Builder, Config, PikeVM};
     use regex_automata::{Anchored, Input};
 
-    /// Another engine of the library, which keeps track of all places in a pattern at once.
+    /// Returns another engine of the library, which tracks all states of a pattern simultaneously.
     fn by_library(pattern: &str, kind: MatchKind) -> PikeVM {
         let pattern = Compiler::new()
             .configure(Limits::new().utf8(false))
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn all_engines_find_what_the_library_finds() {
         let texts = ["", "a", "naïve_1 words, é", "aab ab\u{301} 12-3", "ЖЖ a.b\nc", "x  y\tz__é"];
-        // So long that the library does not search it.
+        // This text is too long for the library's own search, so this crate's search is used.
         let long = "é, aab_1 ".repeat(4000) + "x-naïve 7";
         for pattern in [
             r"\w+",
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Expected: at least two checks whether to go on, one for each search.
+    /// Expected are at least two checks whether to continue, one for each search.
     #[test]
     fn long_texts_ask_whether_to_go_on() {
         thread_local! {

@@ -1,6 +1,7 @@
-//! Walks along a text with an automaton, whose states are built as the text needs them.
+//! Runs an automaton over a text. The states of the automaton are built when the text needs them.
 //!
-//! The library's own search goes on to the end of the text. This one asks on the way whether to go on.
+//! The library's own search always continues to the end of the text. This search regularly checks whether to
+//! continue.
 
 use bb_ir::pace::Pace;
 use regex_automata::hybrid::{LazyStateID, dfa};
@@ -8,10 +9,11 @@ use regex_automata::nfa::thompson::NFA;
 use regex_automata::{Anchored, Input, MatchKind};
 use std::ops::Range;
 
-/// The most bytes of the states that an automaton keeps.
+/// The maximum size of the states that an automaton keeps, in bytes.
 const STATES: usize = 256 << 10;
 
-/// The library's own search is used up to this work. It is faster, and takes a few milliseconds at most.
+/// The maximum work for the library's own search, which is faster but cannot be stopped. It takes a few
+/// milliseconds at most.
 const SHORT: usize = 1 << 20;
 
 /// An automaton and the states that it has built.
@@ -22,7 +24,8 @@ pub(super) struct Automaton {
 
 impl Automaton {
     pub(super) fn new(nfa: &NFA, kind: MatchKind) -> Result<Automaton, String> {
-        // States that do not fit are computed again, so the time stays in proportion.
+        // States that do not fit the cache are computed again, so the time stays proportional to the lengths
+        // of the text and the pattern.
         let config = dfa::DFA::config().match_kind(kind);
         let config = config.cache_capacity(STATES).skip_cache_capacity_check(true);
         let built = dfa::DFA::builder().configure(config).build_from_nfa(nfa.clone());
@@ -31,12 +34,12 @@ impl Automaton {
         Ok(Automaton { dfa, cache })
     }
 
-    /// Returns the work of building a state, which consists of states of the pattern.
+    /// Returns the work of building a state of the automaton, which is a set of states of the pattern.
     fn states(&self) -> usize {
         self.dfa.get_nfa().states().len()
     }
 
-    /// Finds where a match ends that starts at `from`, or behind it unless `anchored`.
+    /// Finds the end of a match that starts at `from`, or at a later index unless `anchored`.
     pub(super) fn end(
         &mut self,
         text: &[u8],
@@ -67,7 +70,7 @@ impl Automaton {
         let mut found = None;
         for (at, byte) in range.clone().zip(text.get(range).unwrap_or_default()) {
             state = self.next(state, *byte, pace)?;
-            // A match shows one byte late.
+            // The automaton reports a match one byte late.
             if state.is_match() {
                 found = Some(at);
             } else if state.is_dead() {
@@ -78,7 +81,8 @@ impl Automaton {
         Ok(if state.is_match() { Some(text.len()) } else { found })
     }
 
-    /// Finds the first start of the matches that end with a range; the automaton is one that goes backwards.
+    /// Finds the first start of the matches that end at the end of the range. The automaton must be one that
+    /// reads backwards.
     pub(super) fn start(
         &mut self,
         text: &[u8],
@@ -110,7 +114,7 @@ impl Automaton {
         Ok(if state.is_match() { Some(range.start) } else { found })
     }
 
-    /// Goes on by a byte.
+    /// Returns the state after a byte.
     #[inline]
     fn next(&mut self, state: LazyStateID, byte: u8, pace: &mut Pace) -> Result<LazyStateID, String> {
         if !state.is_tagged() {
@@ -126,7 +130,7 @@ impl Automaton {
     }
 }
 
-/// The automata know all bytes, so that none ends a search.
+/// Returns the error for a quit state. The automata accept all bytes, so this does not occur.
 #[cold]
 fn quit() -> String {
     "the engine gave up".to_owned()

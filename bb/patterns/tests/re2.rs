@@ -1,6 +1,7 @@
-//! Compares patterns and texts with RE2.
+//! Compares the matches with the ones that RE2 finds.
 //!
-//! `data/re2.jsonl` is what `python tests/drawn/patterns.py 400` prints, which asks RE2. `BB_RE2=FILE` reads a longer one.
+//! `data/re2.jsonl` is the output of `python tests/drawn/patterns.py 400`, which calls RE2. `BB_RE2=FILE` reads a longer
+//! file instead.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use base64::Engine as _;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use std::io::BufRead as _;
 use std::ops::Range;
 
-/// Reads bytes that are a text, or base64 where they are no UTF-8.
+/// Reads a string as bytes. If the bytes are not UTF-8, they are in base64.
 fn bytes(of: &Value, name: &str) -> Vec<u8> {
     match &of[name] {
         Value::String(text) => text.clone().into_bytes(),
@@ -25,11 +26,11 @@ fn range(of: &Value) -> Option<Range<usize>> {
     ends.map(|[start, end]| start..end)
 }
 
-/// Returns what differs from RE2.
+/// Returns the differences from RE2.
 fn differences(line: &Value) -> Vec<String> {
     let engine = bb_ir::pattern::engine().unwrap();
     let Ok(pattern) = String::from_utf8(bytes(line, "pattern")) else {
-        // Operators refuse a pattern that is no UTF-8 before they compile it, and so does RE2.
+        // Operators refuse a pattern that is not UTF-8 before they compile it. RE2 refuses it, too.
         return if line["refused"].is_string() { Vec::new() } else { vec!["it is no UTF-8".to_owned()] };
     };
     let mut compiled = match (engine.compile)(&pattern) {
@@ -52,7 +53,7 @@ fn differences(line: &Value) -> Vec<String> {
         }
         for (from, name) in [(0, "longest"), (case["from"].as_u64().unwrap() as usize, "later")] {
             let want = range(&case[name]);
-            // Operators search for no empty match inside a character, and go on behind it.
+            // Operators ignore an empty match inside a character, and continue after it.
             if want
                 .as_ref()
                 .is_some_and(|at| at.is_empty() && text.get(at.start).is_some_and(|b| b & 0xC0 == 0x80))

@@ -1,12 +1,12 @@
-//! The pixels of a picture, as they are made.
+//! The pixels of an image during decoding.
 
 use bb_ir::memory;
 use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 
-/// How many pixels are converted before the next look whether decoding must end.
+/// The maximum number of pixels that are converted between two checks whether decoding must end.
 pub(crate) const PIXELS_AT_ONCE: usize = 1 << 16;
 
-/// A picture that is being decoded.
+/// An image that is being decoded.
 pub(crate) struct Canvas<'a> {
     picture: Picture,
     pixels: PixelFormat,
@@ -14,7 +14,7 @@ pub(crate) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// Makes room for a picture.
+    /// Allocates memory for an image without pixels; [`extend`](Self::extend) appends them.
     pub(crate) fn new(
         [height, width]: [usize; 2],
         pixels: PixelFormat,
@@ -25,7 +25,7 @@ impl<'a> Canvas<'a> {
         Ok(Canvas { picture: Picture { height, width, bytes }, pixels, allowance })
     }
 
-    /// Makes a black picture, whose pixels [`set`](Self::set) changes.
+    /// Creates a black image; [`set`](Self::set) changes its pixels.
     pub(crate) fn filled(
         [height, width]: [usize; 2],
         pixels: PixelFormat,
@@ -41,7 +41,7 @@ impl<'a> Canvas<'a> {
         self.allowance.check().map_err(PictureError::Ended)
     }
 
-    /// Sets a pixel of a filled picture in the requested form.
+    /// Sets a pixel of a filled image, converted to the requested pixel format.
     pub(crate) fn set(&mut self, [row, column]: [usize; 2], [r, g, b]: [u8; 3]) {
         let channels = self.pixels.channels();
         let at = (row * self.picture.width + column) * channels;
@@ -54,7 +54,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Appends pixels in the requested form, unless decoding must end.
+    /// Appends pixels, converted to the requested pixel format, unless decoding must end.
     pub(crate) fn extend(&mut self, rgb: impl Iterator<Item = [u8; 3]>) -> Result<(), PictureError> {
         self.allowance.check().map_err(PictureError::Ended)?;
         let bytes = &mut self.picture.bytes;
@@ -66,19 +66,20 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// Returns the picture, whose pixels are all there.
+    /// Returns the image after all pixels are set.
     pub(crate) fn finish(self) -> Picture {
         self.picture
     }
 }
 
-/// The luma of ITU-R 601: `0.299 r + 0.587 g + 0.114 b`, to the nearest.
+/// Returns the luma of ITU-R 601, `0.299 r + 0.587 g + 0.114 b`, rounded to the nearest integer.
 fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = 19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b);
     ((sum + 0x8000) >> 16).min(255) as u8
 }
 
-/// Returns red, green and blue for four inks. Each colour takes its share of the light that black leaves.
+/// Converts CMYK to RGB. Black leaves a share of the light, and each other ink absorbs its share of the
+/// rest.
 pub(crate) fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     let left = u32::from(255 - k);
     [c, m, y].map(|ink| {

@@ -1,13 +1,14 @@
-//! Checks of the sizes that picture files claim, before a decoder allocates memory for them.
+//! Checks the sizes in the headers of image files, before a decoder allocates memory for them.
 
-/// Returns whether each lossy frame of a WebP is within a canvas. The decoder makes room for a frame before it compares the two.
+/// Returns whether each lossy frame of a WebP file fits the canvas, because the decoder allocates memory for a frame before it
+/// compares the sizes.
 pub(super) fn frames_are_within(file: &[u8], [width, height]: [u32; 2]) -> bool {
-    /// The beginning of a key frame, behind three bytes.
+    /// The start code of a key frame, which follows three bytes.
     const START: [u8; 3] = [0x9d, 0x01, 0x2a];
     let short = |at: usize| -> Option<u32> {
         Some(u32::from(u16::from_le_bytes(file.get(at..at + 2)?.try_into().ok()?)) & 0x3fff)
     };
-    // A chunk may begin in another one, so each place is looked at.
+    // A chunk may begin inside another chunk, so each offset is checked.
     let mut chunks = file.windows(8).enumerate().filter(|(_, chunk)| chunk.starts_with(b"VP8 "));
     chunks.all(|(at, _)| {
         let begins = file.get(at + 11..at + 14) == Some(&START);
@@ -30,7 +31,7 @@ mod tests {
             ];
             [b"RIFF\0\0\0\0WEBP".to_vec(), frame.concat()].concat()
         };
-        // The upper two bits are a scale.
+        // The upper two bits of the size are a scale.
         for (width, height) in [(11, 9), (1, 1), (11 | 0xc000, 9 | 0x4000)] {
             assert!(frames_are_within(&file(width, height), [11, 9]));
         }

@@ -1,36 +1,36 @@
-//! Bounds of the memory that a JPEG 2000 decoder allocates for a picture, read from the headers before decoding.
+//! Upper bounds of the memory that a JPEG 2000 decoder allocates for an image, computed from the headers before decoding.
 //!
-//! The decoder makes a table of all tiles at once, and for each tile lists of precincts, code blocks and layers. Samples bound
-//! none of them: a tile, a precinct or a code block may hold a single sample, or none.
+//! The decoder creates a table of all tiles before it decodes any, and for each tile lists of precincts, code blocks and layers. The number
+//! of samples does not limit these lists, because a tile, a precinct or a code block may contain a single sample, or none.
 //!
-//! The headers are read as `hayro-jpeg2000` reads them. Where a marker's length does not agree with its content, two readers may go on at
-//! different places, so the file is refused as no picture.
+//! The headers are read as `hayro-jpeg2000` reads them. If the length of a marker segment does not match its content, two readers may
+//! continue at different offsets. So the file is refused, as if it were no image.
 //!
 //! Source: ISO/IEC 15444-1, annexes A (markers), B (tiles, resolutions, precincts, code blocks) and I (boxes).
 
-/// The most tiles: their numbers have 16 bits in a codestream.
+/// The maximum number of tiles. Tile indices have 16 bits in a codestream.
 pub(super) const MOST_TILES: u64 = 1 << 16;
 
-/// The most coding passes of a code block of 32 bit planes.
+/// The maximum number of coding passes of a code block with 32 bit planes.
 const MOST_PASSES: u64 = 94;
 
-/// Upper bounds of the parts and the memory that the decoder creates for a file.
+/// Upper bounds of the work and the memory of the decoder for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) tiles: u64,
-    /// The planes of the codestream, or the channels that a palette or a mapping creates from them, if there are more channels than planes.
+    /// The number of planes in the codestream, or of channels that a palette or a mapping creates from them, whichever is greater.
     pub(super) planes: u64,
-    /// The bit planes of a sample's coefficients. The decoder passes over each up to three times.
+    /// The number of bit planes of a sample's coefficients. The decoder passes over each bit plane up to three times.
     pub(super) bit_planes: u64,
-    /// The bytes of the table of tiles.
+    /// The size of the table of tiles, in bytes.
     pub(super) table_bytes: u64,
-    /// The bytes of the lists of the largest tile.
+    /// The size of the lists of the largest tile, in bytes.
     pub(super) tile_bytes: u64,
-    /// The code blocks and packets of all tiles.
+    /// The number of code blocks and packets of all tiles.
     pub(super) items: u64,
 }
 
-/// Reads big-endian numbers, and is at an end where there are too few bytes.
+/// A reader of big-endian numbers. It ends if too few bytes are left.
 #[derive(Clone)]
 struct Bytes<'a>(&'a [u8]);
 
@@ -45,20 +45,20 @@ impl<'a> Bytes<'a> {
         Some(self.take(count)?.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 
-    /// Takes the content of a marker segment, which follows its length.
+    /// Reads the length of a marker segment and returns the content that follows.
     fn segment(&mut self) -> Option<Bytes<'a>> {
         let length = self.number(2)?.checked_sub(2)?;
         self.take(length as usize).map(Bytes)
     }
 
-    /// Returns the code of the marker that comes next.
+    /// Returns the code of the next marker without consuming it.
     fn marker(&self) -> Option<u8> {
         let [0xff, code, ..] = self.0 else { return None };
         Some(*code)
     }
 }
 
-/// Returns the codestream of a file, and the number of channels that the boxes around it create from its planes.
+/// Returns the codestream of a file, and the number of channels that the enclosing boxes create from its planes.
 fn unboxed(file: &[u8]) -> Option<(&[u8], u64)> {
     if file.starts_with(&[0xff, 0x4f, 0xff, 0x51]) {
         return Some((file, 0));
@@ -67,7 +67,7 @@ fn unboxed(file: &[u8]) -> Option<(&[u8], u64)> {
     for (kind, content) in boxes(file) {
         match kind {
             b"jp2c" => codestream = Some(content),
-            // A later header takes the place of an earlier one; the greatest is at least what counts.
+            // A later header replaces an earlier one. The maximum is an upper bound for both.
             b"jp2h" => {
                 for (kind, content) in boxes(content) {
                     let count = match kind {
@@ -84,7 +84,7 @@ fn unboxed(file: &[u8]) -> Option<(&[u8], u64)> {
     Some((codestream?, channels))
 }
 
-/// The boxes of a file or of a box. A length that exceeds the rest means all of it.
+/// Iterates over the boxes in a file or in another box. If a length exceeds the remaining bytes, the box has all of them.
 fn boxes(file: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     let mut rest = Bytes(file);
     std::iter::from_fn(move || {
@@ -100,25 +100,25 @@ fn boxes(file: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     })
 }
 
-/// The combined coding styles of a picture: for each property, the value that gives a tile the most parts.
+/// The combined coding styles of an image. Each property has the value that gives a tile the maximum number of parts.
 #[derive(Debug, Clone)]
 struct Styles {
     layers: u64,
-    /// The most decompositions.
+    /// The maximum number of decomposition levels.
     levels: u32,
-    /// The binary logarithms of a code block's width and height.
+    /// The binary logarithms of a code block's minimum width and height.
     block: [u32; 2],
-    /// The binary logarithms of a precinct's width and height, by resolution.
+    /// The binary logarithms of a precinct's minimum width and height, by resolution.
     precincts: Vec<[u32; 2]>,
-    /// The most step sizes of a quantisation.
+    /// The maximum number of step sizes of a quantization.
     steps: u64,
-    /// The most bit planes of a quantisation, without those that a region of interest adds.
+    /// The maximum number of bit planes of a quantization, without the bit planes that a region of interest adds.
     bit_planes: u64,
-    /// The most bit planes that a region of interest adds.
+    /// The maximum number of bit planes that a region of interest adds.
     region: u64,
-    /// The changes of the progression.
+    /// The number of progression order changes.
     changes: u64,
-    /// Whether the passes of a code block may be segments of their own.
+    /// Whether the coding passes of a code block may be separate segments.
     parts_passes: bool,
 }
 
@@ -137,14 +137,14 @@ impl Styles {
         }
     }
 
-    /// Adds the parameters at the end of a segment `COD` or `COC`.
+    /// Includes the parameters at the end of a segment `COD` or `COC` in the combined styles.
     fn parameters(&mut self, mut of: Bytes<'_>, has_precincts: bool) -> Option<()> {
         let levels = of.number(1)?;
         self.levels = self.levels.max(u32::try_from(levels).ok().filter(|levels| *levels <= 32)?);
         for block in &mut self.block {
             *block = (*block).min(of.number(1)? as u32 + 2);
         }
-        // Bypass of the arithmetic coder, and termination on each pass.
+        // Passes are separate segments if the arithmetic coder is bypassed, or terminated on each pass.
         self.parts_passes |= of.number(1)? & 5 != 0;
         of.take(1)?;
         if has_precincts {
@@ -157,7 +157,7 @@ impl Styles {
         of.0.is_empty().then_some(())
     }
 
-    /// Reads a marker segment that may be in the headers of the picture and of tiles.
+    /// Reads a marker segment that may occur in the main header and in tile headers.
     fn read(&mut self, marker: u8, rest: &mut Bytes<'_>, wide: bool) -> Option<()> {
         let plane = if wide { 2 } else { 1 };
         match marker {
@@ -179,7 +179,7 @@ impl Styles {
                 let flags = of.number(1)?;
                 self.parameters(of, flags & 1 == 1)?;
             }
-            // QCD and QCC: the decoder reads what each style needs, which must be all of the segment.
+            // QCD and QCC: the content must be exactly as long as the quantization style requires, because the decoder reads this much.
             0x5c | 0x5d => {
                 let mut of = rest.segment()?;
                 of.take(if marker == 0x5d { plane } else { 0 })?;
@@ -193,7 +193,7 @@ impl Styles {
                 };
                 fits.then_some(())?;
                 self.steps = self.steps.max(of.0.len() as u64);
-                // The upper five bits of a step are its exponent.
+                // The upper five bits of a step size are its exponent.
                 let exponent = of.0.iter().step_by(each).map(|byte| u64::from(byte >> 3)).max().unwrap_or(0);
                 self.bit_planes = self.bit_planes.max(guard + exponent);
             }
@@ -208,7 +208,7 @@ impl Styles {
                 let each = if wide { 9 } else { 7 };
                 self.changes = self.changes.saturating_add(rest.segment()?.0.len() as u64 / each);
             }
-            // TLM, PLT, PPM, PPT, CRG and COM, whose lengths the decoder uses.
+            // TLM, PLT, PPM, PPT, CRG and COM. The decoder skips these segments by their lengths.
             0x55 | 0x58 | 0x60 | 0x61 | 0x63 | 0x64 => {
                 let _skipped = rest.segment()?;
             }
@@ -217,7 +217,7 @@ impl Styles {
         Some(())
     }
 
-    /// The bytes and the items of a tile of this size with this many planes.
+    /// Returns the bytes of the lists and the number of items for a tile of this size with this number of planes.
     fn tile(&self, size: [u64; 2], planes: u64) -> (u64, u64) {
         let (mut precincts, mut blocks) = (0u64, 0u64);
         for resolution in 0..=self.levels {
@@ -228,7 +228,7 @@ impl Styles {
             let along = |size: u64, exponent: u32, block: u32| {
                 let block = block.min(exponent.saturating_sub(halved));
                 let precincts = cells(shrunk(size, below), exponent);
-                // A precinct that holds nothing of a band has one code block at most.
+                // A precinct without samples of a band still has up to one code block.
                 (precincts, cells(shrunk(size, below + halved), block).max(precincts))
             };
             let ([width, height], [block_width, block_height]) = (size, self.block);
@@ -242,9 +242,9 @@ impl Styles {
         let layers = self.layers.min(32);
         let packets = precincts.saturating_mul(layers).saturating_mul(self.changes.max(1));
         let segments = layers + if self.parts_passes { MOST_PASSES } else { 0 };
-        // By the decoder's types, twice because its lists grow by doubling: a precinct with its trees and its place in the order;
-        // a code block with its nodes in two trees, its layers and its segments; a packet in the set of those that came, where
-        // the order changes.
+        // The sizes follow from the decoder's types, doubled because its lists grow by doubling. A precinct has its tag trees and an entry
+        // in the progression order. A code block has its nodes in two tag trees, its layers and its segments. If the progression order
+        // changes, each packet has an entry in the set of packets already read.
         let of_precincts = precincts.saturating_mul(448).saturating_mul(self.changes.max(1));
         let of_blocks = blocks.saturating_mul(448 + 48 * layers + 64 * segments);
         let of_packets = if self.changes > 0 { packets.saturating_mul(32) } else { 0 };
@@ -254,17 +254,17 @@ impl Styles {
     }
 }
 
-/// The most samples that `n` have at a resolution that is halved this many times.
+/// Returns the maximum number of samples that remain of `n` at a resolution that is halved `times` times.
 fn shrunk(n: u64, times: u32) -> u64 {
     n.div_ceil(1 << times)
 }
 
-/// The most cells of a grid that `n` neighbours are in, if a cell has two to the power of `exponent` of them.
+/// Returns the maximum number of grid cells that `n` consecutive samples touch, if a cell has `2^exponent` samples.
 fn cells(n: u64, exponent: u32) -> u64 {
     if n == 0 { 0 } else { (n + (1 << exponent) - 2) / (1 << exponent) + 1 }
 }
 
-/// Surveys a file; `None` if it is no picture that the decoder would read.
+/// Computes the bounds for a file; `None` if the decoder would not read the file as an image.
 pub(super) fn survey(file: &[u8]) -> Option<Survey> {
     let (codestream, channels) = unboxed(file)?;
     let mut rest = Bytes(codestream);
@@ -294,7 +294,7 @@ pub(super) fn survey(file: &[u8]) -> Option<Survey> {
     }
     while rest.marker() == Some(0x90) {
         if tile_part(&mut rest, &mut styles, planes > 256).is_none() {
-            // A file may end within a tile, which is decoded as far as it is there.
+            // A file may end inside a tile. The decoder then decodes the part that is present.
             if rest.0.is_empty() {
                 break;
             }
@@ -302,7 +302,7 @@ pub(super) fn survey(file: &[u8]) -> Option<Survey> {
         }
     }
     let (tile_bytes, items) = styles.tile(largest, planes);
-    // By the decoder's types: a tile, and for each plane its properties with lists of their own.
+    // The sizes follow from the decoder's types: 256 bytes for a tile, and for each plane 256 bytes and its list of step sizes.
     let each = 256 + planes.saturating_mul(256 + 4 * styles.steps);
     Some(Survey {
         tiles,
@@ -314,8 +314,8 @@ pub(super) fn survey(file: &[u8]) -> Option<Survey> {
     })
 }
 
-/// Reads the header of a part of a tile, and passes over its data. `None` where the decoder would not go on, or where it is not
-/// certain that it would go on in the same way.
+/// Reads the header of a tile part and skips its data. Returns `None` if the decoder would stop here, or if it is uncertain that the
+/// decoder would continue in the same way.
 fn tile_part(rest: &mut Bytes<'_>, styles: &mut Styles, wide: bool) -> Option<()> {
     rest.take(2)?;
     let mut head = rest.segment()?;
@@ -332,7 +332,7 @@ fn tile_part(rest: &mut Bytes<'_>, styles: &mut Styles, wide: bool) -> Option<()
             return Some(());
         }
         let Some(marker) = rest.marker() else {
-            // The decoder looks for another part here and finds none.
+            // The decoder expects another tile part here, finds none and stops.
             rest.0 = &[];
             return None;
         };
@@ -341,7 +341,7 @@ fn tile_part(rest: &mut Bytes<'_>, styles: &mut Styles, wide: bool) -> Option<()
                 rest.take(2)?;
                 break;
             }
-            // The end of the codestream.
+            // EOC: the end of the codestream.
             0xd9 => break,
             marker => {
                 rest.take(2)?;

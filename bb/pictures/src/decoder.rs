@@ -7,7 +7,7 @@ inventory::submit! {
     PictureDecoder { name: env!("CARGO_PKG_NAME"), decode }
 }
 
-/// Decodes a picture of any known format; `None` for a file of no known format, and for a damaged one.
+/// Decodes an image of any known format. Returns `None` if the file has no known format or is damaged.
 pub(crate) fn decode(
     file: &[u8],
     pixels: PixelFormat,

@@ -1,4 +1,4 @@
-//! Pictures in the formats that the crate `image` decodes.
+//! Decodes images in the formats that the crate `image` supports.
 
 use crate::canvas::{Canvas, PIXELS_AT_ONCE};
 use crate::claims;
@@ -11,20 +11,21 @@ use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
 const DECODED: [ImageFormat; 5] =
     [ImageFormat::Bmp, ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::Pnm, ImageFormat::WebP];
 
-/// The most bytes of a picture in the form that its file has.
+/// The maximum size of a decoded image in bytes, in the pixel format of its file.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The bytes that a decoder may take besides the picture, for rows, tables and metadata.
+/// The maximum size of a decoder's other memory in bytes, for rows, tables and metadata.
 const MOST_ASIDE: u64 = 16 << 20;
 
-/// The most samples of a JPEG, counted once for each of its scans: a scan of a few bytes goes over the whole picture, and the
-/// decoder cannot be stopped within.
+/// The maximum number of samples of a JPEG, times the number of its scans. A scan of a few bytes passes over the whole image,
+/// and the decoder cannot be stopped during a scan.
 pub(super) const MOST_SCANNED: u64 = 1 << 30;
 
-/// How many bytes are read before the next look whether decoding must end. A byte becomes up to about 1000 bytes of a picture.
+/// The number of bytes that are read between two checks whether decoding must end. A byte may expand to about 1000 bytes of an
+/// image.
 const STEP: usize = 1 << 10;
 
-/// The bytes of a file, which are an error once decoding must end. All decoders read them piece by piece.
+/// A reader of a file. It returns an error once decoding must end. All decoders read the file piece by piece.
 struct Watched<'a> {
     file: Cursor<&'a [u8]>,
     allowance: &'a dyn Allowance,
@@ -71,7 +72,7 @@ impl Seek for Watched<'_> {
     }
 }
 
-/// Decodes a picture; `None` for a picture of another format.
+/// Decodes an image; `None` for an image of another format.
 pub(super) fn decode(
     file: &[u8],
     pixels: PixelFormat,
@@ -79,7 +80,7 @@ pub(super) fn decode(
 ) -> Result<Option<Picture>, PictureError> {
     let watched = Watched { file: Cursor::new(file), allowance, since: 0 };
     let Ok(mut reader) = ImageReader::new(watched).with_guessed_format() else { return none(allowance) };
-    // Programs write floats into a format that is like PNM.
+    // PFM, a variant with floats, begins like PNM but is not decoded.
     if [&b"PF\n"[..], b"Pf\n"].iter().any(|mark| file.starts_with(mark)) {
         return Err(PictureError::Refused {
             problem: "is of the format PFM, which is not decoded".to_owned(),
@@ -111,7 +112,7 @@ pub(super) fn decode(
             );
             return Err(PictureError::Refused { problem });
         }
-        // The decoder keeps the coefficients of 16 bits of a picture with several scans, and counts them nowhere.
+        // For an image with several scans, the decoder stores the 16-bit coefficients, and does not count them in its limit.
         needed = needed.saturating_add(4 * samples);
     }
     if bytes > MOST_BYTES {
@@ -119,7 +120,7 @@ pub(super) fn decode(
         return Err(PictureError::Refused { problem });
     }
     memory::probe("ImageDecoder", memory::at_most(needed))?;
-    // Some decoders count the picture itself towards the limit.
+    // Some decoders count the image itself towards the limit, so its size is added.
     let decoded = decoder
         .set_limits(limits(needed.saturating_add(bytes)))
         .and_then(|()| DynamicImage::from_decoder(decoder));
@@ -140,7 +141,7 @@ pub(super) fn scans(file: &[u8]) -> u64 {
     file.windows(2).filter(|pair| *pair == [0xff, 0xda]).count() as u64
 }
 
-/// A damaged file gives no picture. Anything else that keeps a file from being decoded is an error.
+/// Converts a decoder's error. A damaged file gives no image; any other reason is an error.
 fn refused(
     format: ImageFormat,
     error: ImageError,
@@ -162,7 +163,7 @@ fn none(allowance: &dyn Allowance) -> Result<Option<Picture>, PictureError> {
     Ok(None)
 }
 
-/// Makes the pixels of a decoded picture, some rows at a time.
+/// Converts the pixels of a decoded image, some rows at a time.
 fn laid_out(
     picture: DynamicImage,
     pixels: PixelFormat,
@@ -176,7 +177,7 @@ fn laid_out(
         }
         return Ok(out.finish());
     }
-    // A row may be longer than all that is converted at once.
+    // A row may be longer than the maximum number of pixels per step, so rows are split, too.
     let columns = width.clamp(1, PIXELS_AT_ONCE as u32);
     let rows = (PIXELS_AT_ONCE as u32 / columns).max(1);
     for top in (0..height).step_by(rows as usize) {

@@ -1,4 +1,4 @@
-//! Pictures in JPEG 2000, which the crate `image` does not support.
+//! Decodes images in JPEG 2000, which the crate `image` does not support.
 
 use crate::canvas::{Canvas, PIXELS_AT_ONCE, cmyk};
 use crate::codestream::{MOST_TILES, survey};
@@ -6,28 +6,28 @@ use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 use bb_ir::{DataType, memory};
 use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
 
-/// The samples, of all channels, that a picture may have.
+/// The maximum number of samples of an image, over all channels.
 const MOST_SAMPLES: u64 = 1 << 25;
 
-/// The samples, counted once for each of their bit planes. A file of a few kilobytes makes the decoder go over all of them three
-/// times, which takes some seconds and cannot be stopped.
+/// The maximum number of samples times bit planes. For a file of a few kilobytes, the decoder may pass over all of them three times,
+/// which takes some seconds and cannot be stopped.
 const MOST_BITS: u64 = 1 << 29;
 
-/// The bytes that the decoder takes for a sample of each channel: the sample and its coefficient in `f32`, as they are before and
-/// after each step, and as a byte.
+/// The bytes that the decoder needs for a sample of each channel: the sample and its coefficient in `f32`, before and after each
+/// step, and the sample as a byte.
 const BYTES_PER_SAMPLE: u64 = 24;
 
-/// The bytes of the decoder's own lists: the list of tiles, and the lists of the parts of the largest tile.
+/// The maximum size in bytes of the decoder's own lists: the list of tiles, and the lists of the parts of the largest tile.
 const MOST_LIST_BYTES: u64 = 1 << 28;
 
-/// The code blocks and packets of all tiles. The decoder makes them before it reads data, and cannot be stopped meanwhile; under
-/// AddressSanitizer, one takes up to 3 µs. A picture of the most samples, in tiles of 256 by 256 with code blocks of 32 by 32 and 12
-/// layers, has half of this number.
+/// The maximum number of code blocks and packets of all tiles. The decoder creates them before it reads data, and cannot be stopped
+/// during this. With AddressSanitizer, each takes up to 3 µs. An image with the maximum number of samples, tiles of 256 by 256, code
+/// blocks of 32 by 32, and 12 layers has half of this number.
 const MOST_ITEMS: u64 = 1 << 20;
 
-/// Decodes a picture. Returns `None` if the file is no picture.
+/// Decodes an image. Returns `None` if the file is no image.
 ///
-/// The decoder allocates without a limit, so its allocations are bounded before it starts.
+/// The decoder does not limit its allocations, so they are bounded before it starts.
 pub(super) fn decode(
     file: &[u8],
     pixels: PixelFormat,
@@ -62,7 +62,7 @@ pub(super) fn decode(
     let channels = usize::from(colours) + usize::from(picture.has_alpha());
     let mut context = DecoderContext::default();
     let Ok(decoded) = picture.decode(&mut context) else { return Ok(None) };
-    // The decoder counts the components itself. The boxes of the file may declare another number.
+    // The decoder counts the components itself, and the boxes of the file may declare another number.
     if decoded.components().len() != channels {
         return Ok(None);
     }
@@ -80,7 +80,7 @@ pub(super) fn decode(
     Ok(Some(out.finish()))
 }
 
-/// Refuses a picture that would make the decoder take too much.
+/// Refuses an image if a quantity exceeds its maximum.
 fn within(what: &str, got: u64, most: u64) -> Result<(), PictureError> {
     if got <= most {
         return Ok(());
@@ -96,9 +96,9 @@ fn within(what: &str, got: u64, most: u64) -> Result<(), PictureError> {
 mod tests {
     use crate::decoder::tests::{decoded, problem};
 
-    /// A codestream of a picture with these extents in tiles of this extent, and of a precinct exponent.
+    /// Creates a codestream of a square image with these sizes of the image and of its tiles, and this precinct exponent.
     ///
-    /// Its only tile part has an empty packet, so the samples are in the middle of their range.
+    /// Its only tile part has an empty packet, so all samples are in the middle of their range.
     fn stream(extent: u32, tile: u32, planes: u16, precinct: u8) -> Vec<u8> {
         let mut file = vec![0xff, 0x4f, 0xff, 0x51];
         file.extend((38 + 3 * planes).to_be_bytes());
@@ -108,7 +108,7 @@ mod tests {
         }
         file.extend(planes.to_be_bytes());
         file.extend([7, 1, 1].repeat(usize::from(planes)));
-        // One layer, no decompositions, code blocks of 64 by 64, the reversible transform.
+        // One layer, no decomposition levels, code blocks of 64 by 64, and the reversible transform.
         file.extend([0xff, 0x52, 0, 13, 1, 0, 0, 1, 0, 0, 4, 4, 0, 1, precinct << 4 | precinct]);
         file.extend([0xff, 0x5c, 0, 4, 0x40, 0x40]);
         file.extend([0xff, 0x90, 0, 10, 0, 0, 0, 0, 0, 15, 0, 1, 0xff, 0x93, 0, 0xff, 0xd9]);
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn what_a_header_promises_is_bounded_before_decoding() {
-        // A table for each of 10^8 tiles; precincts of one sample each; planes.
+        // The cases are: 10^8 tiles, too many samples, precincts of one sample each, and too many planes.
         for (file, what) in [
             (stream(10_000, 1, 1, 15), "tiles"),
             (stream(65_000, 300, 3, 15), "samples"),
             (stream(5_000, 5_000, 1, 0), "precincts"),
-            // The lists of a tile are short, and there are many tiles.
+            // The lists of each tile are short, but there are many tiles.
             (stream(1_000, 200, 1, 0), "packets"),
             (stream(250, 1, 200, 15), "bytes of tiles"),
             (stream(1 << 16, 1 << 16, 3, 15), "samples"),
@@ -141,7 +141,7 @@ mod tests {
     fn bit_planes_are_bounded_with_the_samples() {
         let mut file = stream(5000, 5000, 1, 15);
         let at = file.windows(2).position(|pair| pair == [0xff, 0x5c]).unwrap();
-        // Seven guard bits and an exponent of 26: 32 planes.
+        // 7 guard bits and an exponent of 26 give 32 bit planes, the maximum.
         file.get_mut(at + 4..at + 6).unwrap().copy_from_slice(&[0xe0, 26 << 3]);
         assert!(problem(&file).contains("bits"), "{}", problem(&file));
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn markers_of_other_lengths_are_no_picture() {
-        // A reader that trusts the length goes on elsewhere than one that knows the content.
+        // If the length is wrong, a reader that uses the length continues at another offset than a reader that knows the content.
         let mut file = stream(5, 5, 1, 15);
         let at = file.windows(2).position(|pair| pair == [0xff, 0x52]).unwrap();
         file.insert(at + 15, 0);

@@ -1,9 +1,9 @@
-//! Decodes pictures for `ImageDecoder`: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP.
+//! Decodes images for the operator `ImageDecoder`: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP.
 //!
-//! A program that runs models with this operator links this crate with `use bb_pictures as _;`. It names no item of the crate. The feature
+//! A program that runs models with this operator links this crate with `use bb_pictures as _;`, and uses none of its names. The feature
 //! `image` of `bb` does the same.
 //!
-//! Everything that a decoder allocates is bounded before it starts, because its own allocations end the process if they fail.
+//! The memory of a decoder is bounded before it starts, because the process aborts if an allocation of the decoder fails.
 
 mod canvas;
 mod claims;

@@ -5,60 +5,62 @@ use crate::{BackendHandle, Module};
 use bb_core::cut::cut;
 use bb_ir::graph::ValueId;
 
-/// Which nodes are claimed.
+/// Options that select the nodes to claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimOptions {
-    /// Whether nodes are claimed that run on the host.
+    /// Whether nodes that run on the host are claimed.
     pub host: bool,
-    /// Whether nodes are declined that are lowered to several operations rather than native to the backend.
+    /// Whether nodes that are lowered to several operations, rather than native to the backend, are
+    /// declined.
     pub native_only: bool,
 }
 
 impl ClaimOptions {
-    /// Returns the options with nodes that run on the host, or without them.
+    /// Sets whether nodes that run on the host are claimed.
     #[must_use]
     pub fn with_host(self, host: bool) -> ClaimOptions {
         ClaimOptions { host, ..self }
     }
 
-    /// Returns the options with only native nodes claimed, or with all.
+    /// Sets whether only native nodes are claimed.
     #[must_use]
     pub fn with_native_only(self, native_only: bool) -> ClaimOptions {
         ClaimOptions { native_only, ..self }
     }
 }
 
-/// Why a node is not claimed.
+/// The reason why a node is not claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Declined {
-    /// It cannot run on the backend.
+    /// The node cannot run on the backend.
     Unsupported(Vec<Missing>),
-    /// It runs on the host.
+    /// The node runs on the host.
     Host,
-    /// It is lowered to several operations.
+    /// The node is lowered to several operations.
     Lowered,
-    /// Its element types are not known before inputs are given, and the backend lacks some types.
+    /// The node's element types are known only when inputs are passed, and the backend lacks some types.
     Unchecked,
-    /// The caller gave it up.
+    /// The caller excluded the node, for this reason; see [`Claims::give_up`].
     GivenUp(&'static str),
 }
 
-/// A part of a graph: nodes that no path leaves and enters again.
+/// A part of a graph. No path between two of its nodes passes through a node outside the part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedPart {
-    /// The positions of the nodes in the graph.
+    /// The indices of the nodes in the graph.
     pub nodes: Vec<usize>,
-    /// The values that the nodes read from outside; no constants.
+    /// The values that the nodes read from outside the part, without constants.
     pub inputs: Vec<ValueId>,
-    /// The values that others read from the nodes, and outputs of the graph.
+    /// The values that the nodes compute and that are read outside the part or are outputs of the graph.
     pub outputs: Vec<ValueId>,
 }
 
-/// The nodes of a graph that a backend claims: parts, as large as possible, of nodes that it can run.
+/// The nodes of a graph that a backend claims because it can run them, grouped into parts that are as large
+/// as possible.
 ///
-/// The claims do not depend on extents that are known later.
+/// The claims do not depend on extents that are known only when the graph runs.
 ///
 /// # Examples
 ///
@@ -73,9 +75,9 @@ pub struct ClaimedPart {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// Of each node of the graph, how it runs if it is claimed, and why it is not otherwise.
+    /// For each node of the graph, how it runs if it is claimed, otherwise the reason why it is not.
     pub nodes: Vec<Result<How, Declined>>,
-    /// The parts, in an order that can run.
+    /// The parts, in a valid order of execution.
     pub parts: Vec<ClaimedPart>,
 }
 
@@ -102,7 +104,7 @@ impl Claims {
         self.nodes.iter().filter(|node| node.is_ok()).count()
     }
 
-    /// Gives up nodes, and divides the rest into parts again.
+    /// Excludes nodes from the claims, and divides the remaining nodes into parts again.
     pub fn give_up(&mut self, module: &Module, nodes: &[usize], reason: &'static str) {
         for &at in nodes {
             if let Some(node) = self.nodes.get_mut(at).filter(|node| node.is_ok()) {
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
     use bb_ir::proto::{GraphProto, NodeProto, ValueInfoProto};
 
-    /// A chain of operators from `x`.
+    /// Returns a graph whose operators form a chain that begins with `x`.
     fn chain(operators: &[&str]) -> Module {
         let info = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
         let name = |at: usize| if at == 0 { "x".to_owned() } else { format!("v{at}") };

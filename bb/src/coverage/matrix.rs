@@ -17,7 +17,8 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that introduced this version.
     pub since: i64,
-    /// How the version runs. The number of operations of a lowered operator is the number in the tried call.
+    /// How the version runs. For a lowered operator, the number of operations is the number in the call that
+    /// was tried.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
     /// for the operator, and for operators that take maps.
@@ -49,8 +50,8 @@ pub enum RefusedBy {
     },
     /// The operator itself, on every backend, because its computation has no meaning for the type.
     Operator,
-    /// The tried call, because it also has an operand of another type, which the backend refuses. With an
-    /// operand of a supported type, the backend may support the type in question.
+    /// The tried call itself: it also has an operand of another type, which the backend refuses. If that
+    /// operand can have a supported type, the backend may support the type in question.
     Probe {
         /// The other type.
         needs: DataType,

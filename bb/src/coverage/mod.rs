@@ -33,17 +33,18 @@ pub struct NodeCoverage {
     pub domain: String,
     /// The opset that the model imports.
     pub opset: i64,
-    /// The name of the backend that runs it. For a [`FirstOf`], this is the chosen one of its backends.
+    /// The name of the backend that runs it. For a [`FirstOf`], this is the backend that it chose.
     pub backend: &'static str,
-    /// For a [`FirstOf`], the backends that precede it in the list, and why each of them does not run the node. Empty if it cannot run.
+    /// For a [`FirstOf`], the backends that precede the chosen one in the list, and why each of them does not run the node. Empty if
+    /// the node cannot run.
     pub passed_over: Vec<PassedOver>,
     /// How the node runs.
     pub how: How,
     /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
     /// run.
     pub missing: Vec<Missing>,
-    /// Whether the element types of all operations of the lowered node are known before inputs are given, and the
-    /// backend supports them. If not, an unsupported element type is found only when the node runs.
+    /// Whether the element types of all operations of the lowered node are known before inputs are passed, and the backend supports
+    /// them. If not, an unsupported element type is found only when the node runs.
     pub checked: bool,
     /// The operations of the lowered node whose results may leave the range of the type that the backend uses for integers
     /// that it lacks. Results are right in any case: if elements leave the range, the host computes them, or the run fails with an
@@ -61,9 +62,9 @@ pub struct Coverage {
 impl Coverage {
     /// Determines how each node runs on a backend, with its element types.
     ///
-    /// Trials decide which types the backend supports: each operation of a lowered node is tried on
-    /// one element, once per combination of element types. The operations of a node and their number are known if
-    /// everything before the node is known. Unknown extents are made up to find the element types.
+    /// Trials decide which types the backend supports: each operation of a lowered node is tried on one element, once per combination
+    /// of element types. The operations of a node and their number are known if everything before the node is known. To find the
+    /// element types, unknown extents get arbitrary values.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
         let nodes = graph
@@ -125,7 +126,7 @@ impl std::fmt::Display for Coverage {
     }
 }
 
-/// Returns each node on the backend that runs it.
+/// Analyses each node on the backend that runs it.
 fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<PlacedNode> {
     let handle = BackendHandle::new(on.clone());
     if let Some(several) = FirstOf::of(&handle) {

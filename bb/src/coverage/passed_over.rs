@@ -4,7 +4,7 @@ use super::{Coverage, PassedOver};
 use bb_ir::text::shown;
 use std::fmt;
 
-/// Nodes that one backend of a [`FirstOf`](crate::FirstOf) runs instead of another one, all for one reason.
+/// Nodes that one backend of a [`FirstOf`](crate::FirstOf) runs instead of another backend, all for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassedOverNodes {
@@ -16,7 +16,7 @@ pub struct PassedOverNodes {
     pub passed_over: PassedOver,
 }
 
-/// The number of nodes that a message lists; the others are only counted.
+/// The maximum number of nodes that a message lists. The remaining nodes are only counted.
 const LISTED: usize = 8;
 
 impl fmt::Display for PassedOverNodes {

@@ -58,7 +58,8 @@ struct Ready {
 }
 
 impl Sample {
-    /// Makes the graph of the call and its operands. Indices that are part of the call have the type `indices`.
+    /// Builds the graph of the call and its operands. Indices that are operands of the call have the type
+    /// `indices`.
     fn ready(&self, indices: DataType) -> Result<Ready, Error> {
         let mut model = self.model.clone();
         let mut operands = Vec::new();
@@ -174,7 +175,7 @@ impl Ready {
     }
 }
 
-/// Converts the elements to the type; zeros if the type does not hold numbers.
+/// Converts the elements to the type. Returns zeros if the type is not numeric.
 fn converted(elements: &TensorProto, dtype: DataType) -> Result<TensorData, Error> {
     let data = TensorData::from_proto(elements)?;
     if data.dtype() == dtype {

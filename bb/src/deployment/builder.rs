@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a model comes from.
+/// The source of a model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ModelSource {
@@ -135,8 +135,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Runs the node called `name` on the backend called `backend`. A node without a name is called like its first
-    /// result. If several rules match a node, the first one counts.
+    /// Runs the node called `name` on the backend called `backend`. A node without a name has the name of its first result. If several
+    /// rules match a node, the first one counts.
     #[must_use]
     pub fn bind_node(mut self, name: impl Into<String>, backend: impl Into<String>) -> Self {
         self.rules.push(Rule { chooses: Chooses::Node(name.into()), backend: backend.into() });
@@ -179,7 +179,7 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Limits the resources that models may ask for.
+    /// Limits the resources that models may use.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

@@ -12,7 +12,7 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
-    /// Makes a context for code that is not called by a graph.
+    /// Creates a context for code that is not called by a graph.
     pub fn new(backends: &'a Backends) -> Ctx<'a> {
         Ctx { backends, node: None }
     }
@@ -34,9 +34,9 @@ impl<'a> Ctx<'a> {
 
 /// A custom operator, which receives values and returns values.
 ///
-/// A component computes by operations on values, so it does not need to know which backend runs them. In a deployment, operands that
-/// are on several backends are moved to the backend of the first one.
-/// Closures with the signature of [`run`](Self::run) are components.
+/// A component computes by operations on values, so it does not need to know which backend runs them. In a deployment, if the
+/// operands are on several backends, they are moved to the backend of the first operand. Closures with the signature of
+/// [`run`](Self::run) are components.
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ impl<'a> Ctx<'a> {
     note = "write `impl bb::Component for {Self}`, or a closure `|ctx: &bb::Ctx<'_>, inputs: &[Option<&bb::Value>]|` that returns `Result<Vec<bb::Value>, bb::BoxError>`"
 )]
 pub trait Component: Send + Sync {
-    /// Runs the operator. An operand is `None` if it is left out.
+    /// Runs the operator. An operand is `None` if it is omitted.
     ///
     /// # Errors
     ///

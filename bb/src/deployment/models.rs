@@ -25,7 +25,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts a deployment without models or backends.
+    /// Returns a builder without models or backends.
     pub fn builder() -> DeploymentBuilder {
         DeploymentBuilder::default()
     }
@@ -73,7 +73,7 @@ impl Deployment {
         self.first()?.run(inputs)
     }
 
-    /// Runs the model that was bound first until these options end the run; see [`Model::run_with`].
+    /// Runs the model that was bound first. The options can end the run early; see [`Model::run_with`].
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl<'a> Model<'a> {
         self.program.run(self.backends, given)
     }
 
-    /// Runs like [`run`](Self::run), at most until these options end the run.
+    /// Runs like [`run`](Self::run). The options can end the run early.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use bb_core::cut;
 use bb_ir::proto::{AttributeProto, GraphProto, StringStringEntryProto};
 use std::sync::Arc;
 
-/// The backend or the component that runs a node, by number.
+/// The backend or the component that runs a node, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     Backend(usize),
@@ -16,7 +16,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns whether each node is a part of its own: each node of a component, and each carrier.
+    /// Returns whether each node of this target is a part of its own. This holds for components and carriers.
     pub(super) fn is_alone(&self) -> bool {
         !matches!(self, Target::Backend(_))
     }
@@ -53,7 +53,7 @@ impl BackendSubgraph {
         &self.checked
     }
 
-    /// Returns the graph in the form that a backend's own `dispatch` or `execute` gets.
+    /// Returns the graph as the message that a backend's own `dispatch` or `execute` receives.
     ///
     /// # Errors
     ///

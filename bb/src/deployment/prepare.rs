@@ -13,7 +13,7 @@ use bb_ir::proto::{AttributeProto, StringStringEntryProto};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Values of the model, with the names that a graph has for them.
+/// Values of the model, with their names in a graph.
 type NamedValues = Vec<(String, ValueId)>;
 
 impl DeploymentBuilder {
@@ -25,7 +25,8 @@ impl DeploymentBuilder {
             values.iter().map(|v| (graph.name_of(*v).to_owned(), *v)).collect::<Vec<_>>()
         };
         let mut steps = Vec::with_capacity(parts.len());
-        // The constants that components and carriers read, or that are outputs of the model; other parts have theirs in their graphs.
+        // The constants that components and carriers read, or that are outputs of the model. The graphs of other parts contain their
+        // own constants.
         let mut read: HashSet<ValueId> = graph.outputs.iter().copied().collect();
         for (part, dead) in parts.iter().zip(cut::last_reads(graph, &parts)) {
             let first = part.nodes.first().and_then(|&at| Some((at, graph.nodes.get(at)?)));
@@ -61,8 +62,8 @@ impl DeploymentBuilder {
         Ok(Program { module, placement, whole, steps })
     }
 
-    /// Prepares the body of a carrier: the backend gets it with the attributes and metadata of the node, and those that accompany
-    /// every part.
+    /// Prepares the body of a carrier. The backend receives the body with the attributes and metadata of the node, and with those
+    /// that accompany every part.
     fn carrier(
         &self,
         graph: &Graph,

@@ -14,7 +14,7 @@ use bb_core::plan::carriers;
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Which rules, components and backends had an effect.
+/// The rules, components and backends that had an effect.
 pub(super) struct Effects {
     /// For each component, whether a node calls it.
     pub(super) components: Vec<bool>,
@@ -88,7 +88,7 @@ impl DeploymentBuilder {
         Ok(Deployment { programs, backends: self.backends })
     }
 
-    /// Finds models, backends and components that were bound twice; only the first would count.
+    /// Finds models, backends and components that were bound twice. Only the first of each would take effect.
     fn duplicates(&self) -> Vec<Problem> {
         let models = repeated(self.models.iter().map(|(model, _)| model));
         let models = models.map(|model| Problem::DuplicateModel { model: model.clone() });
@@ -100,7 +100,7 @@ impl DeploymentBuilder {
         models.chain(backends).chain(components).collect()
     }
 
-    /// Finds backends that are named but not bound.
+    /// Finds backends that a rule, an attribute or metadata names, but that are not bound.
     fn unknown_backends(&self) -> Vec<Problem> {
         let rules = self.rules.iter().enumerate().map(|(at, rule)| (rule.text(at), &rule.backend));
         let accompanying = self.accompanying.keys().map(|backend| (self.accompanies(backend), backend));
@@ -111,7 +111,7 @@ impl DeploymentBuilder {
         rules.chain(accompanying).filter_map(unknown).collect()
     }
 
-    /// Writes the calls that added attributes or metadata for a backend.
+    /// Returns the source text of the calls that added attributes or metadata for a backend, for messages.
     pub(super) fn accompanies(&self, backend: &str) -> String {
         let given = self.accompanying.get(backend);
         let attributes = given.is_some_and(|given| !given.attributes.is_empty());
@@ -121,7 +121,7 @@ impl DeploymentBuilder {
         calls.map(|(_, call)| format!(".{call}(\"{backend}\", …)")).collect::<Vec<_>>().join("`, `")
     }
 
-    /// Cuts a model, and adds everything that cannot run to `problems`.
+    /// Cuts a model into parts, and adds everything that cannot run to `problems`.
     fn loaded(
         &self,
         name: &str,
@@ -169,7 +169,8 @@ impl DeploymentBuilder {
                         exceeding.map(|e| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(e) }),
                     );
                 }
-                // A node whose rule names a backend that is not bound may run on any backend.
+                // If the rule of a node names an unbound backend, the node's backend is unknown, so its missing operators
+                // are not reported.
                 if !open.contains(&at) {
                     problems.extend(missing.into_iter().map(|missing| {
                         Problem::Node(Uncovered::new(name.to_owned(), missing, on.name().to_owned()))

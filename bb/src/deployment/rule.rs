@@ -22,13 +22,14 @@ impl Rule {
     pub(super) fn chooses(&self, graph: &Graph, node: &graph::Node) -> bool {
         match &self.chooses {
             Chooses::Op(op) => node.op_type == *op,
-            // A node without a name is called like its first result.
+            // A node without a name has the name of its first result.
             Chooses::Node(name) => bb_core::error::name(graph, node) == *name,
             Chooses::Where(chooses) => chooses(node),
         }
     }
 
-    /// Writes the call that added this rule; `index` is the position of the rule.
+    /// Returns the source text of the call that added this rule, for messages. `index` is the index of the
+    /// rule.
     pub(super) fn text(&self, index: usize) -> String {
         let backend = &self.backend;
         match &self.chooses {

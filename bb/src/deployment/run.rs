@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A part of a model that can run.
 pub(super) struct Step {
     pub(super) runs: Runs,
-    /// The results that others read, with their names.
+    /// The results that are read outside the part, with their names.
     pub(super) outputs: Vec<(String, ValueId)>,
     /// The values that no later part reads.
     pub(super) dead: Vec<ValueId>,
@@ -22,7 +22,7 @@ pub(super) struct Step {
 pub(super) enum Runs {
     /// A graph that is sent to a backend, and the values of its inputs by name.
     Subgraph { subgraph: BackendSubgraph, inputs: Vec<(String, ValueId)> },
-    /// A component, and the number of its node.
+    /// A component, and the index of its node.
     Component { component: Arc<dyn Component>, node: usize },
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Program {
     pub(super) steps: Vec<Step>,
 }
 
-/// The values of a run, by number.
+/// The values of a run, by value id.
 type Values = PartValues<PlacedTensor>;
 
 /// Tensors by name.
@@ -75,7 +75,7 @@ impl Program {
         self.leave(&values)
     }
 
-    /// Puts inputs that are given by name into the order of the graph.
+    /// Puts inputs that are passed by name into the order of the graph.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Program {
         by_name(&self.whole.outputs, outputs)
     }
 
-    /// Checks the inputs and returns them by value number, with the constants.
+    /// Checks the inputs and returns them by value id, with the constants.
     fn arrive(&self, inputs: Vec<Option<Value>>) -> Result<Values, Error> {
         let placed: Vec<_> = inputs.into_iter().map(|x| x.map(PlacedTensor::of_value)).collect();
         let given: Vec<_> = placed.iter().map(|x| x.as_ref().map(OnnxValue::Tensor)).collect();
@@ -138,7 +138,7 @@ impl Program {
         };
         let operands: Vec<Option<&PlacedTensor>> =
             node.inputs.iter().map(|input| input.and_then(|value| tensor(values, value))).collect();
-        // The operations of a component run where its first operand is.
+        // A component runs on the backend of its first operand, so the other operands are moved there.
         let first = operands.iter().flatten().find_map(|x| x.computed());
         let home = first.and_then(|x| backends.owner(x.owner()).or(backends.iter().next()));
         let here = |x: &Option<&PlacedTensor>| match (home, x) {
@@ -169,11 +169,11 @@ impl Program {
         Ok(named)
     }
 
-    /// Stores the results of a part by value number, and drops the values that no later part reads.
+    /// Stores the results of a part by value id, and drops the values that no later part reads.
     fn end(&self, step: &Step, outputs: &Named, values: &mut Values) -> Result<(), Error> {
         for (index, (name, value)) in step.outputs.iter().enumerate() {
             let made = outputs.get(name).ok_or_else(|| Error::missing_output(name, outputs))?;
-            // The results of a component were compared where it ran.
+            // The results of a component were already checked when it ran.
             if matches!(step.runs, Runs::Subgraph { .. }) {
                 check_result(self.module.graph(), *value, "dispatch", index, made)
                     .map_err(Error::WrongResult)?;
@@ -201,7 +201,7 @@ fn tensor(values: &Values, value: ValueId) -> Option<&PlacedTensor> {
 ///
 /// # Errors
 ///
-/// The element type differs, or an extent that is known.
+/// An error if the element type or a known extent differs.
 fn check_result(
     graph: &Graph,
     value: ValueId,

@@ -19,12 +19,13 @@ impl DeploymentBuilder {
         let names: Vec<String> =
             graphs().flat_map(|graph| graph.nodes.iter().map(|node| name(graph, node))).collect();
         for (at, (bound, used)) in self.components.iter().zip(&effects.components).enumerate() {
-            // The first of two for one operator counts, and that there are two is a problem of its own.
+            // If two components are bound to one operator, only the first takes effect. The duplicate is
+            // reported separately.
             let first = self.components.iter().position(|b| b.domain == bound.domain && b.name == bound.name);
             if *used || first != Some(at) {
                 continue;
             }
-            // An operator of the same name, in another domain, is nearest.
+            // Suggest an operator of the same name in another domain first.
             let near = nearest(&bound.name, operators.iter().map(String::as_str));
             let node = |op: &str| nodes().find(|node| node.op_type == op);
             let near = node(&bound.name).or_else(|| near.and_then(node));

@@ -1,4 +1,4 @@
-//! The first of several backends as a backend. Single operations run on one of the backends.
+//! Implements `Backend` for `FirstOf`. A single operation runs on one of its backends.
 
 use super::error::FirstOfError;
 use super::program::Program;
@@ -30,8 +30,8 @@ impl FirstOf {
         self.call(op.spec(), inputs, params)
     }
 
-    /// Calls an operation of any family on a backend that supports it. Prefers backends that have it natively, then backends that hold
-    /// more bytes of its operands.
+    /// Calls an operation of any family on a backend that supports it. Prefers backends that have it natively, then backends that
+    /// store more bytes of its operands.
     fn call(
         &self,
         op: &'static OpSpec,
@@ -63,7 +63,7 @@ impl FirstOf {
             .filter(|(on, _)| !on.runtime().is_lost())
             .map(|(on, has)| (has.is_native(op.family, op.index), bytes(on), on))
             .collect();
-        // If backends hold equally many bytes, the earlier one stays first.
+        // The sort is stable: if backends store equally many bytes, the earlier one stays first.
         ordered.sort_by_key(|&(native, bytes, _)| std::cmp::Reverse((native, bytes)));
         ordered.iter().map(|(.., on)| *on).find(supports).or_else(|| self.backends().last())
     }
@@ -126,7 +126,7 @@ impl Lifecycle for FirstOf {
         Ok(())
     }
 
-    /// The backends may be in use elsewhere: they are not shut down.
+    /// Only synchronizes. The backends may be in use elsewhere, so they are not shut down.
     fn shut_down(&self) -> Result<(), ServiceError> {
         self.synchronize()
     }

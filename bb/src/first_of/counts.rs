@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The transfers between backends so far.
 ///
-/// A tensor that comes from the host is not counted: each backend that reads it would have to get it.
+/// A tensor that comes from the host is not counted, because every backend that reads it needs a copy in
+/// any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Transfers {
-    /// How many tensors.
+    /// The number of transferred tensors.
     pub values: u64,
-    /// How many bytes they have, as on the host.
+    /// The total size of these tensors in bytes, as stored on the host.
     pub bytes: u64,
 }
 
@@ -20,7 +21,7 @@ pub(super) struct Counters {
     values: AtomicU64,
     bytes: AtomicU64,
     fallbacks: AtomicU64,
-    /// The parts that each backend ran.
+    /// The number of parts that each backend ran.
     parts: Box<[AtomicU64]>,
 }
 

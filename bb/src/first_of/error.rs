@@ -3,7 +3,7 @@
 use crate::{BackendHandle, Error};
 use std::fmt;
 
-/// An error of [`FirstOf`](crate::FirstOf): of one of its backends, or of `bb`. It has the message and the causes of the inner error.
+/// An error of [`FirstOf`](crate::FirstOf), from one of its backends or from `bb`. It has the message and the causes of the inner error.
 #[derive(Debug)]
 pub struct FirstOfError(Box<ErrorOrigin>);
 

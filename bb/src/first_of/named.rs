@@ -1,4 +1,4 @@
-//! The first of several backends by name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost, place=cost)`.
+//! Creates a `FirstOf` from a name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost, place=cost)`.
 
 use super::settings::{Fallback, NAME};
 use super::several::FirstOf;
@@ -6,7 +6,7 @@ use crate::{BackendHandle, CombinedRegistration, Error};
 use bb_core::__private::inventory;
 use bb_core::Combined;
 
-/// The entries that are not pins.
+/// The keys of settings. Every other entry is a pin.
 const KEYS: [&str; 2] = ["fallback", "place"];
 
 inventory::submit! { CombinedRegistration::of::<FirstOf>() }

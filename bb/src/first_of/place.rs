@@ -1,7 +1,7 @@
 //! Chooses the backend that runs each node of a graph.
 //!
-//! Each node begins on the first backend that runs it at the least cost. Then parts move to another backend as a whole for as long as the
-//! saved transfers cost more than the slower execution: neighbours stay together.
+//! Each node begins on the first backend that runs it at the lowest cost. Then whole parts move to another backend as long as this saves
+//! more transfer time than it adds execution time. So neighbouring nodes stay together.
 
 use super::settings::Settings;
 use super::weigh::{Weights, touched};
@@ -12,31 +12,31 @@ use bb_core::cut::{self, Part};
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// How often parts are tried on other backends.
+/// The maximum number of rounds that try parts on other backends.
 const ROUNDS: usize = 8;
 
-/// A part gets its own thread, parallel to the part after it, if both run at least this long.
+/// The minimum run time of two consecutive parts that run in parallel, on a thread each.
 ///
 /// Units: seconds.
 const OWN_THREAD: f64 = 2e-4;
 
-/// The known facts of the nodes of a module on each backend.
+/// The analysis of the nodes of a module on each backend.
 pub(super) struct Candidates {
     /// For each backend, the analysis of each node.
     looked: Vec<Vec<Looked>>,
     weights: Weights,
-    /// Whether costs do not count.
+    /// Whether only the order of the backends decides, not the costs.
     by_order: bool,
     /// For each node, the backend that it is pinned to.
     pinned: Vec<Option<usize>>,
     pub(super) barred: Barred,
-    /// For each value, the node that makes it, and the nodes that read it.
+    /// For each value, the node that computes it, and the nodes that read it.
     producer: HashMap<ValueId, usize>,
     readers: HashMap<ValueId, Vec<usize>>,
 }
 
 impl Candidates {
-    /// Looks at a module for each backend.
+    /// Analyses a module for each backend.
     pub(super) fn of(module: &Module, settings: &Settings, barred: Barred) -> Candidates {
         let graph = module.graph();
         let looked: Vec<Vec<Looked>> =
@@ -44,7 +44,7 @@ impl Candidates {
         let mut producer = HashMap::new();
         let mut readers: HashMap<ValueId, Vec<usize>> = HashMap::new();
         for (at, node) in graph.nodes.iter().enumerate() {
-            // A constant is made wherever it is read.
+            // A constant is created on each backend that reads it, so it has no producer.
             if !cut::is_constant(node) {
                 producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
             }
@@ -57,11 +57,12 @@ impl Candidates {
         Candidates { looked, weights, by_order, pinned, barred, producer, readers }
     }
 
-    /// Reports each node on the backend that runs it, and the backends before it that do not.
+    /// Reports for each node the backend that runs it, and the earlier backends that do not.
     pub(super) fn report(&self, graph: &Graph, of: &[usize], settings: &Settings) -> Vec<PlacedNode> {
         let nodes = graph.nodes.iter().zip(of).enumerate().filter_map(|(at, (node, &chosen))| {
             let looked = self.looked_at(chosen, at)?.clone();
-            // A constant is made wherever it is read, and a node that cannot run has reasons of its own.
+            // Constants and nodes that cannot run are not reported as passed over: constants are created wherever they are read, and the
+            // other nodes have their own reasons.
             let earlier = if cut::is_constant(node) || !looked.missing.is_empty() { 0 } else { chosen };
             let over = |other| PassedOver::new(settings.name_of(other), self.why_not(other, at, chosen));
             let passed_over = (0..earlier).map(over).collect();
@@ -92,12 +93,12 @@ impl Candidates {
         self.pinned.get(node) == Some(&Some(backend))
     }
 
-    /// Returns the seconds of a node on a backend; infinite if the backend does not run it.
+    /// Returns the estimated time of a node on a backend, in seconds; infinite if the backend does not run it.
     fn seconds(&self, backend: usize, at: usize) -> f64 {
         if self.barred.has(backend, at) { f64::INFINITY } else { self.weights.node(backend, at) }
     }
 
-    /// Places the nodes.
+    /// Returns the index of the chosen backend for each node.
     pub(super) fn place(&self, graph: &Graph) -> Vec<usize> {
         let nodes = 0..graph.nodes.len();
         let mut of: Vec<usize> = nodes.clone().map(|at| self.first(at)).collect();
@@ -105,7 +106,7 @@ impl Candidates {
             return of;
         }
         let mut least = self.cost(graph, &of);
-        // A backend that runs all of it needs no transfers.
+        // Compare with each backend running the whole graph, because that needs no transfers.
         for backend in 0..self.looked.len() {
             let alone: Vec<usize> = nodes.clone().map(|at| self.pin(at).unwrap_or(backend)).collect();
             let cost = self.cost(graph, &alone);
@@ -121,13 +122,13 @@ impl Candidates {
         of
     }
 
-    /// Returns the backend that a node is pinned to; `None` if the node is barred from it.
+    /// Returns the backend that a node is pinned to; `None` without a pin, or if the node is barred from that backend.
     fn pin(&self, at: usize) -> Option<usize> {
         self.pinned.get(at).copied().flatten().filter(|backend| !self.barred.has(*backend, at))
     }
 
-    /// Returns the backend that runs a node at the least cost, the first of several; the last one if none does, so that its error is
-    /// reported.
+    /// Returns the backend that a node is pinned to, or else the first backend with the lowest cost. If no backend runs the node, returns
+    /// the last one, so that its error is reported.
     fn first(&self, at: usize) -> usize {
         if let Some(pinned) = self.pin(at) {
             return pinned;
@@ -145,14 +146,14 @@ impl Candidates {
         best.1
     }
 
-    /// Returns the seconds of a run.
+    /// Returns the estimated time of a run in seconds, where `of` has the backend of each node.
     fn cost(&self, graph: &Graph, of: &[usize]) -> f64 {
         let nodes: f64 = of.iter().enumerate().map(|(at, &backend)| self.seconds(backend, at)).sum();
         let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
         nodes + values.map(|value| self.transfers(*value, of)).sum::<f64>()
     }
 
-    /// Returns the seconds of all transfers of a value: one to each other backend that reads it.
+    /// Returns the time of all transfers of a value in seconds: one transfer to each other backend that reads it.
     fn transfers(&self, value: ValueId, of: &[usize]) -> f64 {
         let place = |at: usize| of.get(at).copied();
         let Some(from) = self.producer.get(&value).and_then(|&at| place(at)) else { return 0.0 };
@@ -161,7 +162,7 @@ impl Candidates {
         to.into_iter().map(|to| self.weights.transfer(value, from, to)).sum()
     }
 
-    /// Moves each part to the backend where it costs the least together with its transfers. Returns whether one moved.
+    /// Moves each part to the backend where the part and its transfers cost the least. Returns whether a part moved.
     fn join(&self, graph: &Graph, of: &mut [usize]) -> bool {
         let mut moved = false;
         for part in cut::cut(graph, of, |_| false) {
@@ -183,7 +184,7 @@ impl Candidates {
         moved
     }
 
-    /// Returns the seconds of the nodes of a part on a backend, and of the transfers of all values that they read and make.
+    /// Returns the time of a part on a backend in seconds, with the transfers of all values that its nodes read or compute.
     fn part_cost(&self, graph: &Graph, part: &Part<usize>, backend: usize, of: &[usize]) -> f64 {
         let made = part.nodes.iter().filter_map(|&at| graph.nodes.get(at));
         let values: HashSet<ValueId> = made.flat_map(touched).collect();
@@ -191,12 +192,12 @@ impl Candidates {
         self.part_seconds(part, backend) + transfers
     }
 
-    /// Returns the seconds of the nodes of a part on a backend.
+    /// Returns the time of the nodes of a part on a backend, in seconds.
     fn part_seconds(&self, part: &Part<usize>, backend: usize) -> f64 {
         part.nodes.iter().map(|&at| self.seconds(backend, at)).sum()
     }
 
-    /// Cuts a placed graph: into parts that are as large as can be, unless two long ones can run at the same time.
+    /// Cuts a placed graph into parts that are as large as possible, unless smaller parts let two long parts run at the same time.
     pub(super) fn parts(&self, graph: &Graph, of: &[usize]) -> Vec<Part<usize>> {
         let apart = cut::cut_apart(graph, of);
         if apart.windows(2).any(|pair| matches!(pair, [a, b] if self.beside(a, b))) {
@@ -205,7 +206,7 @@ impl Candidates {
         cut::cut(graph, of, |_| false)
     }
 
-    /// Returns whether two parts that follow each other can run at the same time, and are long enough for that.
+    /// Returns whether two consecutive parts can run at the same time, and are long enough to make this worthwhile.
     pub(super) fn beside(&self, a: &Part<usize>, b: &Part<usize>) -> bool {
         a.target != b.target
             && !a.outputs.iter().any(|value| b.inputs.contains(value))
@@ -221,7 +222,7 @@ fn set(of: &mut [usize], part: &Part<usize>, backend: usize) {
     }
 }
 
-/// The nodes that a backend turned out not to run, for each backend.
+/// For each backend, the nodes that it turned out not to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Barred(Vec<HashSet<usize>>);
 
@@ -234,7 +235,7 @@ impl Barred {
         self.0.get(backend).is_some_and(|nodes| nodes.contains(&node))
     }
 
-    /// Bars nodes from a backend. Returns whether one of them was not barred before, and each has another backend left.
+    /// Bars nodes from a backend. Returns true if at least one node was not barred before, and each node has another backend left.
     pub(super) fn bar(&mut self, backend: usize, nodes: &[usize]) -> bool {
         let Some(own) = self.0.get_mut(backend) else { return false };
         let before = own.len();

@@ -26,7 +26,7 @@ pub(super) struct Program {
     barred: Barred,
     parts: Vec<CompiledPart>,
     whole: PartedGraph<PlacedTensor>,
-    /// The same graph without a backend that is lost.
+    /// The program that replaces this one after a backend is lost.
     otherwise: Mutex<Option<Arc<Program>>>,
 }
 
@@ -37,17 +37,17 @@ struct CompiledPart {
     compiled: Arc<dyn ErasedExecutable>,
     /// Whether all results are known to be tensors.
     only_tensors: bool,
-    /// Whether the next part may run at the same time.
+    /// Whether the next part may run at the same time as this one.
     beside: bool,
     /// The values that no later part reads.
     dead: Vec<ValueId>,
-    /// The same part on another backend, once it failed on its own.
+    /// The same part compiled for another backend, set after the part failed on its own backend.
     other: Mutex<Option<Arc<CompiledPart>>>,
 }
 
 /// The failure of a run.
 struct Failed<'a> {
-    /// The part that failed; `None` if it was not a part of the program.
+    /// The part that failed; `None` if the error does not come from a part.
     part: Option<&'a CompiledPart>,
     error: FirstOfError,
 }
@@ -82,7 +82,7 @@ impl Program {
         let graph = module.graph();
         let mut candidates = Candidates::of(&module, on.settings(), barred);
         let mut own = options.clone();
-        // A part has another graph than the whole.
+        // The identity in the options belongs to the whole graph, and a part is a different graph.
         own.identity = None;
         let parts = loop {
             let parts = candidates.parts(graph, &candidates.place(graph));
@@ -112,7 +112,7 @@ impl Program {
         })
     }
 
-    /// Runs the graph; if a backend is lost and that is allowed, without it.
+    /// Runs the graph. If a backend is lost and fallback is allowed, runs it without that backend.
     fn run_all(
         &self,
         inputs: &[Option<OnnxValue<&PlacedTensor>>],
@@ -142,7 +142,8 @@ impl Program {
         self.otherwise.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the program without the backend of a part, if that backend is lost; `None` if the error belongs to the run.
+    /// Returns the program without the backend of a part, if that backend is lost; `None` if the error must be reported
+    /// instead.
     fn after_failure(
         &self,
         part: &CompiledPart,
@@ -188,7 +189,8 @@ impl Program {
                 }
             }
             dead.extend(&part.dead);
-            // A pending part that fails may run elsewhere, which needs its operands.
+            // If a pending part fails, it may run on another backend, which needs its operands. So they are kept until no
+            // part is pending.
             if pending.is_empty() {
                 values.drop_all(&dead);
                 dead.clear();
@@ -201,7 +203,7 @@ impl Program {
         Ok(self.whole.end(&values)?)
     }
 
-    /// Stores the results of a part. A part that failed runs on another backend, if that is allowed.
+    /// Stores the results of a part. If the part failed and fallback is allowed, runs it on another backend.
     fn finish<'a>(
         &self,
         part: &'a CompiledPart,
@@ -218,7 +220,7 @@ impl Program {
         Ok(())
     }
 
-    /// Runs a part that failed on another backend, if that is allowed.
+    /// Runs a failed part on another backend, if fallback is allowed.
     fn elsewhere<'a>(
         &self,
         part: &CompiledPart,
@@ -236,7 +238,7 @@ impl Program {
         ran.map_err(|error| Failed { part: None, error: FirstOfError::of(&other.on, error) })
     }
 
-    /// Returns a part on the first other backend that compiles it.
+    /// Returns a part compiled for the first other backend that compiles it.
     fn other(&self, part: &CompiledPart) -> Option<Arc<CompiledPart>> {
         let mut known = part.other.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none() {
@@ -250,7 +252,7 @@ impl Program {
         known.clone()
     }
 
-    /// Returns the operands of a part on its backend.
+    /// Moves the operands of a part to its backend, and returns them.
     fn operands(
         &self,
         part: &CompiledPart,
@@ -296,7 +298,8 @@ impl CompiledPart {
         self.on.runtime().is_lost()
     }
 
-    /// Returns whether a run would end so on any backend: because its caller ended it, or its inputs are wrong.
+    /// Returns whether the caller caused the error: the run was cancelled, its inputs are wrong, or a limit was exceeded.
+    /// Then it would also fail on any other backend.
     fn is_of_caller(&self, error: &FirstOfError) -> bool {
         let kind = self.on.error_kind(error.error());
         matches!(kind, ErrorKind::Cancelled | ErrorKind::WrongInput | ErrorKind::Limit)
@@ -328,7 +331,7 @@ impl CompiledPart {
     }
 }
 
-/// Compiles all parts, or returns the one that does not compile.
+/// Compiles all parts, or returns the part that does not compile.
 fn compiled<'a>(
     on: &FirstOf,
     graph: &Graph,
@@ -338,7 +341,7 @@ fn compiled<'a>(
 ) -> Result<Vec<CompiledPart>, (&'a Part<usize>, FirstOfError)> {
     let mut ready: Vec<CompiledPart> = Vec::with_capacity(parts.len());
     for (at, (part, dead)) in parts.iter().zip(cut::last_reads(graph, parts)).enumerate() {
-        // A part without readers does not run.
+        // The results of this part are never read, so it does not run.
         if part.outputs.is_empty() {
             continue;
         }

@@ -3,7 +3,7 @@
 use crate::{BackendHandle, Capabilities, Error};
 use bb_ir::graph::{Graph, Node};
 
-/// The name of combined backends, before the parentheses.
+/// The name of a combined backend, as it stands before the parentheses.
 pub(super) const NAME: &str = "first_of";
 
 /// The reaction to a backend that fails in the middle of a graph.
@@ -13,9 +13,10 @@ pub enum Fallback {
     /// The run fails.
     #[default]
     Never,
-    /// If the device is lost, the graph runs on the other backends, from its inputs on; so do later runs.
+    /// If the device is lost, the graph runs again from its inputs on the other backends. Later runs use these backends, too.
     WhenLost,
-    /// As [`WhenLost`](Self::WhenLost); and if a part fails for another reason that is not its caller's, another backend runs it.
+    /// Like [`WhenLost`](Self::WhenLost). In addition, if a part fails for another reason that the caller did not cause, another
+    /// backend runs it.
     WhenFailed,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct Settings {
     pub(super) backends: Vec<BackendHandle>,
     /// The native operations of each backend, and its device.
     pub(super) capabilities: Vec<Capabilities>,
-    /// Names of nodes or operators, and the number of the backend that runs them.
+    /// Names of nodes or operators, and the index of the backend that runs them.
     pub(super) pins: Vec<(String, usize)>,
     pub(super) fallback: Fallback,
     pub(super) by_order: bool,
@@ -80,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// Refuses a pin that is the name of no operator and of no node of the graph, so that a typing error is found before anything runs.
+    /// Refuses a pin that names neither an operator nor a node of the graph, so that a typing error is found before anything runs.
     pub(super) fn check_pins(&self, graph: &Graph) -> Result<(), Error> {
         if self.pins.is_empty() {
             return Ok(());

@@ -8,11 +8,11 @@ use crate::{BackendHandle, Capabilities, Error, Module, Runtime};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
-/// Makes a backend of several running ones, the preferred one first.
+/// Creates a backend that combines several running ones, the preferred one first.
 ///
 /// # Errors
 ///
-/// Those of [`FirstOf::new`].
+/// The errors of [`FirstOf::new`].
 ///
 /// # Examples
 ///
@@ -28,19 +28,19 @@ pub fn first_of(backends: impl IntoIterator<Item = BackendHandle>) -> Result<Fir
     FirstOf::new(backends)
 }
 
-/// A backend that combines several: each node of a graph runs on the one that suits it best.
+/// A backend that combines several backends: each node of a graph runs on the most suitable one.
 ///
-/// Before anything runs, each node is placed on the first backend that has it natively with its element types; if none has, on the first
-/// that runs it at all. Each backend counts as twice as fast as the next one in the list. A part of a graph moves to another backend as a
-/// whole if that costs less than its transfers do, so that neighbours stay together. Weights go to the backend that reads them, once. Two
-/// parts that do not depend on each other run at the same time.
+/// Before anything runs, each node is placed on the first backend that has it natively with its element types; if there is none, on the
+/// first backend that runs it at all. Each backend counts as twice as fast as the next one in the list. A whole part of a graph moves to
+/// another backend if the slower execution costs less than the transfers that it saves, so that neighbouring nodes stay together. Weights
+/// are copied once to each backend that reads them. Two parts that do not depend on each other run at the same time.
 ///
-/// Single operations run on the backend that holds most of their operands, if it supports them.
+/// A single operation runs on the backend that stores most of its operands, if that backend supports it.
 ///
-/// By name, in the command line, Python and the service: `first_of(gpu, cpu)`, `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
+/// The command line, Python and the service create it by name: `first_of(gpu, cpu)`, `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
 ///
-/// A layer around it that implements operations receives each of them separately, and nothing is placed beforehand. Put it around
-/// each member instead: `first_of(metrics+gpu, metrics+cpu)`.
+/// A layer around a `FirstOf` that implements operations receives each operation separately, so nothing is placed beforehand. Put the layer
+/// around each member instead: `first_of(metrics+gpu, metrics+cpu)`.
 #[derive(Debug, Clone)]
 pub struct FirstOf {
     settings: Arc<Settings>,
@@ -48,20 +48,20 @@ pub struct FirstOf {
 }
 
 impl FirstOf {
-    /// Makes a backend of several running ones, the preferred one first.
+    /// Creates a backend that combines several running ones, the preferred one first.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMembers`] if there is none; [`Error::MemberTwice`] if two have the same name.
+    /// [`Error::NoMembers`] if there is no backend; [`Error::MemberTwice`] if two backends have the same name.
     pub fn new(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
         let settings = Settings::new(backends.into_iter().collect())?;
         let counters = Arc::new(Counters::of(settings.backends.len()));
         Ok(FirstOf { settings: Arc::new(settings), counters })
     }
 
-    /// Returns the same with a node, or all nodes of an operator, pinned to one of the backends. A node without a name has the name of its
-    /// first result. If several pins match, the first one counts. Compiling a model fails with [`Error::UnusedPin`] if neither the model has a
-    /// node of this name nor `bb` an operator.
+    /// Pins a node, or all nodes of an operator, to one of the backends. A node without a name has the name of its first result. If several
+    /// pins match, the first one counts. Compiling a model fails with [`Error::UnusedPin`] if the pin names neither a node of the model nor
+    /// an operator of `bb`.
     ///
     /// # Errors
     ///
@@ -71,21 +71,21 @@ impl FirstOf {
         Ok(self)
     }
 
-    /// Returns the same with this reaction to a backend that fails in the middle of a graph.
+    /// Sets the reaction to a backend that fails in the middle of a graph.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Fallback) -> FirstOf {
         Arc::make_mut(&mut self.settings).fallback = fallback;
         self
     }
 
-    /// Returns the same with nodes placed only by the order of the backends: each on the first that runs it, whatever the transfers cost.
+    /// Places nodes only by the order of the backends: each node runs on the first backend that supports it, whatever the transfers cost.
     #[must_use]
     pub fn with_order(mut self) -> FirstOf {
         Arc::make_mut(&mut self.settings).by_order = true;
         self
     }
 
-    /// Returns the several backends of a running one, if it was started from them.
+    /// Returns the combined backend of a handle; `None` if the handle belongs to another kind of backend.
     pub fn of(handle: &BackendHandle) -> Option<&FirstOf> {
         let any: &dyn std::any::Any = &**handle.runtime();
         any.downcast_ref::<Runtime<FirstOf>>().map(Runtime::backend)
@@ -124,7 +124,7 @@ impl FirstOf {
         placement
     }
 
-    /// Returns each node of a graph on the backend that would run it.
+    /// Returns the backend that would run each node of a graph, with the analysis of the node.
     pub(crate) fn placed(&self, module: &Module) -> Vec<PlacedNode> {
         let candidates = Candidates::of(module, &self.settings, self.none_barred());
         candidates.report(module.graph(), &candidates.place(module.graph()), &self.settings)

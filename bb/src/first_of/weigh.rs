@@ -1,7 +1,7 @@
 //! Estimates the costs of nodes and transfers before anything runs.
 //!
-//! Times are computed from [`cost`](crate::cost), and from rates that hold for any processor within a factor of a few. The estimate
-//! must only show that a product costs more than a transfer, and a sum of two small tensors less.
+//! Times are computed from [`cost`](crate::cost) and from rates that are right within a small factor for any processor. The estimate must
+//! only show that a matrix product costs more than a transfer, and that a sum of two small tensors costs less.
 
 use crate::look::{Looked, extent_of};
 use crate::services::DeviceKind;
@@ -10,13 +10,13 @@ use bb_core::error::How;
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use std::collections::HashMap;
 
-/// The operations on numbers that a backend does in a second.
+/// The assumed number of arithmetic operations per second of a backend.
 const FLOPS: f64 = 5e10;
-/// The bytes that a backend reads or writes in a second.
+/// The assumed number of bytes that a backend reads or writes per second.
 const BYTES: f64 = 1e10;
-/// The bytes that move to a device, or from it, in a second.
+/// The assumed number of bytes per second of a transfer to or from a device.
 const MOVED: f64 = 3e9;
-/// The fixed cost of a transfer to a device, or from it.
+/// The fixed cost of a transfer to or from a device.
 ///
 /// Units: seconds.
 const TRANSFER: f64 = 2e-5;
@@ -35,16 +35,16 @@ const EXTENT: usize = 32;
 
 /// The cost of each node on each backend, and the cost of moving each value.
 pub(super) struct Weights {
-    /// For each backend, the seconds of each node; infinite where the backend does not run it.
+    /// For each backend, the seconds that each node takes; infinite if the backend does not run the node.
     nodes: Vec<Vec<f64>>,
-    /// For each value, its bytes.
+    /// The size of each value in bytes.
     values: Vec<f64>,
     /// For each backend, whether its memory is separate from the host's.
     remote: Vec<bool>,
 }
 
 impl Weights {
-    /// Weighs a graph; `looked` has the analysis for each backend.
+    /// Estimates the costs of a graph. `looked` has the analysis of its nodes for each backend.
     pub(super) fn of(module: &Module, capabilities: &[Capabilities], looked: &[Vec<Looked>]) -> Weights {
         let graph = module.graph();
         let values: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
@@ -55,7 +55,7 @@ impl Weights {
         let own = own_costs(module, capabilities, &values);
         let mut weights = Weights { nodes: Vec::new(), values, remote };
         for (rank, looked) in looked.iter().enumerate() {
-            // The order of the backends says which is faster.
+            // Each backend counts as twice as slow as the one before it in the list.
             let slower = f64::from(1u32 << rank.min(16));
             let seconds = |((looked, node), own): ((&Looked, &Node), &f64)| match looked.how {
                 _ if !looked.missing.is_empty() => f64::INFINITY,
@@ -71,7 +71,8 @@ impl Weights {
         weights
     }
 
-    /// Returns the seconds of moving the operands of a node, which the host computes, off a device, and its results back.
+    /// Returns the time of a node's transfers in seconds, if the host computes the node: its operands leave the device, and its results
+    /// return.
     fn around(&self, node: &Node, backend: usize) -> f64 {
         match self.remote.get(backend) {
             Some(true) => touched(node).map(|value| self.transfer(value, backend, backend)).sum(),
@@ -79,12 +80,12 @@ impl Weights {
         }
     }
 
-    /// Returns the seconds of a node on a backend.
+    /// Returns the time of a node on a backend, in seconds.
     pub(super) fn node(&self, backend: usize, at: usize) -> f64 {
         self.nodes.get(backend).and_then(|nodes| nodes.get(at)).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the seconds that a value takes from one backend to another.
+    /// Returns the time of a transfer of a value between two backends, in seconds.
     pub(super) fn transfer(&self, value: ValueId, from: usize, to: usize) -> f64 {
         let bytes = self.values.get(value.index()).copied().unwrap_or(0.0);
         let is_remote = |at: usize| self.remote.get(at) == Some(&true);
@@ -95,7 +96,8 @@ impl Weights {
     }
 }
 
-/// Leaves a node whose results may leave the range of the types that a backend has to the backends that have its types, if there are any.
+/// Excludes inexact backends: if results of a node may leave the range of the types that a backend uses, the node runs only on backends
+/// that have its types, if there are any.
 fn only_exact(nodes: &mut [Vec<f64>], looked: &[Vec<Looked>]) {
     let is_exact = |looked: &Looked| looked.exceeding.is_empty() && looked.missing.is_empty();
     for at in 0..nodes.first().map_or(0, Vec::len) {
@@ -116,7 +118,7 @@ pub(super) fn touched(node: &Node) -> impl Iterator<Item = ValueId> {
     node.reads().chain(node.outputs.iter().flatten().copied())
 }
 
-/// Returns the seconds of each node on a backend that has it natively.
+/// Returns the time of each node in seconds, on a backend that has it natively.
 fn own_costs(module: &Module, capabilities: &[Capabilities], sizes: &[f64]) -> Vec<f64> {
     let graph = module.graph();
     let mut costs: Vec<f64> = Vec::with_capacity(graph.nodes.len());
@@ -144,7 +146,7 @@ fn own_costs(module: &Module, capabilities: &[Capabilities], sizes: &[f64]) -> V
     costs
 }
 
-/// Finds the node of the outermost graph in a path of names. The names are separated by `/` and may contain it.
+/// Finds the node of the outermost graph in a path of node names. The separator is `/`, which may also occur in a name.
 fn outermost(path: &str, at_of: &HashMap<String, usize>) -> Option<usize> {
     let mut name = path;
     loop {
@@ -155,7 +157,7 @@ fn outermost(path: &str, at_of: &HashMap<String, usize>) -> Option<usize> {
     }
 }
 
-/// Returns a shape for each input whose extents are open.
+/// Returns a shape for each input whose shape is not fully known.
 fn shapes(graph: &Graph) -> HashMap<String, Vec<usize>> {
     let mut shapes = HashMap::new();
     for value in &graph.inputs {
@@ -173,7 +175,7 @@ fn extent(dim: &Dim) -> usize {
     extent_of(dim, EXTENT)
 }
 
-/// Returns the bytes of a value, as far as they follow from its type.
+/// Returns the size of a value in bytes, with assumed extents if its type does not determine them.
 fn bytes(ty: &ValueType) -> f64 {
     match ty {
         ValueType::Tensor { dtype, shape } => {

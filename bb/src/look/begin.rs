@@ -1,11 +1,11 @@
-//! The start of a segment that is traced without running anything before it.
+//! The state at the start of a segment that is traced without running the nodes before it.
 
 use bb_core::contract::OnnxValue;
 use bb_core::plan::{Form, SegmentInput, SegmentTrace, Start, Structure};
 use bb_core::trace::Varies;
 use bb_ir::graph::ValueId;
 
-/// The start of a segment: its live values and the tensors that they consist of.
+/// The start of a segment, with its live values and the tensors that they consist of.
 #[derive(Default)]
 pub(super) struct Begin {
     pub(super) start: Start,
@@ -33,7 +33,7 @@ impl Begin {
     }
 }
 
-/// Returns these values, which are the outputs of a segment, with their structure and their tensors.
+/// Returns the values that a segment outputs, with their structure and their tensors.
 pub(super) fn results(
     values: &[ValueId],
     traced: &SegmentTrace,
@@ -51,7 +51,7 @@ pub(super) fn results(
     for (at, value) in values.iter().enumerate() {
         let item = match traced.structure.as_ref().and_then(|items| items.get(at)) {
             Some(Form::Parts(item)) => item.clone(),
-            // The analysed values pass no sequence on.
+            // This analysis never passes a sequence between segments as a whole.
             Some(Form::Held) | None => OnnxValue::Tensor(()),
         };
         let mut own = Vec::new();

@@ -1,9 +1,9 @@
 //! Finds out which operations each node of a graph calls, before any inputs are given, by tracing with the
 //! inferred types.
 //!
-//! Unknown extents are replaced by made-up ones, because element types rarely depend on them. If a node
-//! cannot be traced without values, it is skipped, and tracing continues after it with the inferred types of
-//! its results. Bodies and branches that cannot be traced in place are traced separately.
+//! Unknown extents are replaced by assumed ones, because element types rarely depend on them. If a node cannot be traced
+//! without values, it is skipped, and tracing continues after it with the inferred types of its results. Bodies and branches
+//! that cannot be traced in place are traced separately.
 
 use super::begin::{Begin, results};
 use crate::BackendRuntime;
@@ -31,22 +31,22 @@ pub(super) struct Seen {
     pub(super) steps: Option<usize>,
     /// The reasons why the node, or a node inside it, cannot run.
     pub(super) wrong: Vec<Missing>,
-    /// Whether some of its element types are unknown before inputs are given.
+    /// Whether some of its element types are unknown before inputs are passed.
     pub(super) unchecked: bool,
     /// The operations whose results may leave the range of the integer type that the backend uses for them.
     pub(super) exceeding: Vec<NarrowError>,
 }
 
-/// The made-up extents. They are tried in this order until no node fails because of them.
+/// The assumed extents. They are tried in this order until no node fails because of them.
 const EXTENTS: [usize; 5] = [2, 64, 1, 224, 640];
 
 /// A native operation is tried only if its operands and results have at most this many elements together.
 const TRIED: usize = 1 << 20;
 
-/// The greatest number of nodes that are skipped in one graph.
+/// The maximum number of nodes that are skipped in one graph.
 const PASSED: usize = 1000;
 
-/// Traces the nodes of a part of a graph that run on a backend. Nodes outside the part have default findings.
+/// Traces the nodes of a part of a graph that runs on a backend. Nodes outside the part have default findings.
 pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntime) -> Vec<Seen> {
     let mut missing = Vec::new();
     let has = |at: usize| part.nodes.binary_search(&at).is_ok();
@@ -90,7 +90,7 @@ pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntim
     seen
 }
 
-/// Returns an extent, with `unknown` for each one that is not known.
+/// Returns an extent, with `unknown` as the value of each unknown variable in it.
 pub(crate) fn extent_of(dim: &Dim, unknown: usize) -> usize {
     let known = dim.formula().and_then(|formula| formula.value(&|_| i64::try_from(unknown).ok()));
     known.and_then(|extent| usize::try_from(extent).ok()).unwrap_or(unknown)
@@ -99,11 +99,11 @@ pub(crate) fn extent_of(dim: &Dim, unknown: usize) -> usize {
 struct Look<'a> {
     on: &'a dyn BackendRuntime,
     settings: &'a Settings,
-    /// The made-up extent that replaces unknown ones.
+    /// The assumed extent that replaces unknown ones.
     extents: usize,
-    /// Whether no extent was made up so far.
+    /// Whether no extent was assumed so far.
     exact: bool,
-    /// The number of nodes that failed, perhaps because of made-up extents.
+    /// The number of nodes that failed, perhaps because of assumed extents.
     failed: usize,
     seen: Vec<Seen>,
     /// While a subgraph is traced, the node of the outermost graph that contains it.
@@ -127,7 +127,7 @@ impl Look<'_> {
             }
         }
         for (value, inputs_known) in begin.start.live.iter().zip(&begin.inputs_known) {
-            // The caller makes a tensor for the input, so constants of its type are needed.
+            // The runtime creates a tensor for the input, so the backend must accept constants of this type.
             if let Some(at) = readers.get(value) {
                 self.ask(resolved, *at, &Question::constant(inputs_known.dtype));
             }
@@ -145,7 +145,7 @@ impl Look<'_> {
         }
     }
 
-    /// Makes up a value of a type.
+    /// Creates a placeholder for a value of a type, with assumed extents where they are unknown.
     fn made_up(&mut self, ty: &ValueType, tensors: &mut Vec<SegmentInput>) -> Option<OnnxValue<()>> {
         match ty {
             ValueType::Tensor { dtype, shape } => {
@@ -200,7 +200,7 @@ impl Look<'_> {
     fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &SegmentTrace) -> Begin {
         let node = ended.node + 1;
         let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
-        // A value that is not in the graph counts as read; the next trace reports it.
+        // If the query fails, the value counts as read, and the next trace reports the error.
         let read = |value: &ValueId| resolved.is_read_from(*value, node).unwrap_or(true);
         let known = ended.known.iter().filter(|(value, _)| read(value));
         begin.start.known = known.cloned().collect();
@@ -218,7 +218,7 @@ impl Look<'_> {
         begin
     }
 
-    /// Asks the backend about every operation that the steps of a segment call.
+    /// Queries whether the backend supports every operation that the steps of a segment call.
     fn steps(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         let recorded = &traced.recorded;
         if self.owner.is_none() && self.exact {
@@ -331,7 +331,7 @@ impl Look<'_> {
         }
     }
 
-    /// Handles a node that ended a segment because it could not be traced.
+    /// Handles a node that ended a segment because it could not be traced. Tracing skips the node.
     fn passed_over(
         &mut self,
         resolved: &Arc<Resolved>,
@@ -368,7 +368,7 @@ impl Look<'_> {
         }
     }
 
-    /// Asks the backend about a node by the known types of its operands and results.
+    /// Queries whether the backend supports a node, by the known types of its operands and results.
     fn by_types(&mut self, resolved: &Arc<Resolved>, at: usize, node: &Node, code: Code) {
         let dtype = |value: &Option<ValueId>| match value.and_then(|v| resolved.graph.values.get(v.index())) {
             Some(info) => match &info.ty {
@@ -388,7 +388,7 @@ impl Look<'_> {
                 self.wrong(resolved, at, Why::NoPrimitive { method: op.spec().method });
             }
             (Code::Call(_), Some(op), _) => {
-                // In newer versions, the operands are followed by inputs that become parameters.
+                // In newer opsets, the operands are followed by inputs that are parameters of the primitive.
                 let count = if op == Primitive::Concat { node.inputs.len() } else { op.spec().inputs.len() };
                 let operands: Option<Vec<DataType>> = node.inputs.iter().take(count).map(dtype).collect();
                 let to = node.outputs.first().and_then(dtype).filter(|_| op == Primitive::Cast);

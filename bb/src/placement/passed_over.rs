@@ -1,4 +1,4 @@
-//! Why a node does not run on a preferred one of several backends.
+//! The reasons why a node does not run on a preferred backend.
 
 use crate::NarrowError;
 use bb_core::error::{How, Missing, Why};
@@ -15,19 +15,20 @@ pub struct PassedOver {
     pub why: WhyNot,
 }
 
-/// Why a backend of a [`FirstOf`](crate::FirstOf) does not run a node.
+/// The reason why a backend of a [`FirstOf`](crate::FirstOf) does not run a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNot {
-    /// It does not support the node, or failed in a trial of one of the node's operations.
+    /// The backend does not support the node, or failed in a trial of one of the node's operations.
     Refused(Vec<Missing>),
     /// The node is pinned to another backend.
     Pinned,
-    /// Results may leave the range of the types that it has.
+    /// Results of the node may leave the range of the types that the backend has.
     Exceeds(Vec<NarrowError>),
-    /// It can run the node in this way, which is estimated to take longer.
+    /// The backend can run the node in this way, but this is estimated to take longer.
     Slower(How),
-    /// It can run the node, but copying values to and from it is estimated to cost more than it saves.
+    /// The backend can run the node, but copying values to and from the backend is estimated to cost more than it
+    /// saves.
     Transfers,
 }
 

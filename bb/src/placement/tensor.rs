@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tensor of [`FirstOf`](crate::FirstOf).
 ///
-/// It is stored where it was computed. When an operation on another backend reads it, it is copied there, once, and stays on both until
-/// it is dropped. Elements that come from the host stay there, too, so that they survive the loss of a device.
+/// The tensor is stored where it was computed. The first time that an operation on another backend reads it, it is copied there, and
+/// both copies stay until the tensor is dropped. Elements that come from the host stay there, too, so that they survive the loss of a
+/// device.
 #[derive(Clone)]
 pub struct PlacedTensor(Arc<TensorCopies>);
 
@@ -17,7 +18,7 @@ struct TensorCopies {
     copies: Mutex<Copies>,
 }
 
-/// The copies of a tensor. At least one of the two is present.
+/// The copies of a tensor. There is at least one copy, on the host or on a backend.
 #[derive(Default)]
 struct Copies {
     host: Option<TensorData>,
@@ -25,7 +26,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// Reads the elements: on the host, or from the first backend that still answers.
+    /// Reads the elements from the host copy, or from the first backend that still responds.
     fn read(&self) -> Result<TensorData, Error> {
         if let Some(host) = &self.host {
             return Ok(host.clone());
@@ -58,14 +59,14 @@ impl PlacedTensor {
         self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the tensor on a backend, and copies it there first if necessary. `moved` gets the bytes of a tensor that comes from
-    /// another backend.
+    /// Returns the tensor on a backend, and copies it there first if necessary. If the elements come from another backend, `moved` is
+    /// called with their size in bytes.
     ///
     /// # Errors
     ///
-    /// Those of the backend that has the elements, and of the one that gets them.
+    /// The errors of the backend that has the elements, and of the backend that receives them.
     pub(crate) fn on(&self, backend: &BackendHandle, moved: impl FnOnce(usize)) -> Result<Value, Error> {
-        // The lock is held while the elements move, so that two operations do not move them twice.
+        // The lock is held during the copy, so that two operations do not copy the tensor twice.
         let mut copies = self.copies();
         if let Some(value) = copies.on.iter().find(|value| value.owner() == backend.owner()) {
             return Ok(value.clone());

@@ -1,4 +1,4 @@
-//! The attention of a decoder to its caches, which stay where they are.
+//! The attention of a decoder over its caches, which stay in place.
 
 use super::graph::{Builder, Extent};
 use super::shape::DecoderShape;
@@ -6,15 +6,15 @@ use crate::blocks::BLOCK;
 use crate::{CacheType, Error};
 use bb::DataType;
 
-/// The place of the scales of cached keys and values among the operands of `PagedAttention`.
+/// The operand index of the scales of cached keys and values in `PagedAttention`.
 const SCALES: usize = 17;
 
-/// The values that all layers share.
+/// The attention parameters and values that all layers share.
 #[derive(Debug)]
 pub(super) struct Attention {
-    /// Cosines and sines of the new positions: `[s, 1, rotated / 2]`.
+    /// The cosines and sines of the angles of the new positions: `[s, 1, rotated / 2]`.
     angles: [String; 2],
-    /// The starts of the sequences, the lengths of their pasts, and the blocks that hold the pasts.
+    /// The starts of the sequences, the lengths of their pasts, and the blocks of the pasts.
     numbers: [String; 3],
     heads: usize,
     groups: usize,
@@ -24,17 +24,17 @@ pub(super) struct Attention {
     kept: CacheType,
 }
 
-/// A new key or value, as caches keep it.
+/// A new key or value, in the type of the caches.
 struct New {
     /// The operand of attention.
     taken: String,
     kept: String,
-    /// The scale of each position and head, where integers are kept.
+    /// The scale of each position and head, if the cache type is an integer.
     scale: Option<String>,
 }
 
 impl Attention {
-    /// Writes what all layers share.
+    /// Writes the part of the graph that all layers share.
     pub(super) fn new(
         graph: &mut Builder,
         shape: &DecoderShape,
@@ -80,7 +80,8 @@ impl Attention {
         Ok(graph.node("Concat", &parts, &[("axis", 2)]))
     }
 
-    /// Rounds new keys or values, `[s, groups, size]`, before they are used, so that they count the same now and later.
+    /// Rounds new keys or values, `[s, groups, size]`, to the cache type before they are used, so that they have the same effect now and in
+    /// later runs.
     fn rounded(&self, graph: &mut Builder, x: &str) -> Result<New, Error> {
         let dtype = i64::from(self.kept.dtype().to_onnx());
         Ok(match self.kept {
@@ -89,8 +90,8 @@ impl Attention {
                 let halves = graph.node("Cast", &[x], &[("to", dtype)]);
                 New { taken: halves.clone(), kept: halves, scale: None }
             }
-            // The scale of zeros is 0; their quotient is NaN, which becomes 0. An infinite element or a NaN makes the scale infinite or
-            // NaN, and 0 times this scale is NaN.
+            // The scale of zeros is 0; their quotient is NaN, which is cast to 0. An infinite element or a NaN makes the scale infinite or
+            // NaN, so that dequantization gives NaN.
             CacheType::I8 => {
                 let (axes, most) = (graph.numbers(&[2])?, graph.float(i8::MAX.into())?);
                 let magnitudes = graph.node("Abs", &[x], &[]);
@@ -106,9 +107,10 @@ impl Attention {
         })
     }
 
-    /// Computes attention of the new positions, `[s, heads, size]`, to the earlier positions of their sequences and to each other: `[s,
-    /// heads * size]`. The new keys with the values behind them, `[2 * s, groups, size]`, and their scales, `[2 * s, groups, 1]`, are
-    /// outputs of the graph. They are copies, because views of a layer's results would keep the whole results in memory until the run ends.
+    /// Computes the attention of the new positions, `[s, heads, size]`, over the earlier positions of their sequences and over each other.
+    /// Returns `[s, heads * size]`. Outputs of the graph are the new keys followed by the new values, `[2 * s, groups, size]`, and their
+    /// scales, `[2 * s, groups, 1]`. They are copies, because views of a layer's results would keep the whole results in memory until the
+    /// run ends.
     pub(super) fn attended(
         &self,
         graph: &mut Builder,

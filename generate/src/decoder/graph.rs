@@ -1,4 +1,4 @@
-//! Writing a graph node by node.
+//! Builds a graph node by node.
 
 use crate::Error;
 use bb::ir::proto::{
@@ -11,7 +11,7 @@ use bb_ir::proto::ExternalData;
 use std::collections::HashMap;
 
 const MICROSOFT: &str = "com.microsoft";
-/// The opset whose operators are written.
+/// The opset of the operators in the graph.
 const OPSET: i64 = 24;
 
 /// An extent of an input: a number, or the name of a symbolic dimension.
@@ -21,14 +21,15 @@ pub(super) enum Extent {
     Name(&'static str),
 }
 
-/// A graph that is written.
+/// A graph that is being built.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     graph: GraphProto,
-    /// The constants by name. The graph refers to them only by name, so that data computed on demand is not computed here.
+    /// The constants by name. The graph refers to them by name only, so that data that are computed on demand are not
+    /// computed here.
     constants: HashMap<String, TensorData>,
     count: usize,
-    /// The small constants that there are, by their text.
+    /// The names of the small constants, by their value as text.
     small: HashMap<String, String>,
 }
 
@@ -44,7 +45,7 @@ impl Builder {
         name.to_owned()
     }
 
-    /// Makes a value an output of this name.
+    /// Makes a value an output with this name.
     pub(super) fn output(&mut self, name: &str, from: &str) {
         self.named("Identity", "", &[from], &[], vec![name.to_owned()]);
         self.graph.output.push(ValueInfoProto { name: Some(name.to_owned()), ..Default::default() });
@@ -73,12 +74,12 @@ impl Builder {
         self.constant("floats", &data)
     }
 
-    /// Adds a constant with one dimension of integers, once.
+    /// Adds a constant vector of integers, or returns the name of an equal one.
     pub(super) fn numbers(&mut self, numbers: &[i64]) -> Result<String, Error> {
         self.once(format!("{numbers:?}"), &TensorData::new(&[numbers.len()], numbers)?)
     }
 
-    /// Adds a constant that is one float, once.
+    /// Adds a constant float, or returns the name of an equal one.
     pub(super) fn float(&mut self, number: f32) -> Result<String, Error> {
         self.once(format!("{number:?}"), &TensorData::new(&[], &[number])?)
     }
@@ -123,7 +124,7 @@ impl Builder {
         name
     }
 
-    /// Adds a node of ONNX with one result.
+    /// Adds a node of ONNX's domain with one result.
     pub(super) fn node(&mut self, op: &str, operands: &[&str], attributes: &[(&str, i64)]) -> String {
         self.added(op, "", operands, attributes)
     }
@@ -147,7 +148,7 @@ impl Builder {
         name
     }
 
-    /// Adds an attribute with a text to the last node.
+    /// Adds a string attribute to the last node.
     pub(super) fn with_text(&mut self, name: &str, text: &str) {
         if let Some(node) = self.graph.node.last_mut() {
             node.attribute.push(AttributeProto {
@@ -171,7 +172,7 @@ impl Builder {
         Ok(self.node("Reshape", &[x, &shape], &[]))
     }
 
-    /// Checks the graph.
+    /// Checks the graph and returns it as a module.
     pub(super) fn finish(mut self) -> Result<Module, Error> {
         self.graph.name = Some("decoder".to_owned());
         let opset = |domain: &str, version| OperatorSetIdProto {
@@ -184,7 +185,7 @@ impl Builder {
     }
 }
 
-/// Describes an input.
+/// Returns the declaration of an input.
 fn value(name: &str, dtype: DataType, extents: &[Extent]) -> ValueInfoProto {
     let dim = |extent: &Extent| Dimension {
         value: Some(match extent {

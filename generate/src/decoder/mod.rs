@@ -1,9 +1,9 @@
-//! The decoder of a GGUF file as a graph of ONNX's operators and `MatMulNBits`, and its runs.
+//! The decoder of a GGUF file as a graph of ONNX's operators and `MatMulNBits`, and the code that runs it.
 //!
-//! One graph serves prompts and single tokens of any number of sequences, and one plan all lengths. It takes the earlier keys and values in
-//! blocks, and returns only the new ones, so that no cache is copied. A run writes the new ones into the caches in place.
+//! One graph serves prompts and single tokens of any number of sequences, and one plan serves all lengths. The graph reads the earlier keys
+//! and values in blocks, and returns only the new ones, so that no cache is copied. A run writes the new ones into the caches in place.
 //!
-//! Weights of few bits are not converted, except that weights of 5 and 6 bits are kept in 8.
+//! Weights of few bits are not converted, except that weights of 5 and 6 bits are stored in 8 bits.
 
 mod attention;
 mod graph;
@@ -27,11 +27,11 @@ use shape::{DecoderShape, Gate};
 use std::sync::Arc;
 use weights::{Matrix, Weights};
 
-/// The tensor with a row for each token.
+/// The name of the embedding tensor, which has a row for each token.
 const EMBEDDING: &str = "token_embd.weight";
-/// The greatest number of positions where the caller says none.
+/// The default maximum number of positions.
 const CONTEXT: usize = 8192;
-/// The greatest number of cosines and sines of all positions: 1 GiB.
+/// The maximum number of cosines and sines of all positions, which corresponds to 1 GiB.
 const ANGLES: usize = 1 << 28;
 
 /// A decoder that was compiled for a backend.
@@ -39,19 +39,20 @@ pub(crate) struct Decoder {
     on: BackendHandle,
     program: Arc<dyn ErasedExecutable>,
     shape: DecoderShape,
-    /// The rows of tokens. They are read from the file in place, so that memory holds no second copy besides the matrix of the logits.
+    /// The embeddings of tokens. They are read from the file in place, so that memory has no second copy in addition to the matrix of the
+    /// logits.
     embedding: GgufTensor,
-    /// The greatest number of positions of a sequence.
+    /// The maximum number of positions of a sequence.
     positions: usize,
     kept: CacheType,
 }
 
-/// The names of the weights of a layer.
+/// Returns the name of a weight of a layer.
 fn of_layer(layer: usize, name: &str) -> String {
     format!("blk.{layer}.{name}")
 }
 
-/// Writes a decoder.
+/// Writes the graph of a decoder.
 struct DecoderWriter<'a> {
     file: Weights<'a>,
     shape: &'a DecoderShape,
@@ -61,7 +62,7 @@ struct DecoderWriter<'a> {
 }
 
 impl DecoderWriter<'_> {
-    /// A vector of floats, in this order of elements if one is given.
+    /// Adds a vector of floats from the file. `order` reorders its elements.
     fn vector(&mut self, name: &str, length: usize, order: Option<&[usize]>) -> Result<String, Error> {
         let numbers = self.file.tensor(name)?.expect(&[length as u64])?.dequantize()?;
         let numbers = match order {
@@ -76,7 +77,8 @@ impl DecoderWriter<'_> {
         Ok(self.graph.rms_norm(x, &scale, self.shape.epsilon))
     }
 
-    /// Multiplies with stacked matrices, if they are of one kind, and returns the products one by one.
+    /// Multiplies with several matrices, and returns the products separately. If the matrices are of one kind, they are stacked and
+    /// multiplied in one operation.
     fn products(&mut self, x: &str, parts: Vec<(Matrix, usize)>) -> Result<Vec<String>, Error> {
         let sizes: Vec<usize> = parts.iter().map(|(_, rows)| *rows).collect();
         let matrices = parts.into_iter().map(|(matrix, _)| matrix).collect();
@@ -107,7 +109,7 @@ impl DecoderWriter<'_> {
         Ok(matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products))
     }
 
-    /// Queries, keys and values of the new positions: `[s, heads * size]` each.
+    /// Writes the projections, and returns queries, keys and values of the new positions: `[s, heads * size]` each.
     fn projections(&mut self, x: &str, layer: usize) -> Result<[String; 3], Error> {
         let &DecoderShape { width, heads, groups, size, .. } = self.shape;
         let rows = [heads * size, groups * size, groups * size];
@@ -153,7 +155,7 @@ impl DecoderWriter<'_> {
         all.try_into().map_err(|_| Error::Internal { what: "a layer has other than three projections" })
     }
 
-    /// The gated layer after attention.
+    /// Writes the gated feed-forward layer after attention.
     fn feed_forward(&mut self, x: &str, layer: usize) -> Result<String, Error> {
         let &DecoderShape { width, hidden, gate, .. } = self.shape;
         let (name, up) = (of_layer(layer, "ffn_gate.weight"), of_layer(layer, "ffn_up.weight"));
@@ -162,7 +164,7 @@ impl DecoderWriter<'_> {
             let up = Matrix::find(&self.file, &up, [hidden, width], None)?;
             self.products(x, vec![(gate, hidden), (up, hidden)])?
         } else {
-            // The file stacks both already.
+            // The file has both matrices stacked.
             let y = self.product(x, &up, [2 * hidden, width])?;
             let n = hidden as i64;
             vec![self.graph.slice(&y, 1, 0, n)?, self.graph.slice(&y, 1, n, 2 * n)?]
@@ -206,7 +208,7 @@ impl DecoderWriter<'_> {
         Ok(self.graph.node("Add", &[&x, &y], &[]))
     }
 
-    /// Writes all of it.
+    /// Writes the whole graph.
     fn write(mut self, positions: usize) -> Result<bb::Module, Error> {
         let &DecoderShape { width, vocabulary, .. } = self.shape;
         let mut x = self.graph.input(
@@ -226,7 +228,7 @@ impl DecoderWriter<'_> {
         for layer in 0..self.shape.layers {
             x = self.layer(&x, layer, &attention)?;
         }
-        // Only the positions whose logits or states are requested go further.
+        // Only compute the last steps for the positions whose logits or states are requested.
         let scale = self.vector("output_norm.weight", width, None)?;
         let mut chosen = |rows: &str| {
             let wanted = self.graph.node("Gather", &[&x, rows], &[]);
@@ -256,7 +258,7 @@ impl Decoder {
     pub(crate) fn open(file: &Gguf, on: &BackendHandle, options: &OpenOptions) -> Result<Decoder, Error> {
         let shape = DecoderShape::read(file)?;
         let positions = options.context.unwrap_or(CONTEXT).min(shape.context);
-        // Every layer that a hostile file claims must have its weights; nothing is written for those that have none.
+        // A hostile file may claim any number of layers. Check first that the last layer has weights.
         file.tensor(&of_layer(shape.layers.saturating_sub(1), "attn_norm.weight"))?;
         let angles = positions.saturating_mul(shape.rotated);
         if angles > ANGLES {
@@ -276,12 +278,12 @@ impl Decoder {
         let embedding = file.tensor(EMBEDDING)?.clone();
         let kept = options.cache;
         let decoder = Decoder { on: on.clone(), program, shape, embedding, positions, kept };
-        // A run of one token makes the plan and packs the weights, so that the first prompt need not.
+        // A run of one token creates the plan and packs the weights, so that the first prompt does not have to.
         decoder.step(&[0], &[0], &mut decoder.cache())?;
         Ok(decoder)
     }
 
-    /// Reads the rows of tokens: `[tokens, width]`.
+    /// Returns the embeddings of tokens: `[tokens, width]`.
     fn embedded(&self, tokens: &[i64]) -> Result<Value, Error> {
         let mut rows = memory::room("the rows of tokens", tokens.len() * self.shape.width)?;
         for &token in tokens {
@@ -308,17 +310,17 @@ impl Decoder {
         self.shape.width
     }
 
-    /// Makes caches of one sequence that hold nothing.
+    /// Creates empty caches for one sequence.
     pub(crate) fn cache(&self) -> Cache {
         Cache::new(self.blocks(), self.positions)
     }
 
-    /// Makes caches of several sequences that hold nothing.
+    /// Creates empty caches for several sequences.
     pub(crate) fn blocks(&self) -> Blocks {
         Blocks::new(self.on.clone(), self.rows())
     }
 
-    /// Returns the rows of the caches of keys and values for a position, in the order of the inputs and the results of a run.
+    /// Returns the cache rows of keys and values for one position, in the order of the inputs and the results of a run.
     fn rows(&self) -> Vec<CacheRow> {
         let &DecoderShape { groups, size, layers, .. } = &self.shape;
         let numbers = CacheRow { dtype: self.kept.dtype(), extents: vec![groups, size] };
@@ -336,7 +338,8 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// The extents of prompts and caches and the number of sequences are free: no node ties a plan to one of them.
+    /// Checks that one plan serves all lengths of prompts and caches, and all numbers of sequences: no node fixes one of these extents in
+    /// the plan.
     #[test]
     fn one_plan_holds_for_all_lengths() {
         for (window, kept) in [(None, CacheType::F16), (Some(5), CacheType::F16), (None, CacheType::I8)] {
@@ -346,7 +349,7 @@ mod tests {
             let (shape, products) = (&shape, Products::Integers);
             let writer =
                 DecoderWriter { file: Weights::of(&file), shape, products, kept, graph: Builder::default() };
-            // The tokens of three sequences begin and end at four places.
+            // The start and end indices of three sequences are four numbers.
             let shapes = [("starts", vec![4]), ("pasts", vec![3]), ("table", vec![3, 2])];
             let shapes: HashMap<_, _> =
                 shapes.into_iter().map(|(name, shape)| (name.to_owned(), shape)).collect();
@@ -354,7 +357,7 @@ mod tests {
             assert!(conditions.fixed.is_empty(), "{conditions}");
             let free = ["new", "rows", "states", "starts", "sequences", "width", "blocks"];
             assert_eq!(conditions.free, free, "{conditions}");
-            // The conditions of all runs, and whether there is any past at all, because the body of primitives omits an empty past.
+            // The conditions of all runs, and whether there is any past at all, because the lowered operator omits an empty past.
             let compared: Vec<&str> = conditions.compared.iter().map(|one| one.what.as_str()).collect();
             let expected = [
                 "starts is sequences + 1",

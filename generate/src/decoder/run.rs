@@ -6,7 +6,7 @@ use crate::blocks::BLOCK;
 use crate::cache::Cache;
 use bb::{TensorData, Value};
 
-/// New tokens of several sequences, concatenated, and the blocks of their pasts.
+/// A batch: the new tokens of several sequences, concatenated, and the blocks of their pasts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) tokens: Vec<i64>,
@@ -14,18 +14,18 @@ pub(crate) struct Joined {
     pub(crate) positions: Vec<i64>,
     /// The start of each sequence in `tokens`, and the end of the last one.
     pub(crate) starts: Vec<i32>,
-    /// How many positions each past has.
+    /// The number of positions of each past.
     pub(crate) pasts: Vec<i32>,
-    /// The blocks of each past; rows are as long as the longest.
+    /// The blocks of each past, one row per sequence. All rows have the length of the longest one.
     pub(crate) table: Vec<i32>,
-    /// The indices of the tokens whose following logits are requested.
+    /// The indices of the tokens after which logits are requested.
     pub(crate) rows: Vec<i64>,
-    /// The indices of the tokens whose last state is requested.
+    /// The indices of the tokens whose last hidden state is requested.
     pub(crate) states: Vec<i64>,
 }
 
 impl Joined {
-    /// Adds the new tokens of a sequence that has `past` positions. Its blocks follow with [`with_table`](Self::with_table).
+    /// Adds the new tokens of a sequence that has `past` positions. [`with_table`](Self::with_table) adds its blocks.
     pub(crate) fn push(
         &mut self,
         tokens: impl ExactSizeIterator<Item = u32>,
@@ -44,7 +44,7 @@ impl Joined {
         Ok(())
     }
 
-    /// Makes the table of the blocks of all sequences, in their order.
+    /// Sets the table of the blocks of all sequences, in their order.
     pub(crate) fn with_table<'a>(
         &mut self,
         blocks: impl Iterator<Item = &'a [u32]> + Clone,
@@ -64,11 +64,12 @@ impl Joined {
 /// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// For each layer, the keys of the new tokens with the values behind them, and their scales likewise if there are any.
+    /// For each layer, the keys of the new tokens followed by their values, and the scales in the same order if there are
+    /// any.
     pub(crate) new: Vec<Value>,
-    /// `[rows, vocabulary]`.
+    /// The logits, `[rows, vocabulary]`.
     pub(crate) logits: TensorData,
-    /// `[states, width]`.
+    /// The last hidden states, `[states, width]`.
     pub(crate) states: TensorData,
 }
 
@@ -97,7 +98,7 @@ impl Decoder {
         Ok(Ran { new: results, logits, states })
     }
 
-    /// Runs new tokens of one sequence. Returns the logits after the tokens at the indices `rows`: `[rows, vocabulary]`.
+    /// Runs new tokens of one sequence. Returns the logits after the tokens at the indices `rows`, `[rows, vocabulary]`.
     pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], cache: &mut Cache) -> Result<TensorData, Error> {
         cache.reserve(tokens.len())?;
         let past = cache.len();
@@ -105,7 +106,7 @@ impl Decoder {
         let mut joined = Joined { rows: rows.to_vec(), ..Joined::default() };
         joined.push(tokens.iter().copied(), past)?;
         joined.with_table(std::iter::once(blocks.as_slice()))?;
-        // The views of the caches end with the run, so that the new positions are written in place.
+        // The views of the caches are dropped at the end of the run, so that the new positions can be written in place.
         let Ran { new, logits, .. } = self.run(&joined, cache.views()?)?;
         cache.append(&new, tokens.len())?;
         Ok(logits)

@@ -3,16 +3,16 @@
 use crate::gguf::{Gguf, GgufError, shortened};
 use crate::{ARCHITECTURES, Error};
 
-/// The greatest number that a size of a decoder has, products of heads and their elements included.
+/// The maximum value of each size of a decoder, including products of the number of heads and their elements.
 const MOST: u64 = 1 << 20;
-/// The greatest number of elements of a head. Models have 32 to 512.
+/// The maximum number of elements of a head. Models have 32 to 512.
 const HEAD: u64 = 1 << 10;
-/// The greatest number of positions.
+/// The maximum number of positions.
 const POSITIONS: u64 = 1 << 24;
-/// The greatest number of layers.
+/// The maximum number of layers.
 const LAYERS: u64 = 1 << 12;
 
-/// The activation of a layer's gate, which multiplies its `up`.
+/// The activation of a layer's gate. The result is multiplied by the layer's `up` projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     Silu,
@@ -26,27 +26,27 @@ pub(super) struct DecoderShape {
     pub(super) width: usize,
     pub(super) hidden: usize,
     pub(super) heads: usize,
-    /// Heads of keys and values.
+    /// The number of heads of keys and values.
     pub(super) groups: usize,
-    /// The elements of a key and of a value.
+    /// The number of elements of a key and of a value.
     pub(super) size: usize,
-    /// How many elements of a head are rotated.
+    /// The number of elements of a head that are rotated.
     pub(super) rotated: usize,
-    /// Whether a rotated pair is two neighbours; otherwise it has one element of each half.
+    /// Whether a rotated pair consists of two adjacent elements. Otherwise, it has one element from each half.
     pub(super) interleaved: bool,
     pub(super) base: f64,
-    /// The divisor of positions before they become angles.
+    /// The number that positions are divided by before they become angles.
     pub(super) stretch: f64,
-    /// The period of layers without rotation: the last of each `n` layers does not rotate.
+    /// The period of layers without rotation: the last of every `n` layers does not rotate.
     pub(super) unrotated: Option<usize>,
     pub(super) epsilon: f32,
-    /// The greatest number of positions that the model was trained for.
+    /// The maximum number of positions that the model was trained for.
     pub(super) context: usize,
     pub(super) vocabulary: usize,
-    /// The number of positions that a query attends to, its own included.
+    /// The number of positions that a query attends to, including its own.
     pub(super) window: Option<usize>,
     pub(super) gate: Gate,
-    /// The factor of the embeddings.
+    /// The factor that scales the embeddings.
     pub(super) embedding_scale: f64,
 }
 
@@ -144,7 +144,7 @@ impl DecoderShape {
         self.unrotated.is_none_or(|each| !(layer + 1).is_multiple_of(each))
     }
 
-    /// Returns the order of the rows of a query or key matrix that puts one element of each rotated pair in either half.
+    /// Returns the order of the rows of a query or key matrix that moves one element of each rotated pair into each half.
     pub(super) fn order(&self, heads: usize) -> Option<Vec<usize>> {
         let half = self.rotated / 2;
         let place = |i: usize| match i {
@@ -156,7 +156,8 @@ impl DecoderShape {
         self.interleaved.then(|| (0..heads).flat_map(row).collect())
     }
 
-    /// The cosines and sines of the angles of positions: `[positions, rotated / 2]` each. `factors` divide the frequencies.
+    /// Returns the cosines and sines of the angles of positions: `[positions, rotated / 2]` each. `factors` divide the
+    /// frequencies.
     pub(super) fn angles(&self, positions: usize, factors: Option<&[f32]>) -> [Vec<f32>; 2] {
         let half = self.rotated / 2;
         let frequency = |i: usize| {

@@ -1,4 +1,4 @@
-//! The weights of a GGUF file as products take them: integers that stay integers, or floats.
+//! Reads the weights of a GGUF file for matrix products: quantized integers, which stay integers, or floats.
 
 use super::graph::Builder;
 use crate::gguf::{Blocks, Gguf, GgufTensor, Group, Layout};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 const OP: &str = "the weights of a model";
-/// The number of blocks that are read before the file's memory is released.
+/// The number of blocks that are read before the memory of the mapped file is released.
 const PIECE: usize = 1 << 15;
 
 /// The tensors of a file, and the names of those that were read.
@@ -40,7 +40,7 @@ impl<'a> Weights<'a> {
         Ok(found)
     }
 
-    /// Refuses a file with a tensor that was not read, because its network then differs from the graph.
+    /// Refuses a file that has a tensor that was not read, because then its network differs from the graph.
     pub(super) fn all_asked_for(&self) -> Result<(), Error> {
         let asked = self.asked.borrow();
         let other = self.file.tensors().find(|(name, _)| !asked.contains(*name));
@@ -48,18 +48,18 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// A matrix whose rows are multiplied with. It reads the file when a backend packs it, and not before.
+/// A weight matrix. The file is read only when a backend packs the matrix.
 #[derive(Debug)]
 pub(super) struct Matrix {
     rows: usize,
     inner: usize,
-    /// How integers are kept; `None` for floats.
+    /// The layout of integers; `None` for floats.
     layout: Option<Layout>,
-    /// The stacked parts.
+    /// The stacked parts of the matrix.
     parts: Vec<WeightPart>,
 }
 
-/// A tensor of the file, and an order of its rows if they have another.
+/// A tensor of the file, and the order of its rows if it differs from the file.
 #[derive(Debug)]
 struct WeightPart {
     tensor: GgufTensor,
@@ -67,14 +67,14 @@ struct WeightPart {
 }
 
 impl WeightPart {
-    /// Iterates over the bytes of the rows: of each, or of all together if they stay in their order.
+    /// Iterates over the bytes of the rows. If the rows stay in their order, there is a single item with all rows.
     fn rows(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.order.is_none().then_some(self.tensor.bytes().as_ref());
         let each = self.order.iter().flatten().map(|&row| self.tensor.row(row));
         all.into_iter().chain(each)
     }
 
-    /// Releases the memory of a piece of the mapped file, because its content was copied.
+    /// Releases the memory of a piece of the mapped file after its content was copied.
     fn forget(&self, piece: &[u8]) {
         let bytes = self.tensor.bytes().slice_ref(piece);
         if let Ok(bytes) = TensorData::adopt(DataType::U8, &[bytes.len()], bytes) {
@@ -84,7 +84,7 @@ impl WeightPart {
 }
 
 impl Matrix {
-    /// Finds a matrix of `[rows, inner]`, its rows in this order if one is given.
+    /// Finds a matrix `[rows, inner]`. `order` reorders its rows.
     pub(super) fn find(
         file: &Weights<'_>,
         name: &str,
@@ -101,7 +101,7 @@ impl Matrix {
         })
     }
 
-    /// Puts matrices below each other; gives them back if they are not of one kind.
+    /// Stacks matrices; returns them unchanged if they are not of one kind.
     pub(super) fn joined(all: Vec<Matrix>) -> Result<Matrix, Vec<Matrix>> {
         let kind = |x: &Matrix| (x.inner, x.layout.map(|layout| (layout.bits, layout.group, layout.offsets)));
         if !all.iter().zip(all.iter().skip(1)).all(|(a, b)| kind(a) == kind(b)) {
@@ -116,7 +116,7 @@ impl Matrix {
         Ok(whole)
     }
 
-    /// Makes the matrix a constant of a graph.
+    /// Adds the matrix to a graph as a constant.
     pub(super) fn placed(self, graph: &mut Builder, name: &str) -> Result<Placed, Error> {
         let Matrix { rows, inner, layout, parts } = self;
         let Some(Layout { bits, group, offsets, .. }) = layout else {
@@ -158,26 +158,26 @@ fn shared(floats: &[f32]) -> Result<Bytes, bb_ir::Error> {
     Ok(TensorData::new(&[floats.len()], floats)?.bytes()?.clone())
 }
 
-/// Where the integers of a matrix are read from.
+/// The parts of the file that the integers of a matrix are read from.
 #[derive(Debug)]
 struct IntsSource {
     parts: Vec<WeightPart>,
-    /// How many integers there are.
+    /// The number of integers.
     numbers: usize,
-    /// The integers, scales and zero points, which are read together. The result is shared as long as one of its parts is used.
+    /// The integers, scales and zero points, which are read in one pass. They are kept in memory as long as one of them is in use.
     read: Mutex<Weak<Ints>>,
 }
 
-/// Integers of 4 or 8 bits in groups.
+/// Quantized integers of 4 or 8 bits, in groups with a scale each.
 #[derive(Debug)]
 struct Ints {
     packed: Bytes,
     scales: Bytes,
-    /// The zero point of each group, if it is not the middle of the range.
+    /// The zero point of each group, if it differs from the middle of the range.
     zeros: Bytes,
 }
 
-/// A part of the integers, which keeps all of them alive.
+/// One of the byte arrays of [`Ints`], which keeps all of them alive.
 struct IntsSlice(Arc<Ints>, fn(&Ints) -> &Bytes);
 
 impl AsRef<[u8]> for IntsSlice {
@@ -221,7 +221,8 @@ impl IntsSource {
                         if offsets {
                             zeros.push(zero);
                         }
-                        // In a group without a scale, all integers are 1, because the element is then 1 times the offset.
+                        // In a group without a scale, all integers are 1 and the scale is the offset, so that each element equals the
+                        // offset.
                         let int = |x: i8| if scale.is_some() { (i16::from(x) + middle) as u8 } else { 1 };
                         match bits {
                             4 => packed.extend(ints.as_chunks().0.iter().map(|&[a, b]| int(a) | int(b) << 4)),
@@ -236,15 +237,15 @@ impl IntsSource {
     }
 }
 
-/// Returns the scale of a group and its zero point. There is no scale if it is 0 or the zero point is too large: all elements of the group
-/// are then its offset, up to the precision of floats.
+/// Returns the scale and the zero point of a group. There is no scale if it is 0 or if the zero point is too large. All elements of the
+/// group then equal its offset, up to the precision of floats.
 fn scaled(Group { scale, offset }: Group) -> (Option<f32>, f32) {
     let zero = -offset / scale;
-    // Subtracting a greater zero point from the integers would lose them to rounding.
+    // If the zero point were greater, subtracting it would round off the integers.
     if scale != 0.0 && zero.abs() < 1e6 { (Some(scale), zero) } else { (None, 0.0) }
 }
 
-/// A matrix that is a constant of a graph.
+/// A matrix as a constant of a graph.
 #[derive(Debug, Clone)]
 pub(super) enum Placed {
     Ints {
@@ -262,7 +263,7 @@ pub(super) enum Placed {
 }
 
 impl Placed {
-    /// Multiplies rows with the rows of the matrix: `[s, inner]` to `[s, rows]`.
+    /// Adds a product with the transposed matrix, from `[s, inner]` to `[s, rows]`.
     pub(super) fn times(&self, graph: &mut Builder, x: &str, products: Products) -> String {
         match self {
             Placed::Floats { floats } => graph.node("Gemm", &[x, floats], &[("transB", 1)]),

@@ -1,20 +1,22 @@
-//! The bounds, the requests and the events of an engine.
+//! The limits, the requests and the events of an engine.
 
 use crate::Error;
 use crate::answer::Piece;
 use std::sync::Arc;
 
-/// The bounds of an engine.
+/// The limits of an engine.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// How many sequences run at the same time; others wait.
+    /// The maximum number of sequences that run at the same time. Other sequences wait.
     pub sequences: usize,
-    /// How many requests may wait; the next one is refused.
+    /// The maximum number of waiting requests. Further requests are refused.
     pub waiting: usize,
-    /// How many tokens a step runs, of all sequences together, at least one for each of them.
+    /// The maximum number of tokens that a step runs, over all sequences. Each sequence runs at least one
+    /// token.
     pub tokens: usize,
-    /// The size of the keys and values of all sequences, in bytes. There is always room for one block.
+    /// The maximum size of the keys and values of all sequences, in bytes. There is always room for one
+    /// block.
     pub bytes: usize,
 }
 
@@ -24,11 +26,11 @@ impl Default for EngineOptions {
     }
 }
 
-/// How the states of a text's tokens become one vector.
+/// How the states of a text's tokens are combined into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pooling {
-    /// The mean of all.
+    /// The mean of all states.
     Mean,
     /// The state of the last token.
     Last,
@@ -40,12 +42,12 @@ pub enum Pooling {
 pub enum Event {
     /// The prompt was run.
     Prompt {
-        /// How many of its tokens had been run for others.
+        /// The number of prompt tokens whose results were reused from other requests.
         reused: usize,
     },
-    /// The next token came. The last one says why it is the last.
+    /// The next token. The last piece contains the reason for the end.
     Piece(Piece),
-    /// The state of a text, which is the last event.
+    /// The embedding of a text. This is the request's last event.
     Embedding(Vec<f32>),
     /// The request failed. This is its last event.
     Failed(Arc<Error>),
@@ -53,30 +55,30 @@ pub enum Event {
 
 /// The receiver of a request's events.
 pub trait Listener: Send {
-    /// Takes the next event. It must not wait, because all sequences would.
+    /// Receives the next event. It must not block, because it would block all sequences.
     fn receive(&mut self, event: Event);
 
-    /// Returns whether the listener has gone, which ends the request.
+    /// Returns whether the listener no longer receives events, which ends the request.
     fn is_gone(&self) -> bool;
 }
 
-/// How much an engine has to do, and has done.
+/// The present load of an engine, and the work that it has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EngineStatistics {
-    /// The sequences that run.
+    /// The number of running sequences.
     pub running: usize,
-    /// The requests that wait.
+    /// The number of waiting requests.
     pub waiting: usize,
-    /// The tokens of prompts that were run.
+    /// The number of prompt tokens that were run.
     pub prompt_tokens: u64,
-    /// The tokens of prompts that had been run for others.
+    /// The number of prompt tokens whose results were reused from other requests.
     pub reused_tokens: u64,
-    /// The tokens that were generated.
+    /// The number of generated tokens.
     pub answer_tokens: u64,
-    /// The steps.
+    /// The number of steps.
     pub steps: u64,
-    /// How often a sequence had to give its memory to others, and began again.
+    /// How often a sequence lost its blocks to other sequences, and started again.
     pub evictions: u64,
     /// The size of the keys and values that sequences use, in bytes.
     pub bytes: usize,

@@ -1,4 +1,4 @@
-//! Many sequences at once: each step runs new tokens of all of them together.
+//! Runs many sequences together: each step runs a batch of new tokens of all sequences.
 
 mod event;
 mod pool;
@@ -21,7 +21,7 @@ use sequence::{Sequence, Store, Work};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Runs many sequences of one model at once.
+/// Runs many sequences of one model in batches.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine without requests.
+    /// Creates an engine without requests.
     pub fn new(generator: &Generator, options: EngineOptions) -> Engine {
         let pool = match generator.network() {
             Network::Gguf(decoder) => {
@@ -68,13 +68,13 @@ impl Engine {
         Engine { generator, options, pool, waiting: VecDeque::new(), running: Vec::new(), statistics }
     }
 
-    /// Returns the greatest number of tokens of a sequence: as the model takes, and as there is memory for.
+    /// Returns the maximum number of tokens of a sequence, as limited by the model and by the memory.
     pub fn context(&self) -> usize {
         let room = self.pool.as_ref().map_or(usize::MAX, |pool| pool.most() * BLOCK);
         self.generator.context().min(room)
     }
 
-    /// Returns how much there is to do, and was done.
+    /// Returns the present load, and the work done so far.
     pub fn statistics(&self) -> EngineStatistics {
         let (running, waiting) = (self.running.len(), self.waiting.len());
         let bytes = match &self.pool {
@@ -91,7 +91,7 @@ impl Engine {
         EngineStatistics { running, waiting, bytes, ..self.statistics }
     }
 
-    /// Adds a request to generate the continuation of a prompt. Dropping the ticket ends it.
+    /// Adds a request to generate the continuation of a prompt. Dropping the ticket ends the request.
     ///
     /// # Errors
     ///
@@ -102,13 +102,13 @@ impl Engine {
         Ok(ticket)
     }
 
-    /// Adds a request to generate the continuation of a prompt. Each step runs at most [`EngineOptions::tokens`] of it, regardless of
-    /// [`GenerateOptions::chunk`].
+    /// Adds a request to generate the continuation of a prompt. Each step runs at most [`EngineOptions::tokens`] tokens of the
+    /// prompt, regardless of [`GenerateOptions::chunk`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`], [`Error::Option`] and [`Error::GrammarModel`] for wrong requests;
-    /// [`Error::Busy`] if too many wait. Later errors are sent to the listener.
+    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`], [`Error::Option`] and [`Error::GrammarModel`] for invalid requests;
+    /// [`Error::Busy`] if too many requests wait. Later errors are sent to the listener.
     pub fn add(
         &mut self,
         prompt: &[u32],
@@ -123,11 +123,11 @@ impl Engine {
         self.enter(prompt, work, listener)
     }
 
-    /// Adds a request for the state of a text.
+    /// Adds a request for the embedding of a text.
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add); [`Error::NoStates`] if the model gives none.
+    /// The errors of [`add`](Self::add); [`Error::NoStates`] if the model returns no states.
     pub fn embed(
         &mut self,
         text: &[u32],
@@ -168,25 +168,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns an engine of the same model and bounds without requests. Those of this one end without a last event.
+    /// Returns an engine with the same model and limits, but without requests. The requests of this engine end without a last event.
     #[must_use]
     pub fn emptied(self) -> Engine {
         let statistics = self.statistics;
         Engine { statistics, ..Engine::new(&self.generator, self.options) }
     }
 
-    /// Returns whether there is nothing to do.
+    /// Returns whether there are no running or waiting requests.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Runs new tokens of all sequences, and sends the results to the listeners. Returns whether there is more to do.
+    /// Runs new tokens of all sequences, and sends the results to the listeners. Returns whether there is more work.
     pub fn step(&mut self) -> bool {
         self.leave();
         self.admit();
         let before = self.running.len();
         if let Err(error) = self.advance() {
-            // The content of the blocks of these sequences is unknown after the error.
+            // After an error, the content of the sequences' blocks is unknown, so all sequences fail.
             let error = Arc::new(error);
             for mut sequence in std::mem::take(&mut self.running) {
                 if let Some(pool) = &mut self.pool {
@@ -199,7 +199,7 @@ impl Engine {
         !self.is_idle()
     }
 
-    /// Ends the requests whose listener has gone.
+    /// Ends the requests whose listener no longer receives events.
     fn leave(&mut self) {
         self.waiting.retain(|sequence| !sequence.listener.is_gone());
         let pool = &mut self.pool;
@@ -212,7 +212,7 @@ impl Engine {
         });
     }
 
-    /// Starts waiting sequences in their order, while there is room for their tokens and the next one.
+    /// Starts waiting sequences in their order, as long as there is room for their tokens and one more.
     fn admit(&mut self) {
         let most = self.options.sequences.clamp(1, self.options.tokens.max(1));
         while self.running.len() < most {
@@ -221,7 +221,7 @@ impl Engine {
                 schedule::share(sequence, pool);
                 let needed = (sequence.tokens.len() + 1).div_ceil(BLOCK).min(pool.most());
                 let missing = needed.saturating_sub(sequence.blocks().len());
-                // The others will need a block each soon.
+                // Reserve one block for each running sequence, because each will soon need one.
                 let full = missing + self.running.len() > pool.available();
                 if full && !self.running.is_empty() {
                     schedule::give_up(sequence, pool);

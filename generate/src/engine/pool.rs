@@ -1,24 +1,24 @@
-//! The blocks that sequences share: their users, their content, and which are free.
+//! The pool of blocks that sequences share. It tracks the users and the content of each block, and which blocks are free.
 //!
-//! A full block is identified by its content: its tokens, and the block before it. A later prompt that begins with the same tokens uses it,
-//! too. A block without users stays until its memory is needed.
+//! A full block is identified by its content: its tokens, and the block before it. A later prompt that begins with the same tokens shares
+//! the block. A block without users is kept until its memory is needed.
 
 use crate::Error;
 use crate::blocks::{BLOCK, Blocks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The least number of blocks that memory is allocated for.
+/// The minimum number of blocks to allocate memory for.
 const LEAST: usize = 8;
-/// The size above which blocks are allocated one by one, in bytes.
+/// If the minimum number of blocks takes more than this number of bytes, blocks are allocated one by one.
 const BYTES: usize = 16 << 20;
-/// The greatest size in bytes at which the memory of all blocks doubles. Larger memory grows by a quarter.
+/// While the memory of all blocks is at most this number of bytes, an allocation doubles it. Larger memory grows by a quarter.
 const DOUBLED: usize = 64 << 20;
 
-/// The content of a full block: its tokens and the block before it. Equal keys are equal beginnings of sequences, because serial numbers
-/// are not used again.
+/// The content of a full block: its tokens and the block before it. Equal contents mean equal beginnings of sequences, because serial
+/// numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Content {
-    /// The serial number of the block before it; 0 for the first.
+    /// The serial number of the block before it; 0 for the first block of a sequence.
     behind: u64,
     tokens: [u32; BLOCK],
 }
@@ -27,18 +27,18 @@ struct Content {
 struct Used {
     users: usize,
     content: Option<Content>,
-    /// Its key in `kept`, if it has no users.
+    /// The block's key in `kept`, if it has no users.
     kept: u64,
 }
 
-/// A block of a sequence, and the serial number of its content once it is full and known.
+/// A block of a sequence, and the serial number of its content after it is full and recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeldBlock {
     pub(crate) block: u32,
     pub(crate) serial: Option<u64>,
 }
 
-/// Blocks that sequences share.
+/// A pool of blocks that sequences share.
 #[derive(Debug)]
 pub(crate) struct BlockPool {
     memory: Blocks,
@@ -54,7 +54,7 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// Makes a pool of at most `most` blocks.
+    /// Creates a pool of at most `most` blocks.
     pub(crate) fn new(memory: Blocks, most: usize) -> BlockPool {
         BlockPool {
             memory,
@@ -73,7 +73,7 @@ impl BlockPool {
         &self.memory
     }
 
-    /// Returns the greatest number of blocks.
+    /// Returns the maximum number of blocks.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
@@ -83,12 +83,12 @@ impl BlockPool {
         self.used.len() - self.free.len() - self.kept.len()
     }
 
-    /// Returns the number of blocks that [`take`](Self::take) can still give.
+    /// Returns the number of blocks that [`take`](Self::take) can still return.
     pub(crate) fn available(&self) -> usize {
         self.most - self.in_use()
     }
 
-    /// Allocates a block for new positions; `None` if sequences use all.
+    /// Allocates a block for new positions; `None` if sequences use all blocks.
     pub(crate) fn take(&mut self) -> Result<Option<u32>, Error> {
         let block = match self.free.pop_first() {
             Some(block) => block,
@@ -116,7 +116,7 @@ impl BlockPool {
         Ok(Some(block))
     }
 
-    /// Finds the block that holds these tokens behind the block `behind`, and adds a user to it.
+    /// Finds the block with these tokens that follows the block `behind`, and adds a user to it.
     pub(crate) fn find(&mut self, behind: u64, tokens: &[u32]) -> Option<HeldBlock> {
         let content = Content { behind, tokens: tokens.try_into().ok()? };
         let &(block, serial) = self.known.get(&content)?;
@@ -132,7 +132,7 @@ impl BlockPool {
     pub(crate) fn fill(&mut self, block: u32, behind: u64, tokens: &[u32]) -> Option<u64> {
         let content = Content { behind, tokens: tokens.try_into().ok()? };
         if let Some(&(_, serial)) = self.known.get(&content) {
-            // Another sequence was first. The sequences before either block are the same.
+            // Another sequence computed the same content first. The blocks before both are the same.
             return Some(serial);
         }
         self.serial += 1;
@@ -141,7 +141,7 @@ impl BlockPool {
         Some(self.serial)
     }
 
-    /// Gives blocks back. The last ones are given up first.
+    /// Releases blocks of a sequence. Its last blocks are evicted first.
     pub(crate) fn release(&mut self, blocks: &[HeldBlock]) {
         for held in blocks.iter().rev() {
             let Some(used) = self.used.get_mut(held.block as usize) else { continue };

@@ -1,4 +1,4 @@
-//! A joined run: the next tokens of all sequences.
+//! A batched step: runs the next tokens of all sequences in one call.
 
 use super::Pooling;
 use super::pool::BlockPool;

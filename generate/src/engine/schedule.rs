@@ -1,7 +1,7 @@
-//! Chooses the tokens that the next step runs.
+//! Schedules the tokens that the next step runs.
 //!
-//! Each sequence that generates gets its token. The rest of the step is divided among prompts, so that a long prompt blocks neither the
-//! sequences that generate nor the prompts that came after it.
+//! Each sequence that generates runs its next token. The rest of the step is divided among prompts, so that a long prompt blocks neither
+//! generating sequences nor later prompts.
 
 use super::pool::{BlockPool, HeldBlock};
 use super::sequence::{Sequence, Store, Work};
@@ -9,15 +9,15 @@ use crate::Error;
 use crate::blocks::BLOCK;
 use std::collections::VecDeque;
 
-/// The least number of tokens of a prompt that a step runs.
+/// The minimum number of tokens of a prompt that a step runs.
 const LEAST: usize = 8;
 
-/// Gives a sequence the blocks that hold its next tokens already. The last token is run in any case, for its logits.
+/// Adds to a sequence the pool's blocks that already contain its next tokens. The last token is always run, for its logits.
 pub(super) fn share(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), work: Work::Answer(_), reused, .. } =
         sequence
     else {
-        // The request needs the states of all tokens, or the caches are in the model's own layout.
+        // This request needs the states of all tokens, or its caches are in the model's own layout.
         return;
     };
     if *computed != blocks.len() * BLOCK {
@@ -39,7 +39,8 @@ pub(super) fn share(sequence: &mut Sequence, pool: &mut BlockPool) {
     }
 }
 
-/// Returns whether a step is about to compute the next block of `sequence` for another sequence, so that waiting avoids computing it twice.
+/// Returns whether an earlier sequence is about to compute the same next block as `sequence`. Then `sequence` waits, to avoid computing the
+/// block twice.
 fn waits(sequence: &Sequence, before: &[Sequence]) -> bool {
     let of = |sequence: &Sequence| {
         let next = sequence.tokens.get(sequence.computed..sequence.computed + BLOCK)?.to_vec();
@@ -58,7 +59,7 @@ fn waits(sequence: &Sequence, before: &[Sequence]) -> bool {
     before.iter().any(|other| other.next > 0 && of(other).is_some_and(|other| other == own))
 }
 
-/// Decides how many tokens of each sequence the next step runs, at most `most` in total.
+/// Decides the number of tokens of each sequence that the next step runs, at most `most` in total.
 pub(super) fn plan(running: &mut [Sequence], pool: &mut BlockPool, most: usize) {
     let mut left = most;
     for sequence in running.iter_mut() {
@@ -85,7 +86,7 @@ pub(super) fn plan(running: &mut [Sequence], pool: &mut BlockPool, most: usize) 
     }
 }
 
-/// Allocates blocks for the next step. If there are too few, the last sequence gives its blocks back, and waits again.
+/// Allocates blocks for the next step. If there are too few, the last sequence releases its blocks and waits again.
 pub(super) fn reserve(
     running: &mut Vec<Sequence>,
     waiting: &mut VecDeque<Sequence>,
@@ -119,7 +120,7 @@ pub(super) fn give_up(sequence: &mut Sequence, pool: &mut BlockPool) {
         blocks.clear();
         (sequence.computed, sequence.next) = (0, 0);
     }
-    // What is computed again was not told yet, unless the answer has begun.
+    // If the number of reused tokens has not been reported yet, it is now 0, because the tokens are computed again.
     sequence.reused = sequence.reused.map(|_| 0);
     if let Work::Embedding { sum, count, .. } = &mut sequence.work {
         sum.clear();

@@ -5,11 +5,11 @@ use super::{Event, Listener, Pooling};
 use crate::answer::Answer;
 use crate::onnx::Past;
 
-/// The result that a sequence is run for.
+/// The result that a sequence computes.
 #[derive(Debug)]
 pub(super) enum Work {
     Answer(Box<Answer>),
-    /// The sum of the states so far, and how many there were.
+    /// The sum of the states so far, and their number.
     Embedding {
         pooling: Pooling,
         sum: Vec<f64>,
@@ -17,7 +17,7 @@ pub(super) enum Work {
     },
 }
 
-/// Where the keys and values of a sequence are.
+/// The storage of a sequence's keys and values.
 #[derive(Debug)]
 pub(super) enum Store {
     Blocks(Vec<HeldBlock>),
@@ -26,16 +26,16 @@ pub(super) enum Store {
 
 /// A sequence.
 pub(super) struct Sequence {
-    /// The prompt, and the generated tokens.
+    /// The prompt, followed by the generated tokens.
     pub(super) tokens: Vec<u32>,
-    /// How many of the tokens have keys and values.
+    /// The number of tokens whose keys and values are computed.
     pub(super) computed: usize,
     pub(super) store: Store,
     pub(super) work: Work,
     pub(super) listener: Box<dyn Listener>,
-    /// The tokens that the next step runs.
+    /// The number of tokens that the next step runs.
     pub(super) next: usize,
-    /// How many tokens of the prompt were already cached; `None` after it was reported.
+    /// The number of prompt tokens that were already cached; `None` after it was reported.
     pub(super) reused: Option<usize>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Sequence {
 }
 
 impl Sequence {
-    /// The tokens that have no keys and values yet.
+    /// Returns the number of tokens whose keys and values are not computed yet.
     pub(super) fn left(&self) -> usize {
         self.tokens.len() - self.computed
     }

@@ -1,4 +1,4 @@
-//! A step of an engine: runs the scheduled tokens, and hands the results to their sequences.
+//! A step of an engine: runs the scheduled tokens, and passes the results to their sequences.
 
 use super::pool::BlockPool;
 use super::run::run;
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Takes the results of a joined run.
+    /// Passes the results of a batched step to the sequences.
     fn take(&mut self, decoder: &Decoder, ran: Ran) -> Result<(), Error> {
         let Ran { logits, states, .. } = &ran;
         let mut logits = logits.as_slice::<f32>()?.chunks_exact(decoder.vocabulary().max(1));
@@ -76,7 +76,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a model whose caches are its own, for one sequence after another.
+    /// Runs a model with its own cache layout, one sequence after another.
     fn in_turn(&mut self, network: &Network) {
         let most = self.options.tokens.max(1);
         let mut ended = Vec::with_capacity(self.running.len());
@@ -108,7 +108,7 @@ impl Engine {
         self.end(&ended);
     }
 
-    /// Chooses the next token of a sequence. Returns whether it is the last.
+    /// Chooses the next token of a sequence. Returns whether it is the last one.
     fn chosen(&mut self, at: usize, logits: &[f32]) -> bool {
         let context = self.context();
         let Some(sequence) = self.running.get_mut(at) else { return true };
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Takes the sequences away that have ended.
+    /// Removes the sequences that have ended.
     fn end(&mut self, ended: &[bool]) {
         let mut ended = ended.iter();
         let pool = &mut self.pool;
@@ -147,7 +147,7 @@ impl Engine {
     }
 }
 
-/// Records the content of the blocks of a sequence that have become full.
+/// Records the content of those blocks of a sequence that have become full.
 fn filled(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), .. } = sequence else { return };
     let full = *computed / BLOCK;

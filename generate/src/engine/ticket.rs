@@ -1,4 +1,4 @@
-//! Tickets, which receive the events of a request for callers without a listener of their own.
+//! Tickets receive the events of a request, for callers without their own listener.
 
 use super::{Event, Listener};
 use crate::{Error, Piece};
@@ -18,7 +18,7 @@ pub enum Received {
     Ended,
 }
 
-/// A request of an engine. Dropping it ends the request with the next step.
+/// A request of an engine. Dropping it ends the request at the next step.
 #[derive(Debug)]
 pub struct Ticket {
     events: Receiver<Event>,
@@ -38,7 +38,7 @@ pub(super) fn pair() -> (Ticket, impl Listener) {
 
 impl Listener for Sending {
     fn receive(&mut self, event: Event) {
-        // The receiver may have been dropped.
+        // Ignore the error if the receiver was dropped.
         let _gone = self.to.send(event);
     }
 
@@ -63,7 +63,7 @@ impl Ticket {
         }
     }
 
-    /// Returns the pieces that came since the last call.
+    /// Returns the pieces that have been generated since the last call.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Ticket {
         Ok(pieces)
     }
 
-    /// Returns the text that came since the last call.
+    /// Returns the text that has been generated since the last call.
     ///
     /// # Errors
     ///

@@ -1,15 +1,14 @@
-//! The formats of ggml: floats, and blocks of integers that share scales.
+//! The formats of ggml: floats, and blocks of integers with shared scales.
 //!
-//! A block is decoded into its integers, and for each group of them a scale and an offset: an element is
-//! `integer * scale + offset`.
+//! A block is decoded into its integers, and a scale and an offset for each group of integers. An element is `integer * scale + offset`.
 //!
-//! Source: `ggml-common.h` and `ggml-quants.c` of ggml, MIT licence, whose layouts these are.
+//! Source: `ggml-common.h` and `ggml-quants.c` of ggml, MIT licence, which define these layouts.
 
 use bb_ir::{bf16, f16, memory};
 
 const OP: &str = "a tensor of a GGUF file";
 
-/// The format of a tensor's elements, by the names of ggml.
+/// The format of a tensor's elements, with the names of ggml.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(non_camel_case_types, reason = "the names of ggml")]
 #[non_exhaustive]
@@ -38,16 +37,16 @@ pub enum TensorType {
     Q6_K,
 }
 
-/// How the integers of a format are kept for products.
+/// How matrix products store the integers of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The bits of an integer: 4 or 8.
+    /// The number of bits of an integer: 4 or 8.
     pub(crate) bits: usize,
-    /// How many integers share a scale.
+    /// The number of integers that share a scale.
     pub(crate) group: usize,
     /// Whether groups have offsets.
     pub(crate) offsets: bool,
-    /// The number added to integers of a format without offsets, so that they are not negative: half of the range.
+    /// The number that is added to the integers of a format without offsets, so that they are not negative. It is half of the range.
     pub(crate) middle: i16,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct Group {
 }
 
 impl TensorType {
-    /// Returns the format that ggml numbers so.
+    /// Returns the format with this id in ggml.
     pub(super) fn of(number: u32) -> Option<TensorType> {
         Some(match number {
             0 => TensorType::F32,
@@ -77,7 +76,7 @@ impl TensorType {
         })
     }
 
-    /// Returns how many elements a block has, and how many bytes.
+    /// Returns the number of elements and the number of bytes of a block.
     pub fn block(self) -> (usize, usize) {
         match self {
             TensorType::F32 => (1, 4),
@@ -93,7 +92,7 @@ impl TensorType {
         }
     }
 
-    /// Returns how products keep the integers; `None` for floats.
+    /// Returns how matrix products store the integers; `None` for floats.
     pub(crate) fn layout(self) -> Option<Layout> {
         let (bits, group, offsets, middle) = match self {
             TensorType::F32 | TensorType::F16 | TensorType::BF16 => return None,
@@ -107,7 +106,7 @@ impl TensorType {
     }
 }
 
-/// Room for the integers and groups of one block.
+/// Buffers for the integers and groups of one block.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     ty: TensorType,
@@ -116,13 +115,13 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Makes room for blocks of a format; `None` for floats.
+    /// Creates buffers for blocks of a format; `None` for floats.
     pub(crate) fn new(ty: TensorType) -> Option<Blocks> {
         let (block, group) = (ty.block().0, ty.layout()?.group);
         Some(Blocks { ty, ints: vec![0; block], groups: vec![Group::default(); block / group] })
     }
 
-    /// Decodes a block; returns its integers and its groups.
+    /// Decodes a block. Returns its integers and its groups.
     pub(crate) fn decode(&mut self, block: &[u8]) -> (&[i8], &[Group]) {
         let (ints, groups) = (self.ints.as_mut_slice(), self.groups.as_mut_slice());
         let decoded = match self.ty {
@@ -141,7 +140,7 @@ impl Blocks {
     }
 }
 
-/// Appends all elements of blocks to the existing ones.
+/// Dequantizes blocks, and appends all elements to `all`.
 pub(super) fn dequantize(ty: TensorType, bytes: &[u8], all: &mut Vec<f32>) -> Result<(), bb_ir::Error> {
     let (block, size) = ty.block();
     memory::reserve(OP, all, bytes.len() / size * block)?;
@@ -165,13 +164,14 @@ pub(super) fn dequantize(ty: TensorType, bytes: &[u8], all: &mut Vec<f32>) -> Re
     Ok(())
 }
 
-/// Reads a float of 16 bits.
+/// Reads an `f16`. Returns its value and the remaining bytes.
 fn half(bytes: &[u8]) -> Option<(f32, &[u8])> {
     let (x, rest) = bytes.split_first_chunk()?;
     Some((f16::from_le_bytes(*x).to_f32(), rest))
 }
 
-/// Writes low halves of bytes to the first half of the integers, and high halves to the second.
+/// Unpacks two 4-bit integers per byte, and subtracts `less`. The low halves of the bytes are the first half of the integers, the high
+/// halves the second.
 fn halves(bytes: &[u8], ints: &mut [i8], less: i8) -> Option<()> {
     let (low, high) = ints.split_at_mut_checked(bytes.len())?;
     for ((byte, low), high) in bytes.iter().zip(low).zip(high) {
@@ -194,7 +194,7 @@ fn q4_1(block: &[u8], ints: &mut [i8], groups: &mut [Group]) -> Option<()> {
     halves(bytes, ints, 0)
 }
 
-/// Adds the fifth bits, one in each bit of `bits`.
+/// Adds the fifth bit of each integer, which is one bit of `bits`.
 fn fifth(bits: [u8; 4], ints: &mut [i8]) {
     let bits = u32::from_le_bytes(bits);
     for (i, int) in ints.iter_mut().enumerate() {
@@ -230,8 +230,9 @@ fn q8_0(block: &[u8], ints: &mut [i8], groups: &mut [Group]) -> Option<()> {
     Some(())
 }
 
-/// Reads the scales and minima of eight groups, of six bits each. For the first four groups they are the low bits of the first eight bytes.
-/// For the other groups they are halves of the last four bytes, and their high bits are the upper two bits of the first eight bytes.
+/// Reads the scales and minima of eight groups, with six bits each. For the first four groups, they are the low bits of the first eight
+/// bytes. For the other groups, their low bits are the halves of the last four bytes, and their high bits are the upper two bits of the
+/// first eight bytes.
 fn six_bits(packed: &[u8; 12], scale: f32, minimum: f32, groups: &mut [Group]) {
     let [a0, a1, a2, a3, b0, b1, b2, b3, c @ ..] = *packed;
     let (a, b) = ([a0, a1, a2, a3], [b0, b1, b2, b3]);
@@ -278,7 +279,7 @@ fn q6_k(block: &[u8], ints: &mut [i8], groups: &mut [Group]) -> Option<()> {
     }
     let parts = low.chunks_exact(64).zip(high.chunks_exact(32)).zip(ints.chunks_exact_mut(128));
     for ((low, high), ints) in parts {
-        // The low four bits: first the low halves of 64 bytes, then their high halves.
+        // The low four bits of the integers: first the low halves of 64 bytes, then their high halves.
         halves(low, ints, 0)?;
         for (quarter, ints) in ints.chunks_exact_mut(32).enumerate() {
             for (int, high) in ints.iter_mut().zip(high) {

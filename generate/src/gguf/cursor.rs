@@ -1,4 +1,4 @@
-//! Reads numbers and texts of a file, and compares each size with the number of bytes left.
+//! Reads numbers and strings of a file, and checks each size against the number of remaining bytes.
 
 use super::GgufError;
 
@@ -48,14 +48,14 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Reads the number of following items, each of at least `each` bytes.
+    /// Reads the number of following items, which take at least `each` bytes per item.
     pub(super) fn count(&mut self, what: &'static str, each: usize) -> Result<usize, GgufError> {
         let offset = self.at;
         let found = self.u64(what)?;
         self.fits(what, offset, found, each)
     }
 
-    /// Compares a count, which was read at `offset`, with the number of bytes left.
+    /// Checks a count, which was read at `offset`, against the number of remaining bytes.
     pub(super) fn fits(
         &self,
         what: &'static str,
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a text: its length in bytes, and UTF-8.
+    /// Reads a string: its length in bytes, and its UTF-8 bytes.
     pub(super) fn text(&mut self, what: &'static str, most: usize) -> Result<&'a str, GgufError> {
         let offset = self.at;
         let found = self.u64(what)?;

@@ -1,19 +1,19 @@
-//! Why a GGUF file is refused.
+//! Errors of GGUF files.
 
-/// Why a GGUF file is refused.
+/// The reason why a GGUF file is refused.
 ///
 /// Units: offsets and sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GgufError {
-    /// The file does not begin as GGUF files do.
+    /// The file does not begin with the signature of GGUF.
     #[error("the file begins with {found:02x?}, expected `GGUF`")]
     Magic {
         /// The first bytes, at most four.
         found: Vec<u8>,
     },
 
-    /// The version of the format is not read.
+    /// The version of the format is not supported.
     #[error("the file has version {found} of GGUF, expected 2 or 3 with the low byte first")]
     Version {
         /// The version.
@@ -25,40 +25,40 @@ pub enum GgufError {
     Truncated {
         /// The item that was read.
         what: &'static str,
-        /// Where it begins.
+        /// The offset of the item.
         offset: usize,
-        /// How many bytes it needs.
+        /// The number of bytes that it needs.
         needed: u64,
-        /// How many there are.
+        /// The number of bytes that are left.
         left: usize,
     },
 
-    /// A count or a length is greater than the file can hold.
+    /// A count or a length is greater than the file can contain.
     #[error("{what} at offset {offset} is {found}, expected at most {most}")]
     Count {
         /// The item whose count or length is wrong.
         what: &'static str,
-        /// Where the number stands.
+        /// The offset of the number.
         offset: usize,
         /// The number.
         found: u64,
-        /// The greatest number that is possible.
+        /// The maximum possible number.
         most: u64,
     },
 
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("{what} at offset {offset} is not UTF-8")]
     Text {
         /// The item that was read.
         what: &'static str,
-        /// Where the text begins.
+        /// The offset of the string.
         offset: usize,
     },
 
-    /// A name stands twice.
+    /// A name occurs twice.
     #[error("{what} `{name}` stands twice in the file")]
     Repeated {
-        /// The kind of thing with this name.
+        /// The kind of item with this name.
         what: &'static str,
         /// The name.
         name: String,
@@ -69,11 +69,11 @@ pub enum GgufError {
     ValueType {
         /// The key.
         key: String,
-        /// The number of the type.
+        /// The id of the type.
         found: u32,
     },
 
-    /// A truth value is neither 0 nor 1.
+    /// A bool is neither 0 nor 1.
     #[error("a truth value of `{key}` is {found}, expected 0 or 1")]
     Truth {
         /// The key.
@@ -89,12 +89,12 @@ pub enum GgufError {
         key: String,
     },
 
-    /// A value of the metadata has another kind than its key needs.
+    /// A value of the metadata has another kind than its key requires.
     #[error("`{key}` is {found}, expected {expected}")]
     Kind {
         /// The key.
         key: String,
-        /// The kind that is needed.
+        /// The required kind.
         expected: &'static str,
         /// The kind that was found.
         found: String,
@@ -116,16 +116,16 @@ pub enum GgufError {
         found: u32,
     },
 
-    /// The number of elements of a tensor is 0, or no number of the machine.
+    /// The number of elements of a tensor is 0, or too large for the machine.
     #[error("tensor `{tensor}` has the extents {extents:?}, expected a product above 0 and below 2^63")]
     Extents {
         /// The tensor.
         tensor: String,
-        /// The extents, the fastest first.
+        /// The extents, the fastest-varying one first.
         extents: Vec<u64>,
     },
 
-    /// A tensor has an element type that is not read.
+    /// A tensor has an unsupported element type.
     #[error(
         "tensor `{tensor}` has type {found}, expected F32 (0), F16 (1), Q4_0 (2), Q4_1 (3), Q5_0 (6), Q5_1 (7), Q8_0 (8), \
          Q4_K (12), Q5_K (13), Q6_K (14) or BF16 (30)"
@@ -133,7 +133,7 @@ pub enum GgufError {
     TensorType {
         /// The tensor.
         tensor: String,
-        /// The number of the type, as ggml has it.
+        /// The id of the type in ggml.
         found: u32,
     },
 
@@ -142,9 +142,9 @@ pub enum GgufError {
     Row {
         /// The tensor.
         tensor: String,
-        /// The elements of a row.
+        /// The number of elements of a row.
         row: u64,
-        /// The elements of a block of its type.
+        /// The number of elements of a block of its type.
         block: usize,
     },
 
@@ -174,12 +174,12 @@ pub enum GgufError {
         data: usize,
     },
 
-    /// Two tensors share bytes.
+    /// The data of two tensors overlap.
     #[error("tensors `{first}` and `{second}` overlap, expected bytes of their own")]
     Overlap {
-        /// The one that begins first.
+        /// The tensor that begins first.
         first: String,
-        /// The other one.
+        /// The other tensor.
         second: String,
     },
 
@@ -190,12 +190,12 @@ pub enum GgufError {
         tensor: String,
     },
 
-    /// A tensor has other extents than the model needs.
+    /// A tensor has another shape than the model requires.
     #[error("tensor `{tensor}` has the extents {found:?}, expected {expected:?}, the fastest first")]
     Shape {
         /// The tensor.
         tensor: String,
-        /// The extents that are needed.
+        /// The required extents.
         expected: Vec<u64>,
         /// Its extents.
         found: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The metadata of a file: numbers, truth values, texts and lists of these.
+//! The metadata of a file: numbers, booleans, strings, and lists of these.
 
 use super::GgufError;
 use super::cursor::Cursor;
@@ -13,9 +13,9 @@ pub enum MetaValue {
     Int(i64),
     /// A float of 32 or 64 bits.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     Text(Box<str>),
     /// A list of unsigned integers.
     Uints(Vec<u64>),
@@ -23,14 +23,14 @@ pub enum MetaValue {
     Ints(Vec<i64>),
     /// A list of floats.
     Floats(Vec<f64>),
-    /// A list of truth values.
+    /// A list of booleans.
     Bools(Vec<bool>),
-    /// A list of texts.
+    /// A list of strings.
     Texts(Vec<Box<str>>),
 }
 
 impl MetaValue {
-    /// Names the kind of the value, and its length if it is a list.
+    /// Describes the kind of the value, and its length if it is a list.
     pub fn describe(&self) -> String {
         match self {
             MetaValue::Uint(x) => format!("the number {x}"),
@@ -46,7 +46,7 @@ impl MetaValue {
         }
     }
 
-    /// Returns an integer that is not negative.
+    /// Returns a non-negative integer.
     pub fn uint(&self) -> Option<u64> {
         match self {
             MetaValue::Uint(x) => Some(*x),
@@ -66,7 +66,7 @@ impl MetaValue {
     }
 }
 
-/// The types of values, with the numbers of the format.
+/// The scalar types of values, by their ids in the format.
 #[derive(Debug, Clone, Copy)]
 enum Scalar {
     U8,
@@ -104,7 +104,7 @@ impl Scalar {
         })
     }
 
-    /// The least number of bytes of a value.
+    /// Returns the minimum number of bytes of a value.
     fn least(self) -> usize {
         match self {
             Scalar::U8 | Scalar::I8 | Scalar::Bool => 1,

@@ -1,7 +1,8 @@
 //! Reads GGUF files: metadata, and tensors in the formats of ggml.
 //!
-//! The numbers in a file are untrusted. Counts are compared with the bytes that are left before anything is allocated, so that a file needs
-//! memory in proportion to its size. Tensors are inside the file, aligned, and do not overlap. The bytes of tensors are not copied.
+//! The numbers in a file are untrusted. Counts are checked against the number of remaining bytes before anything is allocated, so that the
+//! memory for a file is proportional to its size. Tensors are inside the file, aligned, and do not overlap. The bytes of tensors are not
+//! copied.
 //!
 //! Writing is not supported.
 //!
@@ -21,21 +22,21 @@ use bytes::Bytes;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
-/// The greatest length of a key or of a tensor's name, in bytes. Errors repeat them.
+/// The maximum length of a key or of a tensor's name, in bytes, because errors repeat them.
 const NAME: usize = 1 << 10;
-/// The greatest number of characters of a text of a file that an error repeats.
+/// The maximum number of characters of a string from a file that an error repeats.
 const SHOWN: usize = 100;
 
-/// Returns a text of a file for an error, without its end if it is long.
+/// Returns a string from a file for an error, shortened if it is long.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }
 }
-/// The bytes that a key needs at least: a length, a type, and a value.
+/// The minimum number of bytes of a key: a length, a type, and a value.
 const KEY: usize = 8 + 4 + 1;
-/// The bytes that the description of a tensor needs at least: a length, a number of dimensions, an extent, a type, and an offset.
+/// The minimum number of bytes of a tensor's description: a length, a number of dimensions, an extent, a type, and an offset.
 const TENSOR: usize = 8 + 4 + 8 + 4 + 8;
 
 /// A tensor of a file.
@@ -53,7 +54,7 @@ impl GgufTensor {
         self.ty
     }
 
-    /// Returns the extents as the file has them: the fastest first, which is the length of a row.
+    /// Returns the extents in the order of the file. The first one is the fastest-varying, which is the length of a row.
     pub fn extents(&self) -> &[u64] {
         &self.extents
     }
@@ -67,7 +68,7 @@ impl GgufTensor {
     pub(crate) fn rows(&self) -> (usize, usize) {
         let (row, rows) =
             self.extents.split_first().map_or((1, 1), |(row, outer)| (*row, outer.iter().product()));
-        // Both are at most the number of bytes of the file, twice.
+        // Both are at most twice the number of bytes of the file.
         (usize::try_from(rows).unwrap_or(usize::MAX), usize::try_from(row).unwrap_or(usize::MAX))
     }
 
@@ -84,7 +85,7 @@ impl GgufTensor {
         Ok(all)
     }
 
-    /// Appends the elements of some of the rows to the existing ones.
+    /// Dequantizes the bytes of some rows, and appends the elements to `all`.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl GgufTensor {
         blocks::dequantize(self.ty, rows, all)
     }
 
-    /// Returns the bytes of a row; none for a row that the tensor does not have.
+    /// Returns the bytes of a row. They are empty for a row that the tensor does not have.
     pub(crate) fn row(&self, row: usize) -> &[u8] {
         let ((block, size), (_, length)) = (self.ty.block(), self.rows());
         let bytes = length / block * size;
@@ -101,7 +102,7 @@ impl GgufTensor {
         range.and_then(|range| self.bytes.get(range)).unwrap_or_default()
     }
 
-    /// Compares the extents, the fastest first.
+    /// Checks the extents, the fastest-varying one first. Trailing extents of 1 are ignored.
     ///
     /// # Errors
     ///
@@ -226,7 +227,7 @@ impl Gguf {
         read(value).map(Some).ok_or_else(kind)
     }
 
-    /// Returns a number that is not negative.
+    /// Returns a non-negative integer.
     ///
     /// # Errors
     ///
@@ -244,7 +245,7 @@ impl Gguf {
         self.read_as(key, "a number", MetaValue::float)
     }
 
-    /// Returns a truth value.
+    /// Returns a boolean.
     ///
     /// # Errors
     ///
@@ -256,7 +257,7 @@ impl Gguf {
         })
     }
 
-    /// Returns a text.
+    /// Returns a string.
     ///
     /// # Errors
     ///
@@ -268,7 +269,7 @@ impl Gguf {
         })
     }
 
-    /// Returns a list of texts.
+    /// Returns a list of strings.
     ///
     /// # Errors
     ///
@@ -320,7 +321,7 @@ impl Described {
     }
 }
 
-/// Finds the bytes of tensors.
+/// Finds the bytes of tensors, and checks that they do not overlap.
 fn placed(mut described: Vec<Described>, data: &Bytes) -> Result<BTreeMap<String, GgufTensor>, GgufError> {
     described.sort_by_key(|tensor| tensor.offset);
     for pair in described.windows(2) {

@@ -1,4 +1,4 @@
-//! Constraints as parsers.
+//! Compiles constraints to parsers.
 
 use super::refusal::Refusal;
 use super::{Constraint, Vocabulary, schema};
@@ -15,25 +15,25 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// The size of the stack of the library's recursive calls. Only pages that are used take memory.
+/// The size of the stack for the library's recursive calls, in bytes. Only the used pages take memory.
 const STACK: usize = 64 << 20;
 
-/// The white space allowed between the parts of JSON: a space, or the end of a line with the indentation of the next one. If more were
-/// allowed, a model could write blanks without end.
+/// The white space that is allowed between the parts of JSON: a space, or a line break with the indentation of the next line. If more were
+/// allowed, a model could write blanks endlessly.
 ///
 /// Source: `json.gbnf` of llama.cpp, MIT licence.
 const BLANKS: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
 
-/// The letters that may follow a backslash in a text, if an object may have names that the schema does not list. With `u`, the library
-/// would accept `"\u0061"` as another name than `"a"`.
+/// The letters that may follow a backslash in a string, if an object may have property names that the schema does not list. `u` is
+/// excluded, because the library would accept `"\u0061"` as a different name than `"a"`.
 const ESCAPES: &str = "nrbtf\\\"";
 
-/// How long compiling a constraint may take on a busy machine. Its work is bounded to some tenths of a second.
+/// The time limit for compiling a constraint on a busy machine. The work is already limited to some tenths of a second.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How often the deadline of the thread is checked meanwhile.
+/// The interval at which the deadline of the thread is checked during compilation.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How many constraints may be compiled at the same time, those counted that took too long and still run.
+/// The maximum number of constraints that are compiled at the same time, including those that exceeded their time and are still running.
 const COMPILING: usize = 16;
 
 /// A guard that counts a running compilation.
@@ -56,8 +56,8 @@ impl Drop for Compiling {
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls the library on a thread with its own stack. A panic there is an error of the call. A call that exceeds its time continues, but its
-/// result is dropped.
+/// Calls the library on a thread with its own stack. A panic of the library is returned as an error. If a call exceeds its time limit, the
+/// thread continues, but its result is dropped.
 ///
 /// # Errors
 ///
@@ -125,7 +125,8 @@ pub(super) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> 
 }
 
 fn of_schema(mut schema: Json, other_names: bool) -> GrammarWithLexer {
-    // Options within the schema, which this replaces, could make it pass over keywords. A schema that is no object has none.
+    // Overwrite options within the schema, because they could make the library ignore keywords. A schema that is not an object has no
+    // options.
     if schema.is_object() {
         let options = JsonCompileOptions {
             whitespace_pattern: Some(BLANKS.to_owned()),
@@ -138,8 +139,8 @@ fn of_schema(mut schema: Json, other_names: bool) -> GrammarWithLexer {
 }
 
 fn of_regex(text: &str) -> Result<GrammarWithLexer, BoxError> {
-    // The library embeds the expression into a Lark grammar. There an error would be reported at another place, and a comment, which ends
-    // with its line, would not end.
+    // The library embeds the expression into a Lark grammar. Compile the expression separately first, because an error in the grammar would
+    // be reported at another position. A comment, which ends at a line break, would not end in the grammar.
     RegexBuilder::new().mk_regex(text)?;
     if comments(text) && text.contains(['\n', '\r']) {
         return Err("it has several lines with the flag `x`, expected one line".into());
@@ -147,7 +148,7 @@ fn of_regex(text: &str) -> Result<GrammarWithLexer, BoxError> {
     Ok(GrammarWithLexer::from_regex(text))
 }
 
-/// Returns whether a part of an expression may have comments, which the flag `x` allows.
+/// Returns whether the expression may contain comments, which the flag `x` allows.
 fn comments(text: &str) -> bool {
     let flags = text.split("(?").skip(1);
     let mut flags = flags.map(|rest| rest.split([')', ':']).next().unwrap_or_default());

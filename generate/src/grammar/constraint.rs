@@ -1,36 +1,36 @@
-//! Constraints of a text, as the caller gives them.
+//! Constraints of a generated text, as the caller passes them.
 
 use super::refusal::Refusal;
 use super::schema::{SKIPPED, skipped};
 use crate::Error;
 use bb_ir::BoxError;
 
-/// The greatest size of a schema, in bytes.
+/// The maximum size of a schema, in bytes.
 const SCHEMA: usize = 128 << 10;
-/// The greatest size of a regular expression, and of a grammar in Lark's form, in bytes.
+/// The maximum size of a regular expression, and of a Lark grammar, in bytes.
 const EXPRESSION: usize = 16 << 10;
-/// The greatest number of parentheses within each other in a grammar, and of `~` in it. The library calls itself for each.
+/// The maximum nesting depth of parentheses in a grammar, and the maximum number of `~`. The library recurses for each.
 const PARENTHESES: usize = 100;
 const TILDES: usize = 256;
-/// The greatest number of `&` in a grammar. The states of both sides multiply.
+/// The maximum number of `&` in a grammar. The numbers of states of both sides multiply.
 const TOGETHER: usize = 2;
 
-/// A constraint of a text.
+/// A constraint of a generated text.
 ///
-/// Source: the same forms as in `llguidance`.
+/// Source: `llguidance`, which has the same kinds of constraints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Constraint {
-    /// JSON as a schema has it, given as the text of the schema. Properties come in the order of the schema.
+    /// JSON that conforms to a schema, which is passed as text. Properties are generated in the order of the schema.
     ///
     /// Keywords that JSON Schema does not define are ignored, as the standard requires. A keyword that is defined but not enforced, for
-    /// example `uniqueItems`, is an error. References are within the schema.
+    /// example `uniqueItems`, is an error. References must be within the schema.
     JsonSchema(String),
-    /// Any object of JSON.
+    /// Any JSON object.
     JsonObject,
     /// The whole text matches a regular expression, in the syntax of the crate `regex`, without look-around.
     Regex(String),
-    /// A grammar in the form of Lark, a parser for Python, as `llguidance` reads it.
+    /// A grammar in the syntax of Lark, a parser library for Python, as `llguidance` reads it.
     Lark(String),
 }
 
@@ -49,7 +49,7 @@ impl Constraint {
         Error::Grammar { constraint: self.kind(), source: source.into() }
     }
 
-    /// Compares it with the bounds that hold before anything is read.
+    /// Checks the limits that apply before the constraint is parsed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (size, most) = match self {
             Constraint::JsonSchema(text) => (text.len(), SCHEMA),
@@ -84,14 +84,14 @@ fn grammar(text: &str) -> Result<(), Refusal> {
     at_most("`&`", text.matches('&').count(), TOGETHER)?;
     at_most("parentheses within each other", parentheses(text), PARENTHESES)?;
     at_most("`~`", text.matches('~').count(), TILDES)?;
-    // A schema in a grammar would not be checked.
+    // A JSON schema in a grammar is refused, because it would not be checked.
     match text.contains("%json") {
         true => Err(Refusal::Directive { directive: "%json" }),
         false => Ok(()),
     }
 }
 
-/// Computes the greatest depth of open parentheses, including parentheses in strings and expressions.
+/// Returns the maximum depth of open parentheses. Parentheses in strings and expressions count, too.
 fn parentheses(text: &str) -> usize {
     let (mut open, mut most) = (0usize, 0);
     for byte in text.bytes() {

@@ -1,9 +1,9 @@
-//! The size of a JSON schema after its parts are combined, which may be much greater than its text.
+//! Computes the size of a JSON schema after its parts are combined. It may be much greater than the text of the schema.
 //!
 //! The library `llguidance` intersects the parts of `allOf`, and the keywords next to `anyOf`, `oneOf`, `enum` and `$ref`: each alternative
-//! of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules. The library cannot
-//! be interrupted. So this module first intersects shapes in the same way, within a [`Budget`]. A shape has only the properties that decide
-//! the size of the result.
+//! of one part with each alternative of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules.
+//! The library cannot be interrupted. So this module first intersects shapes in the same way, within a [`Budget`]. A shape has only the
+//! properties of a schema that determine the size of the result.
 //!
 //! Source: `json/schema.rs` of `llguidance` 1.9.
 
@@ -14,19 +14,20 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The greatest depth of schemas within each other, references included. The library calls itself for each level.
+/// The maximum nesting depth of schemas, including references. The library recurses for each level.
 const DEPTH: usize = 2500;
-/// The steps of the library's comparison of two patterns of names, which it makes again for each intersection.
+/// The number of steps of the library's comparison of two patterns of names. The comparison is repeated for each intersection.
 const COMPARISON: u64 = 390;
-/// The greatest coefficient of `multipleOf`: its digits without the decimal point. The library has a state for each remainder.
+/// The maximum coefficient of `multipleOf`, which consists of its digits without the decimal point. The library has a state for each
+/// remainder.
 pub(super) const MULTIPLE: u64 = 4096;
 
-/// The greatest number of patterns that a text matches at once. Their numbers of states multiply.
+/// The maximum number of patterns that one string must match simultaneously. Their numbers of states multiply.
 const TOGETHER: u64 = 3;
 
 /// The types that a schema without `type` may have.
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
-/// The keywords that describe a value of a type. Others than these and the combinations add nothing.
+/// The keywords that describe a value of a type. Other keywords, except the combinations, do not increase the size.
 const OF_TYPES: [&str; 21] = [
     "type",
     "items",
@@ -51,14 +52,14 @@ const OF_TYPES: [&str; 21] = [
     "multipleOf",
 ];
 
-/// The kind of a schema, as far as it decides the size of a grammar.
+/// The kind of a schema, reduced to the properties that determine the size of a grammar.
 #[derive(Debug)]
 pub(super) enum Kind {
     Any,
     Never,
-    /// A null or a truth value, distinguished by its type.
+    /// A null or a boolean, distinguished by its type.
     Plain(&'static str),
-    /// A text, with the number of patterns that it matches at once.
+    /// A string, with the number of patterns that it must match simultaneously.
     Text(u64),
     /// A number, with the coefficient and the negative power of ten of its `multipleOf`.
     Number(Option<(u64, u32)>),
@@ -67,7 +68,7 @@ pub(super) enum Kind {
         items: Shape,
     },
     Object(ObjectShape),
-    /// Alternatives, and whether no two may hold at once.
+    /// Alternatives, and whether they are mutually exclusive.
     Choice {
         of: Vec<Shape>,
         exclusive: bool,
@@ -75,19 +76,19 @@ pub(super) enum Kind {
     Reference(String),
 }
 
-/// An object.
+/// The shape of an object.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectShape {
     pub(super) properties: BTreeMap<String, Shape>,
     pub(super) patterns: BTreeMap<String, Shape>,
     pub(super) additional: Shape,
     pub(super) required: BTreeSet<String>,
-    /// The least number of properties, and whether there is a greatest one.
+    /// The minimum number of properties, and whether there is a maximum.
     pub(super) least: u64,
     pub(super) most: bool,
 }
 
-/// A schema, and the number of schemas that a copy of it has.
+/// The shape of a schema, with the number of schemas that a copy of it has.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub(super) kind: Rc<Kind>,
@@ -125,7 +126,7 @@ impl Shape {
 pub(super) struct Expansion<'a> {
     root: &'a Json,
     budget: &'a Budget,
-    /// The targets of references; `None` while one is being expanded.
+    /// The targets of references; `None` while a target is being expanded.
     definitions: BTreeMap<String, Option<Shape>>,
     depth: usize,
 }
@@ -133,9 +134,9 @@ pub(super) struct Expansion<'a> {
 type Result<T> = std::result::Result<T, Refusal>;
 
 impl<'a> Expansion<'a> {
-    /// Combines all parts of a schema. Returns its shape, and those that references lead to.
+    /// Combines all parts of a schema. Returns its shape, and the shapes of all targets of references.
     ///
-    /// Units: the steps of the budget are schemas that the library makes or copies.
+    /// Units: a step of the budget is a schema that the library creates or copies.
     pub(super) fn run(root: &'a Json, budget: &'a Budget) -> Result<(Shape, BTreeMap<String, Shape>)> {
         let mut expansion = Expansion { root, budget, definitions: BTreeMap::new(), depth: 0 };
         let shape = expansion.schema(root)?;
@@ -172,7 +173,7 @@ impl<'a> Expansion<'a> {
             }
         }
         let mut result = Shape::any();
-        // The library takes the keywords of types between two combinations together.
+        // The library processes the type keywords between two combinations in one step.
         let mut plain: BTreeMap<&str, &Json> = BTreeMap::new();
         for (keyword, of) in map {
             let applied = match keyword.as_str() {
@@ -204,7 +205,7 @@ impl<'a> Expansion<'a> {
                         _ => self.with_reference(reference, &result)?,
                     }
                 }
-                // The library refuses it.
+                // The library refuses this keyword.
                 (None, _) => result,
             };
         }
@@ -251,7 +252,7 @@ impl<'a> Expansion<'a> {
         }))
     }
 
-    /// Intersects with the keywords of types that came since the last combination.
+    /// Intersects `so_far` with the type keywords since the last combination.
     fn with_types(
         &mut self,
         so_far: Shape,
@@ -309,7 +310,7 @@ impl<'a> Expansion<'a> {
                 };
                 let (mut properties, patterns) = (named("properties")?, named("patternProperties")?);
                 self.comparisons(patterns.len())?;
-                // A name that a pattern has is intersected with it.
+                // If a property name matches a pattern, the library intersects both. Assume the largest pattern.
                 if let Some(largest) = patterns.values().max_by_key(|shape| shape.size) {
                     for shape in properties.values_mut() {
                         *shape = self.intersect(shape, largest)?;
@@ -335,12 +336,12 @@ impl<'a> Expansion<'a> {
         }))
     }
 
-    /// Takes the steps of comparing each pattern with all others.
+    /// Charges the steps of comparing each pattern with all others.
     fn comparisons(&self, patterns: usize) -> Result<()> {
         self.take((patterns as u64 * patterns.saturating_sub(1) as u64 / 2).saturating_mul(COMPARISON))
     }
 
-    /// Makes the definition that a reference leads to, unless it is made or being made.
+    /// Expands the target of a reference, unless it is already expanded or being expanded.
     fn define(&mut self, reference: &str) -> Result<()> {
         if self.definitions.contains_key(reference) {
             return Ok(());
@@ -360,14 +361,14 @@ impl<'a> Expansion<'a> {
 
     fn with_reference(&mut self, reference: &str, other: &Shape) -> Result<Shape> {
         self.define(reference)?;
-        // The library refuses a definition that needs itself.
+        // The library refuses a definition that refers to itself without end.
         let Some(Some(found)) = self.definitions.get(reference) else { return Ok(Shape::of(Kind::Never)) };
         let found = found.clone();
         self.take(found.size)?;
         self.deeper(|this| this.intersect(&found, other))
     }
 
-    /// Joins alternatives. Alternatives within alternatives are flattened.
+    /// Joins alternatives. Nested alternatives are flattened.
     fn joined(&mut self, of: Vec<Shape>, exclusive: bool) -> Result<Shape> {
         self.take(of.len() as u64)?;
         let mut all: Vec<Shape> = Vec::with_capacity(of.len());
@@ -389,7 +390,7 @@ impl<'a> Expansion<'a> {
         })
     }
 
-    /// Takes the steps of comparing each of these alternatives with all others.
+    /// Charges the steps of comparing each of these alternatives with all others.
     fn exclusions(&self, all: &[Shape]) -> Result<()> {
         let (mut sum, mut names) = (0u64, 1u64);
         for one in all {
@@ -454,7 +455,7 @@ impl<'a> Expansion<'a> {
                 if properties.contains_key(name) {
                     continue;
                 }
-                // A name may have any of the patterns: the largest counts.
+                // A name may match any of the patterns, so assume the largest one.
                 let largest =
                     || with.patterns.values().chain([&with.additional]).max_by_key(|shape| shape.size);
                 let found = with.properties.get(name).or_else(largest).unwrap_or(&with.additional);
@@ -505,7 +506,7 @@ fn decoded(pointer: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the digits and the negative power of ten of a value of `multipleOf`, as the library reads it.
+/// Returns the digits and the negative power of ten of a value of `multipleOf`, as the library computes them.
 fn multiple(of: &Json) -> (u64, u32) {
     let (mut value, mut exponent) = (of.as_f64().unwrap_or(0.0).abs(), 0);
     while value.fract() != 0.0 && exponent < 400 {
@@ -520,7 +521,7 @@ fn multiple(of: &Json) -> (u64, u32) {
     (digits, exponent)
 }
 
-/// Compares the digits with their bound.
+/// Checks the digits and the exponent against their limits.
 fn checked((digits, exponent): (u64, u32)) -> Result<(u64, u32)> {
     match digits <= MULTIPLE && exponent <= 9 {
         true => Ok((digits, exponent)),

@@ -1,4 +1,4 @@
-//! How far an answer has come in its grammar.
+//! The state of the grammar after the tokens of an answer so far.
 
 use super::Vocabulary;
 use super::compile::shown;
@@ -13,15 +13,15 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How many tokens a word of a mask has.
+/// The number of tokens in a word of a mask.
 const BITS: usize = u32::BITS as usize;
 
-/// The grammar of an answer, up to the last token.
+/// The state of the grammar of an answer after the last token.
 pub(crate) struct Matcher {
     parser: TokenParser,
     allowance: Allowance,
     vocabulary: Arc<Vocabulary>,
-    /// The logits of the tokens that are possible. The list is kept, so that it is allocated once.
+    /// The logits after masking. The buffer is reused, so that it is allocated once.
     masked: Vec<f32>,
 }
 
@@ -37,8 +37,8 @@ impl Matcher {
         Matcher { parser, allowance, vocabulary, masked: Vec::new() }
     }
 
-    /// Returns the logits, with minus infinity for tokens that are not possible. A token that ends a text is possible if the text is one
-    /// of the grammar; with `ignore_end`, only if nothing else is.
+    /// Returns the logits, with minus infinity for tokens that the grammar does not allow. An end token is allowed if the text is
+    /// complete; with `ignore_end`, only if no other token is allowed.
     pub(crate) fn masked(&mut self, logits: &[f32], ignore_end: bool) -> Result<&[f32], Error> {
         let Matcher { parser, allowance, vocabulary, masked } = self;
         allowance.add();
@@ -69,7 +69,8 @@ impl Matcher {
         Ok(masked)
     }
 
-    /// Takes the next token, which was possible and ends no text. Returns whether the text is complete, so that nothing can follow.
+    /// Advances the grammar by the next token, which must be allowed and must not be an end token. Returns whether the text is complete,
+    /// so that nothing can follow.
     pub(crate) fn take(&mut self, token: u32) -> Result<bool, Error> {
         let Matcher { parser, allowance, .. } = self;
         guarded(allowance, || {
@@ -79,7 +80,7 @@ impl Matcher {
     }
 }
 
-/// Takes the ends out of a mask, if that leaves something.
+/// Removes the end tokens from a mask, unless no other token is allowed.
 fn pass_over(mask: &mut SimpleVob, ends: &[u32]) {
     let possible: Vec<u32> = ends.iter().copied().filter(|end| mask.is_allowed(*end)).collect();
     possible.iter().for_each(|end| mask.disallow_token(*end));
@@ -88,7 +89,7 @@ fn pass_over(mask: &mut SimpleVob, ends: &[u32]) {
     }
 }
 
-/// Calls the library within the remaining time. Its panics become errors.
+/// Calls the library within the remaining time. A panic of the library becomes an error.
 fn guarded<T, E: Into<BoxError>>(
     allowance: &mut Allowance,
     call: impl FnOnce() -> Result<T, E>,

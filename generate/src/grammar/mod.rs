@@ -1,10 +1,9 @@
-//! Answers constrained by a grammar: a token is chosen only if the text can still become one of the grammar.
+//! Answers constrained by a grammar. A token is chosen only if the text can still be completed to a text of the grammar.
 //!
-//! A grammar is untrusted: its size is bounded, and so is the work of compiling it and of each token. Exceeding a bound is an error, and so
+//! A grammar is untrusted: its size is limited, and so is the work of compiling it and of each token. Exceeding a limit is an error, and so
 //! is a keyword of JSON Schema that the library `llguidance` does not enforce.
 //!
-//! The library catches its own panics. To do so, it once installs a panic hook before the hook of the process. Other panics reach the hook
-//! of the process.
+//! The library catches its own panics. For this, it once installs a panic hook, which calls the hook of the process for all other panics.
 
 mod compile;
 mod constraint;
@@ -27,8 +26,8 @@ use llguidance::TokenParser;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A [`Constraint`], which [`Generator::grammar`](crate::Generator::grammar) compiled for the tokens of one model. Clones share it, and any
-/// number of answers may use it at the same time.
+/// A [`Constraint`] that [`Generator::grammar`](crate::Generator::grammar) compiled for the tokens of one model. Clones share the compiled
+/// grammar, and any number of answers may use it at the same time.
 ///
 /// # Examples
 ///
@@ -71,13 +70,13 @@ impl Grammar {
         Ok(Grammar { compiled: Arc::new(CompiledGrammar { parser: Mutex::new(parser), vocabulary }) })
     }
 
-    /// Begins an answer of a model that has this vocabulary.
+    /// Begins an answer of a model with this vocabulary.
     pub(crate) fn matcher(&self, vocabulary: Option<&Arc<Vocabulary>>) -> Result<Matcher, Error> {
         let CompiledGrammar { parser, vocabulary: own } = &*self.compiled;
         if !vocabulary.is_some_and(|vocabulary| Arc::ptr_eq(own, vocabulary)) {
             return Err(Error::GrammarModel);
         }
-        // Only copies are made under the lock, so that a panic leaves the parser as it was.
+        // Only a copy is made while the lock is held, so the parser is intact even if another thread has panicked.
         let parser = parser.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
         Ok(Matcher::new(parser, own.clone()))
     }

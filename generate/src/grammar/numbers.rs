@@ -1,19 +1,20 @@
-//! The numbers of a JSON schema, in their written form.
+//! Checks the numbers of a JSON schema, as they are written in its text.
 //!
-//! The library `llguidance` keeps numbers as doubles. A number that a double does not hold would silently become another one, and
-//! integers near the bounds of 64 bits would overflow. Only the text of the schema has the numbers as they were written.
+//! The library `llguidance` stores numbers as doubles. A number that a double cannot represent would silently become a different
+//! number, and integers near the limits of 64 bits would overflow. Only the text of the schema has the original numbers.
 
 use super::refusal::Refusal;
 use crate::gguf::shortened;
 
-/// The greatest magnitude of a number: integers are exact up to it.
+/// The maximum magnitude of a number. Integers up to it are exact.
 const MOST: f64 = 9_007_199_254_740_992.0;
-/// The keywords with a bound of a range. The library adds or subtracts 1 for a bound that is excluded, which must be exact, too.
+/// The keywords with a bound of a range. For an exclusive bound, the library adds or subtracts 1, and the result must be exact,
+/// too.
 const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
 
-/// An open list or object.
+/// A list or object that is not closed yet.
 enum Frame<'a> {
-    /// The last key, without its quotes, and whether the next text is a key.
+    /// The last key, without its quotes, and whether the next string is a key.
     Object {
         key: &'a str,
         wants_key: bool,
@@ -23,7 +24,7 @@ enum Frame<'a> {
     },
 }
 
-/// Checks that a double holds each number of a schema exactly. The text is JSON that was read before.
+/// Checks that a double represents each number of a schema exactly. The text must be valid JSON.
 pub(super) fn check(text: &str) -> Result<(), Refusal> {
     let mut frames: Vec<Frame<'_>> = Vec::new();
     let mut at = 0;
@@ -65,7 +66,7 @@ pub(super) fn check(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the length of a text up to its closing quote.
+/// Returns the length of a string up to its closing quote.
 fn end_of_text(bytes: &[u8]) -> usize {
     let mut escaped = false;
     let closes = |byte: &u8| {
@@ -76,13 +77,14 @@ fn end_of_text(bytes: &[u8]) -> usize {
     bytes.iter().position(closes).unwrap_or(bytes.len())
 }
 
-/// Returns true if a double holds a number exactly as written: the shortest decimal of the double is the same number.
+/// Returns true if a double represents a number exactly as written, which means that the shortest decimal of the double is the
+/// same number.
 fn exact(number: &str, most: f64) -> bool {
     let Ok(held) = number.parse::<f64>() else { return false };
     held.abs() <= most && digits(number) == digits(&format!("{held:e}"))
 }
 
-/// Returns the digits of a decimal number without zeros at both ends, and the power of ten of the last one.
+/// Returns the digits of a decimal number without leading and trailing zeros, and the power of ten of the last digit.
 fn digits(number: &str) -> Option<(String, i64)> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let mantissa = mantissa.trim_start_matches('-');
@@ -98,7 +100,7 @@ fn digits(number: &str) -> Option<(String, i64)> {
     Some((significant.to_owned(), exponent.checked_add(zeros)?.checked_sub(fraction.len() as i64)?))
 }
 
-/// Writes where a number is, as a JSON pointer.
+/// Formats the location of a number as a JSON pointer.
 fn path(frames: &[Frame<'_>]) -> String {
     let mut path = String::new();
     for frame in frames {
@@ -125,7 +127,7 @@ mod tests {
         }
     }
 
-    /// A double holds all integers up to 2^53. The other numbers are the shortest decimals of doubles.
+    /// A double represents all integers up to 2^53. The other numbers are the shortest decimals of doubles.
     #[test]
     fn numbers_that_a_double_holds_pass() {
         for number in [

@@ -1,9 +1,9 @@
-//! Why a constraint is refused before the library compiles it.
+//! The reasons why a constraint is refused before the library compiles it.
 
-/// Why a constraint is refused before the library compiles it.
+/// The reason why a constraint is refused before the library compiles it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    /// A number that a double does not hold, or that is too large.
+    /// A number that a double cannot represent, or that is too large.
     #[error(
         "the number {number} at `{path}` cannot be compared exactly, expected at most 2^53 and the digits of a double"
     )]
@@ -13,7 +13,7 @@ pub(super) enum Refusal {
     #[error("it has {found} {what}, expected at most {most}")]
     Count { what: &'static str, found: u64, most: u64 },
 
-    /// A reference to something outside the schema, or to a part that is named in another way than by its path.
+    /// A reference to something outside the schema, or to a part by another name than its path.
     #[error("the reference `{reference}` is not a path within the schema, expected one as `#/$defs/name`")]
     Reference { reference: String },
 
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     #[error("it has `{directive}`, which is not available in grammars")]
     Directive { directive: &'static str },
 
-    /// Compiling would take too much work.
+    /// Compiling would require too much work.
     #[error("combining its parts takes too much work")]
     Work {
         #[source]

@@ -1,24 +1,24 @@
-//! How many rules a schema becomes, and how many of them may begin at one place.
+//! Counts the rules that a schema expands to, and how many of them may begin at one position of the text.
 //!
-//! The library's parser compares each rule that it adds at a place of the text with all others of this place. It has a bound of them,
-//! but compares the number with it when the place is done.
+//! The library's parser compares each rule that it adds at a position of the text with all other rules at this position. It limits
+//! their number, but checks the limit only after all rules of the position are added.
 
 use super::expansion::{Kind, MULTIPLE, ObjectShape, Shape};
 use super::refusal::Refusal;
 use bb::Budget;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The greatest number of rules of a schema.
+/// The maximum number of rules of a schema.
 pub(super) const RULES: u64 = 20_000;
-/// The greatest number of rules that may begin at one place.
+/// The maximum number of rules that may begin at one position.
 pub(super) const PLACE: u64 = 2000;
-/// The greatest number of properties of an object. The work of the library grows with the square.
+/// The maximum number of properties of an object. The library's work is quadratic in this number.
 const PROPERTIES: u64 = 1000;
-/// The rules of a property that may be absent: with and without those before it.
+/// The number of rules of an optional property: with and without the properties before it.
 const OPTIONAL: u64 = 4;
 
-/// Compares the numbers of rules of a schema, and of what its references lead to, with their bounds. Returns whether an object may have
-/// other names than those that the schema names.
+/// Checks the number of rules of a schema, and of the targets of its references, against the limits. Returns whether an object may have
+/// property names that the schema does not list.
 pub(super) fn check(
     root: &Shape,
     definitions: &BTreeMap<String, Shape>,
@@ -54,7 +54,7 @@ pub(super) fn check(
                 let names = object.properties.len() + object.required.len() + object.patterns.len();
                 other_names |= names > 0 && !matches!(*object.additional.kind, Kind::Never);
             }
-            // The values of alternatives without structure become one expression.
+            // Alternatives without structure become a single expression, so they are not counted.
             Kind::Choice { of, .. } => {
                 left.extend(
                     of.iter()
@@ -71,7 +71,7 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), Refusal> {
     if found > most { Err(Refusal::Count { what, found, most }) } else { Ok(()) }
 }
 
-/// Counts the properties that may be absent.
+/// Counts the optional properties.
 fn optional(object: &ObjectShape) -> u64 {
     object.properties.keys().filter(|name| !object.required.contains(*name)).count() as u64
 }
@@ -80,12 +80,12 @@ fn of_object(object: &ObjectShape) -> u64 {
     let (all, optional) = (object.properties.len() as u64, optional(object));
     let all = all + object.required.len() as u64;
     let rules = 4 + 4 * all + OPTIONAL * optional + 4 * object.patterns.len() as u64;
-    // With a number of properties, the library writes all of them once for each that may be absent.
+    // If the number of properties is limited, the library writes all properties once for each optional property.
     let counted = object.least > 0 || object.most;
     rules + if counted { optional.saturating_mul(all).saturating_mul(3) } else { 0 }
 }
 
-/// Counts the rules that may begin where one of the alternatives of a schema has begun.
+/// Counts the rules that may begin at the start of the alternatives of a schema.
 fn begun(
     shape: &Shape,
     definitions: &BTreeMap<String, Shape>,
@@ -95,7 +95,7 @@ fn begun(
         return Ok(0);
     }
     let (mut count, mut seen, mut left) = (0u64, BTreeSet::new(), vec![shape]);
-    // Alternative numbers are read at once: the states of their remainders multiply.
+    // Alternative numbers are parsed simultaneously, so the numbers of their remainders multiply.
     let mut multiples = 1u64;
     while let Some(next) = left.pop() {
         take(1)?;

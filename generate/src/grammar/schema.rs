@@ -7,20 +7,21 @@ use bb::Budget;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 
-/// The greatest number of definitions that a schema refers to. The library calls itself for each.
+/// The maximum number of definitions that a schema refers to. The library recurses for each definition.
 const REFERENCES: usize = 1000;
-/// The greatest number of patterns of names of properties. The library compares each with all others.
+/// The maximum number of patterns for property names. The library compares each pattern with all others.
 const PATTERNS: usize = 32;
-/// The greatest number of bytes of all patterns together.
+/// The maximum size of all patterns together, in bytes.
 const PATTERN: usize = 16 << 10;
-/// The greatest number of parts of a pattern that may match nothing.
+/// The maximum number of parts of a pattern that may match the empty string.
 pub(super) const SKIPPED: usize = 256;
-/// The greatest least or greatest length of a text, or number of items or properties.
+/// The maximum value of a length of a string, and of a number of items or properties.
 const LENGTH: u64 = 1 << 31;
-/// The schemas that the library may make or copy while it combines the parts of one. Each takes about 200 bytes.
+/// The maximum number of schemas that the library may create or copy while it combines the parts of a schema. Each takes about 200
+/// bytes.
 const STEPS: u64 = 200_000;
 
-/// The keywords with a length or a number of parts.
+/// The keywords that limit a length or a number of parts.
 const LENGTHS: [&str; 6] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 
@@ -29,7 +30,7 @@ pub(super) fn budget() -> Budget {
     Budget::new("the JSON schema", 0, STEPS)
 }
 
-/// Checks the parts of a schema one by one. It is JSON that was read from `text`, whose parser bounds how deep it is.
+/// Checks each part of a schema. The schema is the JSON that was parsed from `text`; the parser has limited its depth.
 pub(super) fn check(text: &str, schema: &Json) -> Result<(), Refusal> {
     numbers::check(text)?;
     let (mut references, mut patterns, mut pattern_bytes, mut all_skipped) = (BTreeSet::new(), 0, 0, 0);
@@ -61,8 +62,8 @@ pub(super) fn check(text: &str, schema: &Json) -> Result<(), Refusal> {
     at_most("bytes of patterns", pattern_bytes, PATTERN)
 }
 
-/// Counts the parts of a pattern that may match nothing. The library makes all ends of a sequence of them for each letter, so that the
-/// work grows with the square.
+/// Counts the parts of a pattern that may match the empty string. For each letter, the library creates all ends of a sequence of these
+/// parts, so that its work is quadratic.
 pub(super) fn skipped(pattern: &str) -> usize {
     ["*", "?", "{0", "{,", "|)", "(|", "||"].iter().map(|operator| pattern.matches(operator).count()).sum()
 }
@@ -78,7 +79,8 @@ fn lengths(map: &Map<String, Json>) -> Result<(), Refusal> {
             return Err(Refusal::Count { what: keyword, found, most: LENGTH });
         }
     }
-    // A name may come twice where names are free, so that the library counts more properties than there are.
+    // If names are free, the same name may occur twice, and the library counts it twice. So only one more property than the required
+    // ones is allowed.
     if let Some(least) = map.get("minProperties").and_then(Json::as_u64) {
         let required = map.get("required").and_then(Json::as_array).into_iter().flatten();
         let named = required.filter_map(Json::as_str).collect::<BTreeSet<_>>().len() as u64;
@@ -90,8 +92,8 @@ fn lengths(map: &Map<String, Json>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks the size of a schema after its parts are combined. It calls itself for parts within parts. Returns whether an object may
-/// have other names than those that the schema names.
+/// Checks the size of a schema after its parts are combined. Returns whether an object may have property names that the schema does
+/// not list.
 pub(super) fn check_expanded(schema: &Json, budget: &Budget) -> Result<bool, Refusal> {
     let (root, definitions) = Expansion::run(schema, budget)?;
     rules::check(&root, &definitions, budget)

@@ -1,4 +1,4 @@
-//! The bytes of each token of a model, sorted for grammars.
+//! The bytes of each token of a model, sorted in a trie for grammars.
 
 use super::compile::apart;
 use super::rules;
@@ -14,10 +14,10 @@ use std::fmt;
 use std::sync::Arc;
 use tokenizers::{Decoder, DecoderWrapper};
 
-/// The greatest size of a token that a grammar allows, in bytes. The trie is as deep as the longest token.
+/// The maximum size of a token that a grammar allows, in bytes. The trie is as deep as the longest token.
 const TOKEN: usize = 255;
 
-/// The tokens of a model, in the form that grammars need.
+/// The tokens of a model, prepared for grammars.
 pub(crate) struct Vocabulary {
     factory: ParserFactory,
     ends: Vec<u32>,
@@ -30,7 +30,7 @@ impl fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Sorts the `count` tokens that have a logit.
+    /// Sorts the `count` tokens that have a logit into a trie.
     pub(crate) fn new(tokens: &Tokens, count: usize) -> Result<Vocabulary, Error> {
         let count =
             u32::try_from(count).map_err(|_| Error::Internal { what: "a token is beyond 32 bits" })?;
@@ -42,9 +42,10 @@ impl Vocabulary {
             if !ends.is_empty() {
                 trie = trie.with_eos_tokens(&ends);
             }
-            // This environment does not force the tokens of a text that has no alternative: each token is chosen.
+            // This environment does not force tokens, even if the grammar has only one continuation: each token is chosen by the
+            // sampler.
             let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
-            // Tokens that may be within a string of JSON are sorted apart, so that a mask of them is made once.
+            // Tokens that may occur inside a JSON string are sorted separately, so that their mask is computed only once.
             let slices = SlicedBiasComputer::json_slices();
             let mut factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)?;
             factory.quiet();
@@ -59,23 +60,23 @@ impl Vocabulary {
         &self.factory
     }
 
-    /// Returns the tokens that end a text.
+    /// Returns the end tokens.
     pub(super) fn ends(&self) -> &[u32] {
         &self.ends
     }
 }
 
-/// The bounds of a grammar.
+/// The limits of a grammar.
 ///
-/// Units: the library says that a millisecond takes 50,000 of `initial_lexer_fuel`, 14,000 of `step_lexer_fuel` or 20,000 of
-/// `step_max_items`. On a busy machine it takes a third of that.
+/// Units: according to the library, a millisecond corresponds to 50,000 of `initial_lexer_fuel`, 14,000 of `step_lexer_fuel` or 20,000
+/// of `step_max_items`. On a busy machine it corresponds to a third of that.
 fn limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: rules::PLACE as usize,
         initial_lexer_fuel: 200_000,
         step_lexer_fuel: 100_000,
         step_max_items: 20_000,
-        // Each answer has its own states, of up to 2 KiB each.
+        // Each answer has its own states, which take up to 2 KiB each.
         max_lexer_states: 10_000,
         max_grammar_size: rules::RULES as usize,
         precompute_large_lexemes: false,
@@ -83,7 +84,7 @@ fn limits() -> ParserLimits {
     }
 }
 
-/// Returns the bytes of each token. A token that is never a part of a text has none.
+/// Returns the bytes of each token. They are empty for a token that is never a part of a text.
 fn words(tokens: &Tokens, count: u32) -> Result<Vec<Vec<u8>>, Error> {
     let mut steps = Vec::new();
     flatten(tokens.decoder(), &mut steps);
@@ -91,7 +92,7 @@ fn words(tokens: &Tokens, count: u32) -> Result<Vec<Vec<u8>>, Error> {
     let word = |token: u32| {
         let Some(name) = tokens.name(token) else { return Ok(Vec::new()) };
         if tokens.is_special(&name) {
-            // The library marks special tokens with this byte, which no text has.
+            // The library marks special tokens with this byte, which does not occur in any text.
             return Ok([&[TokTrie::SPECIAL_TOKEN_MARKER][..], name.as_bytes()].concat());
         }
         bytes(&steps, name)
@@ -100,11 +101,11 @@ fn words(tokens: &Tokens, count: u32) -> Result<Vec<Vec<u8>>, Error> {
     (0..count).map(word).collect()
 }
 
-/// Lists the steps that make a text of tokens.
+/// Lists the decoder steps that convert tokens to text, without nesting.
 fn flatten<'a>(decoder: Option<&'a DecoderWrapper>, to: &mut Vec<&'a DecoderWrapper>) {
     match decoder {
         Some(DecoderWrapper::Sequence(sequence)) => {
-            // Sequences are within each other as deep as JSON is, which its parser bounds.
+            // The JSON parser limits the nesting of sequences, so this recursion is limited, too.
             sequence.get_decoders().iter().for_each(|decoder| flatten(Some(decoder), to));
         }
         Some(decoder) => to.push(decoder),
@@ -125,7 +126,7 @@ fn check(steps: &[&DecoderWrapper]) -> Result<(), Error> {
                 fused = true;
                 None
             }
-            // The beginning of the whole text may be stripped, but not the beginning of each token.
+            // A strip of the start of the whole text is allowed, but not of the start of each token.
             DecoderWrapper::Strip(strip) if fused && strip.stop == 0 => None,
             DecoderWrapper::Strip(_) => Some("Strip"),
             DecoderWrapper::BPE(_) => Some("BPEDecoder"),
@@ -146,7 +147,7 @@ fn bytes(steps: &[&DecoderWrapper], mut text: String) -> Result<Vec<u8>, Error> 
         match step {
             DecoderWrapper::ByteLevel(_) => {
                 let all: Option<Vec<u8>> = text.chars().map(byte_of).collect();
-                // The library writes a token with other characters unchanged.
+                // The library leaves a token with other characters unchanged.
                 return Ok(all.unwrap_or_else(|| text.into_bytes()));
             }
             DecoderWrapper::ByteFallback(_) => {
@@ -169,8 +170,8 @@ fn bytes(steps: &[&DecoderWrapper], mut text: String) -> Result<Vec<u8>, Error> 
     Ok(text.into_bytes())
 }
 
-/// Returns the byte that a character represents in byte-level tokens: visible characters of Latin-1 represent themselves, and the others
-/// follow in order from U+0100 on.
+/// Returns the byte that a character represents in byte-level tokens. Visible characters of Latin-1 represent themselves. The remaining
+/// bytes are represented by the characters from U+0100 on, in order.
 ///
 /// Source: `bytes_to_unicode` of GPT-2.
 fn byte_of(c: char) -> Option<u8> {
@@ -203,14 +204,14 @@ mod tests {
         words(&tokens, names.len() as u32 + 2)
     }
 
-    /// All 256 bytes come from the characters that Python gives for them, and nothing else does.
+    /// Checks that all 256 bytes come from the same characters as in Python, and that no other character gives a byte.
     #[test]
     fn characters_stand_for_bytes_as_gpt_2_has_it() {
         let all: Vec<u8> = ('\0'..'\u{200}').filter_map(byte_of).collect();
         let mut sorted = all.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..=255).collect::<Vec<u8>>());
-        // `bytes_to_unicode()[0x20]` is `Ġ`, of 0x0a `Ċ`, of 0x7f `ġ`, of 0xad `Ń`.
+        // `bytes_to_unicode()` gives `Ġ` for 0x20, `Ċ` for 0x0a, `ġ` for 0x7f, and `Ń` for 0xad.
         assert_eq!(
             ['Ġ', 'Ċ', 'ġ', 'Ń', 'A', 'é'].map(byte_of),
             [0x20, 0x0a, 0x7f, 0xad, b'A', 0xe9].map(Some)

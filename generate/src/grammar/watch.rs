@@ -1,7 +1,7 @@
-//! The time that the library may take for the tokens of an answer.
+//! Limits the time that the library may take for the tokens of an answer.
 //!
-//! The library bounds the work of a token by the rules and states that it makes, but not by the comparisons that these take. So a
-//! thread cancels a call that takes too long, and an answer whose tokens take too long together ends.
+//! The library limits the work of a token by the number of rules and states that it creates, but not by the comparisons that
+//! these need. So a thread cancels a call that takes too long. An answer ends if its tokens together take too long.
 
 use super::refusal::Refusal;
 use llguidance::CancellationHandle;
@@ -10,12 +10,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// The longest time of a call.
+/// The maximum time of a call.
 const CALL: Duration = Duration::from_millis(200);
-/// The time that each token adds to the allowance of an answer, and the greatest allowance.
+/// The time that each token adds to the allowance of an answer, and the maximum allowance.
 const TOKEN: Duration = Duration::from_millis(20);
 const BURST: Duration = Duration::from_millis(600);
-/// How often the thread checks while there are calls, and how long it lives without a call.
+/// The interval at which the thread checks running calls, and the idle time before the thread sleeps until the next call.
 const TICK: Duration = Duration::from_millis(25);
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -27,24 +27,25 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Begins an answer, whose parser `handle` cancels.
+    /// Begins an answer. `handle` cancels its parser.
     pub(super) fn new(handle: CancellationHandle) -> Allowance {
         Allowance { left: BURST, handle }
     }
 
-    /// Adds the time of a token.
+    /// Adds the time for one token to the allowance.
     pub(super) fn add(&mut self) {
         self.left = (self.left + TOKEN).min(BURST);
     }
 
-    /// Calls the library, and subtracts the time from the allowance.
+    /// Calls the library, and subtracts the elapsed time from the allowance.
     pub(super) fn spend<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Refusal> {
         let start = Instant::now();
         let result = {
             let _call = WatchedCall::begin(&self.handle, start + CALL.min(self.left));
             call()
         };
-        // A call that was not cancelled may have been interrupted for long, as by a machine that slept.
+        // Limit the elapsed time, because a call that was not cancelled may have been interrupted for long, for example by a
+        // machine that slept.
         let took = start.elapsed().min(CALL);
         let left = self.left.checked_sub(took).filter(|_| !self.handle.is_cancelled());
         self.left = left.ok_or(Refusal::Token { most: TOKEN })?;
@@ -52,12 +53,12 @@ impl Allowance {
     }
 }
 
-/// The calls that run, by their number, with the time when they are cancelled.
+/// The running calls by their id, each with the time at which it is cancelled.
 #[derive(Default)]
 struct Calls {
     running: BTreeMap<u64, (Instant, CancellationHandle)>,
     next: u64,
-    /// Whether the thread exists, and whether it sleeps until a call begins.
+    /// Whether the thread exists, and whether it waits for a call to begin.
     started: bool,
     sleeps: bool,
 }
@@ -69,7 +70,7 @@ fn calls() -> MutexGuard<'static, Option<Calls>> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that runs.
+/// A running call.
 struct WatchedCall(u64);
 
 impl WatchedCall {
@@ -80,7 +81,7 @@ impl WatchedCall {
         calls.next += 1;
         calls.running.insert(number, (end, handle.clone()));
         if !calls.started {
-            // Without the thread, calls end as the library bounds them.
+            // If the thread cannot be started, calls end by the library's own limits only.
             calls.started = Builder::new().name("bb-grammar-watch".to_owned()).spawn(watch).is_ok();
         }
         if calls.sleeps {
@@ -98,7 +99,7 @@ impl Drop for WatchedCall {
     }
 }
 
-/// Cancels calls that take too long, for as long as the process runs.
+/// Cancels calls that take too long. Never returns: the thread sleeps while there are no calls.
 fn watch() {
     let mut last = Instant::now();
     let mut guard = calls();

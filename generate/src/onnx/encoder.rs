@@ -1,4 +1,4 @@
-//! Encoders, whose states a decoder attends to.
+//! Encoders compute states that a decoder attends to.
 
 use super::numbers;
 use super::program::element;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 pub enum EncoderInput<'a> {
     /// The tokens of a text.
     Tokens(&'a [u32]),
-    /// Numbers as the encoder takes them, with a batch of one: the spectrum of a sound, `[1, bands, frames]`, or the pixels of a picture,
-    /// `[1, channels, height, width]`.
+    /// Numbers in the layout that the encoder expects, with a batch size of 1: the spectrum of a sound, `[1, bands, frames]`, or the
+    /// pixels of an image, `[1, channels, height, width]`.
     Features(&'a TensorData),
 }
 
-/// The role of an input.
+/// The role of an encoder's input.
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Tokens(DataType),
@@ -29,7 +29,7 @@ enum Role {
 pub(super) struct Encoder {
     run: Arc<dyn ErasedExecutable>,
     roles: Vec<Role>,
-    /// The output with the states.
+    /// The index of the output with the states.
     states: usize,
 }
 

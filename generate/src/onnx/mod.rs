@@ -1,8 +1,8 @@
 //! Decoders in ONNX's format with a cache, as Optimum and ONNX Runtime GenAI export them, with or without an encoder.
 //!
 //! Inputs and outputs are found by the names that exporters use: `past_key_values.N.key` and `present.N.key`, or the names in
-//! `genai_config.json`. The caches are values in the model's own layout, which the model lengthens. Keys and values of an encoder's states,
-//! `present.N.encoder.key`, are computed by the first run of a sequence, and stay.
+//! `genai_config.json`. The caches are values in the model's own layout, and the model itself appends to them. Keys and values of an
+//! encoder's states, `present.N.encoder.key`, are computed in the first run of a sequence, and do not change.
 
 mod encoder;
 mod program;
@@ -14,19 +14,19 @@ pub use encoder::EncoderInput;
 use program::{DecoderCache, DecoderProgram, Role, renamed};
 use serde_json::Value as Json;
 
-/// The greatest number of positions where neither the caller nor the model says one.
+/// The maximum number of positions if neither the caller nor the model specifies one.
 const CONTEXT: usize = 8192;
 
-/// The error of a model without an encoder that is given a source.
+/// The error for a source that is passed to a model without an encoder.
 pub(crate) const NO_ENCODER: Error =
     Error::Source { found: "a source", expected: "none, because it has no encoder" };
 
 /// The graphs of a model.
 pub(crate) struct Modules {
-    /// Reads a source; `None` for a model that reads none.
+    /// The encoder; `None` if the model has none.
     pub(crate) encoder: Option<Module>,
     pub(crate) decoder: Module,
-    /// The decoder of further tokens, if there is one of its own.
+    /// The decoder for tokens with a past, if it is a separate graph.
     pub(crate) with_past: Option<Module>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct OnnxDecoder {
     on: BackendHandle,
     encoder: Option<Encoder>,
     first: DecoderProgram,
-    /// Runs tokens that have a past, if `first` does not.
+    /// Runs tokens with a past, if `first` does not.
     next: Option<DecoderProgram>,
     kept: Vec<DecoderCache>,
     vocabulary: usize,
@@ -46,7 +46,7 @@ pub(crate) struct OnnxDecoder {
 /// The caches of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
-    /// The caches, and whether each was computed from the encoder's states.
+    /// The caches. The flag of each cache is true if it was computed from the encoder's states.
     values: Vec<(Option<Value>, bool)>,
     length: usize,
     /// The states of an encoder.
@@ -58,7 +58,7 @@ impl Past {
         self.length
     }
 
-    /// Forgets all positions from this one on.
+    /// Removes all positions from the index `length` on.
     pub(crate) fn truncate(&mut self, length: usize) -> Result<(), Error> {
         if length >= self.length {
             return Ok(());
@@ -84,7 +84,7 @@ impl std::fmt::Debug for OnnxDecoder {
     }
 }
 
-/// Makes a row of integers.
+/// Creates a tensor with one row of integers.
 fn numbers(on: &BackendHandle, dtype: DataType, numbers: &[i64]) -> Result<Value, Error> {
     let data = TensorData::new(&[1, numbers.len()], numbers)?;
     let data = bb::ir::convert::cast(&data, dtype, bb::ir::convert::Rounding::default())?;
@@ -92,7 +92,7 @@ fn numbers(on: &BackendHandle, dtype: DataType, numbers: &[i64]) -> Result<Value
 }
 
 impl OnnxDecoder {
-    /// Compiles a model. `configs` are `genai_config.json` and `config.json`, where there are.
+    /// Compiles a model. `configs` are the contents of `genai_config.json` and `config.json`, if these exist.
     pub(crate) fn open(
         modules: Modules,
         on: &BackendHandle,
@@ -145,7 +145,7 @@ impl OnnxDecoder {
         self.vocabulary
     }
 
-    /// Returns whether the model reads a source.
+    /// Returns whether the model has an encoder, which reads a source.
     pub(crate) fn has_encoder(&self) -> bool {
         self.encoder.is_some()
     }
@@ -155,15 +155,15 @@ impl OnnxDecoder {
         self.start
     }
 
-    /// Reads a source.
+    /// Runs the encoder on a source.
     pub(crate) fn read(&self, source: EncoderInput<'_>) -> Result<Past, Error> {
         let encoder = self.encoder.as_ref().ok_or(NO_ENCODER)?;
         Ok(Past { states: Some(encoder.states(&self.on, source)?), ..Past::default() })
     }
 
-    /// Runs the decoder on new tokens. Returns the logits after the tokens at the indices `rows`: `[rows, vocabulary]`.
+    /// Runs the decoder on new tokens. Returns the logits after the tokens at the indices `rows`, `[rows, vocabulary]`.
     pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], past: &mut Past) -> Result<TensorData, Error> {
-        // Exports of two graphs take one token at a time where there is a past.
+        // In exports with two graphs, the graph with a past takes one token at a time.
         let Some(next) = self.next.as_ref().filter(|_| past.length > 0) else {
             return self.run(&self.first, tokens, rows, past);
         };
@@ -221,14 +221,14 @@ impl OnnxDecoder {
         for &(cache, output) in &program.presents {
             let Some((value, of_states)) = past.values.get_mut(cache) else { continue };
             *of_states = self.kept.get(cache).is_some_and(|kept| kept.of_states);
-            // A branch with a past gives nothing for what stays.
+            // If there is a past, the graph does not return caches that do not change, so the old value is kept.
             if !*of_states || value.is_none() {
                 *value = Some(result(output)?.clone());
             }
         }
         past.length += count;
         let logits = result(program.logits)?;
-        // Some exports give only the logits of the last token.
+        // Some exports return only the logits of the last token.
         let given = match logits.shape() {
             [1, given, vocabulary] if *vocabulary == self.vocabulary => *given,
             other => {

@@ -1,4 +1,4 @@
-//! A compiled graph of a decoder, and what each of its inputs and outputs is for.
+//! A compiled graph of a decoder, and the roles of its inputs and outputs.
 
 use crate::Error;
 use bb::ir::graph::{Dim, ValueType};
@@ -7,30 +7,30 @@ use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The role of an input.
+/// The role of a decoder's input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Role {
     Tokens(DataType),
     Mask(DataType),
     Positions(DataType),
-    /// Positions without a batch.
+    /// Positions without a batch dimension.
     Places(DataType),
-    /// Whether there is a past, for models that have a branch for either case.
+    /// Whether there is a past, for models that have a separate branch for each case.
     UsesCache,
     /// The states of an encoder.
     States,
-    /// Which of the states count.
+    /// A mask of the encoder's states.
     StatesMask(DataType),
-    /// A cache: its number among all, its element type and its extents; a past of no positions has 0 for the third.
+    /// A cache: its index among all caches, its element type, and its shape. Without a past, the third extent is 0.
     Past(usize, DataType, [usize; 4]),
 }
 
 /// A cache of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DecoderCache {
-    /// The output that gives it.
+    /// The name of the output that returns the cache.
     output: String,
-    /// Whether it holds keys or values of an encoder's states, which do not change.
+    /// Whether it contains keys or values of an encoder's states, which do not change.
     pub(super) of_states: bool,
 }
 
@@ -38,20 +38,20 @@ pub(super) struct DecoderCache {
 pub(super) struct DecoderProgram {
     pub(super) run: Arc<dyn ErasedExecutable>,
     pub(super) roles: Vec<Role>,
-    /// The output with logits.
+    /// The index of the output with logits.
     pub(super) logits: usize,
-    /// The caches that it gives, and the output of each.
+    /// The caches that the graph returns, each with the index of its output.
     pub(super) presents: Vec<(usize, usize)>,
 }
 
-/// Returns the names that the output of a cache may have, from the name of its input.
+/// Returns the possible names of a cache's output, derived from the name of its input.
 fn presents(past: &str) -> impl Iterator<Item = String> {
     let stems =
         [("past_key_values", "present"), ("past_key_values", "present_key_values"), ("past", "present")];
     stems.into_iter().filter(|(from, _)| past.starts_with(from)).map(|(from, to)| past.replacen(from, to, 1))
 }
 
-/// Names that `genai_config.json` gives: of each cache the input and the output, with `%d` for the layer.
+/// Returns the names in `genai_config.json`: for each kind of cache, the names of the input and the output, where `%d` is the layer.
 pub(super) fn renamed(config: Option<&Json>) -> Vec<(String, String)> {
     let decoder = config.and_then(|config| config.pointer("/model/decoder"));
     let name = |side: &str, what: &str| {
@@ -65,7 +65,7 @@ pub(super) fn renamed(config: Option<&Json>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the output of a cache by these patterns.
+/// Returns the name of a cache's output according to these patterns.
 fn by_pattern(past: &str, patterns: &[(String, String)]) -> Option<String> {
     patterns.iter().find_map(|(input, output)| {
         let (before, after) = input.split_once("%d")?;
@@ -75,8 +75,8 @@ fn by_pattern(past: &str, patterns: &[(String, String)]) -> Option<String> {
 }
 
 impl DecoderProgram {
-    /// Compiles a graph, and adds the caches that it names to `kept`. `others` are outputs of a graph that runs before this one, which
-    /// may give what this one takes.
+    /// Compiles a graph, and adds the caches among its inputs to `kept`. `others` are the outputs of a graph that runs before this
+    /// graph, which may return inputs of this graph.
     pub(super) fn new(
         module: Module,
         on: &BackendHandle,
@@ -119,24 +119,24 @@ impl DecoderProgram {
         Ok(DecoderProgram { run, roles, logits, presents: Vec::new() })
     }
 
-    /// Finds the outputs that give caches.
+    /// Finds the outputs that return caches.
     pub(super) fn find(&mut self, kept: &[DecoderCache]) {
         let output =
             |kept: &DecoderCache| self.run.outputs().iter().position(|port| port.name == kept.output);
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 
-    /// Returns whether an output gives a cache.
+    /// Returns whether an output returns a cache.
     pub(super) fn gives(&self, cache: usize) -> bool {
         self.presents.iter().any(|&(own, _)| own == cache)
     }
 
-    /// The names of the outputs.
+    /// Returns the names of the outputs.
     pub(super) fn outputs(&self) -> Vec<String> {
         self.run.outputs().iter().map(|port| port.name.clone()).collect()
     }
 
-    /// Returns whether the graph takes the states of an encoder.
+    /// Returns whether the graph has the states of an encoder as an input.
     pub(super) fn takes_states(&self) -> bool {
         self.roles.contains(&Role::States)
     }
@@ -154,7 +154,7 @@ fn wrong(port: &Port, expected: &'static str, found: &ValueType) -> Error {
     Error::Port { name: port.name.clone(), expected, found: format!("the type {found:?}") }
 }
 
-/// Returns the element type of a cache, and the extents that it has without positions.
+/// Returns the element type of a cache, and its shape without positions.
 fn cache(port: &Port) -> Result<(DataType, [usize; 4]), Error> {
     const EXPECTED: &str = "floats of `[batch, heads, positions, size]`, where heads and size are numbers";
     let ValueType::Tensor { dtype, shape: Some(shape) } = &port.ty else {

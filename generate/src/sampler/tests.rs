@@ -4,7 +4,7 @@ use super::*;
 
 const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, -1.0, 0.5];
 
-/// How often each token is drawn of 4000.
+/// Counts how often each token is drawn in 4000 draws.
 fn drawn(options: &Sampling) -> [usize; 5] {
     let mut sampler = Sampler::new(&Sampling { seed: Some(7), ..options.clone() }).unwrap();
     let mut counts = [0; 5];
@@ -25,7 +25,7 @@ fn the_default_takes_the_most_probable_token_and_of_equal_ones_the_first() {
     assert_eq!(sampler.choose(&[2.0, 5.0, 5.0], &[], &[]).unwrap(), 1);
 }
 
-/// Compares the shares of drawn tokens with the definition, within four standard deviations.
+/// Compares the frequencies of drawn tokens with the definition, within four standard deviations.
 #[test]
 fn tokens_are_drawn_by_their_probability() {
     for temperature in [0.7, 1.0, 2.0] {
@@ -40,7 +40,7 @@ fn tokens_are_drawn_by_their_probability() {
     }
 }
 
-/// The probabilities are 0.0826, 0.6103, 0.2245, 0.0112 and 0.0501... of the softmax of the logits.
+/// The softmax of the logits is 0.0826, 0.6103, 0.2245, 0.0112 and 0.0501...
 #[test]
 fn each_option_leaves_the_tokens_of_its_definition() {
     let left = |options: &Sampling| drawn(options).map(|count| count > 0);
@@ -50,7 +50,7 @@ fn each_option_leaves_the_tokens_of_its_definition() {
     assert_eq!(left(&Sampling { top_p: 0.7, ..warm() }), [false, true, true, false, false]);
     assert_eq!(left(&Sampling { min_p: 0.3, ..warm() }), [false, true, true, false, false]);
     assert_eq!(left(&Sampling { min_p: 0.1, ..warm() }), [true, true, true, false, false]);
-    // The entropy is 1.07: a surprise of 1.49 is nearer to it than one of 0.49, and that nearer than 2.49.
+    // The entropy is 1.07. A surprise of 1.49 is nearest to it, then 0.49, then 2.49.
     assert_eq!(left(&Sampling { typical: 0.1, ..warm() }), [false, false, true, false, false]);
     assert_eq!(left(&Sampling { top_p: 0.0, ..warm() }), [false, true, false, false, false]);
 }

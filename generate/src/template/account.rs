@@ -1,24 +1,26 @@
-//! The bytes, steps and time that one rendering of a template may take.
+//! Accounts for the bytes, steps and time of one rendering of a template.
 //!
-//! Filters of the template library receive no state of their own, so the account is kept by the thread while it renders.
+//! Filters of the template library receive no state, so the account is stored in a thread-local variable during a
+//! rendering.
 
 use bb::Budget;
 use minijinja::{Error, ErrorKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The bytes that a rendering may allocate, beyond those in proportion to its input.
+/// The number of bytes that a rendering may allocate, in addition to the part that is proportional to its input.
 const BYTES: u64 = 32 << 20;
-/// The bytes that a rendering may allocate for each byte of the template and the messages.
+/// The number of bytes that a rendering may allocate for each byte of the template and the messages.
 const BYTES_PER_BYTE: u64 = 64;
-/// The steps of a rendering, beyond those in proportion to its input. A step is about 16 bytes
-/// that are compared, or two characters that are examined.
+/// The number of steps that a rendering may take, in addition to the part that is proportional to its input. A step
+/// corresponds to about 16 bytes that are compared, or two characters that are examined.
 const STEPS: u64 = 8 << 20;
-/// The steps for each byte of the template and the messages.
+/// The number of steps for each byte of the template and the messages.
 const STEPS_PER_BYTE: u64 = 16;
-/// The greatest weight of a list or dictionary, beyond the part in proportion to the input.
+/// The maximum weight of a list or dictionary, without the part that is proportional to the input. The weight is about
+/// the size in bytes.
 const WEIGHT: u64 = 16 << 20;
-/// The weight of a list or dictionary for each byte of the template and the messages.
+/// The additional weight for each byte of the template and the messages.
 const WEIGHT_PER_BYTE: u64 = 8;
 
 /// The bytes and steps that one rendering has used and may still use.
@@ -42,7 +44,7 @@ impl Account {
         }
     }
 
-    /// Calls a function that takes from this account.
+    /// Calls a function that charges its work to this account.
     pub(super) fn within<T>(self, call: impl FnOnce() -> T) -> T {
         let _restore = Restore(CURRENT.replace(Some(Rc::new(self))));
         call()
@@ -53,7 +55,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Account>>> = const { RefCell::new(None) };
 }
 
-/// Restores the account of the thread, also after a panic.
+/// Restores the thread's previous account, even after a panic.
 struct Restore(Option<Rc<Account>>);
 
 impl Drop for Restore {
@@ -69,22 +71,22 @@ fn current<T>(take: impl FnOnce(&Account) -> Result<T, bb::Error>) -> Result<T, 
     })
 }
 
-/// Wraps an error of the budget, which stays the source.
+/// Wraps an error of the budget, which becomes the source.
 fn refused(error: bb::Error) -> Error {
     Error::new(ErrorKind::InvalidOperation, "the template takes more than is allowed").with_source(error)
 }
 
-/// Takes bytes that are about to be allocated.
+/// Charges bytes that are about to be allocated.
 pub(super) fn bytes(bytes: usize) -> Result<(), Error> {
     current(|account| account.budget.take_bytes(bytes))
 }
 
-/// Takes steps of work.
+/// Charges steps of work.
 pub(super) fn steps(steps: u64) -> Result<(), Error> {
     current(|account| account.budget.take_steps(steps))
 }
 
-/// Refuses a list or dictionary that weighs too much.
+/// Refuses a list or dictionary whose weight exceeds the maximum.
 pub(super) fn weight(weight: u64) -> Result<(), Error> {
     current(|account| {
         let most = account.heaviest;
@@ -93,7 +95,7 @@ pub(super) fn weight(weight: u64) -> Result<(), Error> {
     })
 }
 
-/// Counts a macro that is about to be built, and returns how many there were before.
+/// Counts a macro that is about to be built, and returns the number of macros before it.
 pub(super) fn next_macro() -> Result<u64, Error> {
     current(|account| {
         let before = account.macros.get();
@@ -102,7 +104,7 @@ pub(super) fn next_macro() -> Result<u64, Error> {
     })
 }
 
-/// Returns the error of the budget that ended a rendering, if one did.
+/// Returns the budget's error that ended a rendering, if there is one.
 pub(super) fn cause(error: &Error) -> Option<&bb::Error> {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {

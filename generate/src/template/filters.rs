@@ -1,4 +1,5 @@
-//! The filters of templates. Each charges its work to the account before it begins. Its result records its depth and weight.
+//! The filters for templates. Each filter charges its work to the account before it begins. The result records its depth and
+//! weight.
 
 use super::account;
 use super::operators::Display;
@@ -7,14 +8,14 @@ use super::{json, values};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
-/// How the work of a filter grows.
+/// The growth of a filter's work.
 #[derive(Debug, Clone, Copy)]
 enum Work {
-    /// With the characters of a text, or the number of elements.
+    /// Proportional to the number of characters or elements.
     Shallow,
-    /// With the text of all parts.
+    /// Proportional to the text of all nested parts.
     Deep,
-    /// As sorting. The library copies texts for each comparison.
+    /// The work of sorting. The library copies texts for each comparison.
     Sort,
 }
 
@@ -22,7 +23,7 @@ fn wrong(text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOperation, text)
 }
 
-/// Adds the filters, and removes those without a bound.
+/// Adds the filters with an account, and removes filters without a limit.
 pub(super) fn add(environment: &mut Environment<'_>) {
     use Work::{Deep, Shallow, Sort};
     let of = [
@@ -70,7 +71,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
         environment.add_filter(name, move |state: &State<'_, '_>, args: Rest<Value>| {
             take(work, &args)?;
             match name {
-                // The library formats each character.
+                // The library formats each character separately.
                 "title" => account::steps(args.first().map_or(0, deep))?,
                 "trim" => args.first().map_or(Ok(()), |text| trimmed(text, args.get(1)))?,
                 "split" => args.first().map_or(Ok(()), |text| parts(text, args.get(1)))?,
@@ -127,20 +128,20 @@ fn take(work: Work, args: &[Value]) -> Result<(), Error> {
     }
 }
 
-/// Charges the account for the list of a text's characters.
+/// Charges the list of a text's characters.
 fn characters(args: &[Value]) -> Result<(), Error> {
     let length = args.first().and_then(Value::as_str).map_or(0, str::len);
     account::steps(4 * length as u64)?;
     account::bytes(length.saturating_mul(size_of::<Value>()))
 }
 
-/// Returns the steps of sorting a list.
+/// Returns the number of steps for sorting a list.
 fn sorting(args: &[Value]) -> u64 {
     let Some((list, options)) = args.split_first() else { return 0 };
     let count = length(list).max(list.as_str().map_or(0, str::len)) as u64;
     let options = options.iter().map(deep).fold(1, u64::saturating_add);
     let heaviest = match list.as_object() {
-        // No element weighs more than all of them.
+        // The total weight is an upper bound for the weight of each entry.
         Some(_) if list.kind() == ValueKind::Map => deep(list),
         Some(object) => object.try_iter().into_iter().flatten().map(|item| deep(&item)).max().unwrap_or(0),
         None => 1,
@@ -149,7 +150,7 @@ fn sorting(args: &[Value]) -> u64 {
     comparisons.saturating_mul(heaviest.saturating_add(options) / 16 + 1)
 }
 
-/// Takes the steps of looking up an attribute, or of passing arguments, for each element.
+/// Charges the steps of looking up an attribute, or of passing arguments, for each element.
 fn each(args: &[Value]) -> Result<(), Error> {
     let Some((list, options)) = args.split_first() else { return Ok(()) };
     let count = (length(list) as u64).max(list.as_str().map_or(0, str::len) as u64);
@@ -169,7 +170,7 @@ fn each(args: &[Value]) -> Result<(), Error> {
     account::steps(count.saturating_mul(each / 16 + 4))
 }
 
-/// Takes the work of removing characters from the ends of a text: each is compared with all that may be removed.
+/// Charges the work of trimming a text. Each character is compared with all characters to be removed.
 pub(super) fn trimmed(text: &Value, characters: Option<&Value>) -> Result<(), Error> {
     match characters.filter(|characters| !characters.is_none() && !characters.is_undefined()) {
         Some(characters) => account::steps(deep(text).saturating_mul(deep(characters)) / 16),
@@ -177,7 +178,7 @@ pub(super) fn trimmed(text: &Value, characters: Option<&Value>) -> Result<(), Er
     }
 }
 
-/// Takes the bytes of the parts of a text.
+/// Charges the bytes for the parts of a split text.
 pub(super) fn parts(text: &Value, between: Option<&Value>) -> Result<(), Error> {
     let Some(text) = text.as_str() else { return Ok(()) };
     let count = match between.and_then(Value::as_str) {
@@ -188,7 +189,7 @@ pub(super) fn parts(text: &Value, between: Option<&Value>) -> Result<(), Error> 
     account::bytes(count.saturating_mul(2 * size_of::<Value>()).saturating_add(text.len()))
 }
 
-/// Returns the text of a value.
+/// Converts a value to text.
 pub(super) fn text(value: &Value) -> Result<Value, Error> {
     if value.kind() == ValueKind::String || value.is_kwargs() {
         return Ok(value.clone());
@@ -198,7 +199,7 @@ pub(super) fn text(value: &Value) -> Result<Value, Error> {
     Ok(Value::from(text.text))
 }
 
-/// Joins the texts of items.
+/// Joins the texts of items with a separator.
 pub(super) fn join(items: &Value, between: Option<&Value>) -> Result<Value, Error> {
     let items = items
         .try_iter()
@@ -216,7 +217,7 @@ pub(super) fn join(items: &Value, between: Option<&Value>) -> Result<Value, Erro
     Ok(Value::from(all.text))
 }
 
-/// Charges the account for the bytes and steps of a replacement.
+/// Charges the bytes and steps of a replacement.
 pub(super) fn replaced(whole: &Value, from: Option<&Value>, to: Option<&Value>) -> Result<(), Error> {
     let whole = whole.as_str().unwrap_or_default();
     let argument = |value: Option<&Value>| value.and_then(Value::as_str).map_or(0, str::len);
@@ -225,7 +226,7 @@ pub(super) fn replaced(whole: &Value, from: Option<&Value>, to: Option<&Value>) 
     account::bytes(whole.len().saturating_add(count.saturating_mul(argument(to))))
 }
 
-/// Adds the tests that compare texts or lists.
+/// Adds the tests that compare texts or lists, with an account.
 pub(super) fn add_tests(environment: &mut Environment<'_>) {
     use minijinja::tests;
     let of: [(&[&'static str], Value); 13] = [
@@ -282,9 +283,9 @@ pub(super) fn add_functions(environment: &mut Environment<'_>) {
     });
 }
 
-/// The greatest number of characters of a message that a template raises.
+/// The maximum number of characters of an error message that a template raises.
 const MESSAGE: usize = 4096;
-/// The greatest number of elements of a range.
+/// The maximum number of elements of a range.
 const RANGE: i128 = 100_000;
 
 fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Value, Error> {

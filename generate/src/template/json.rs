@@ -1,4 +1,4 @@
-//! JSON as Python writes it.
+//! Formats JSON as Python does.
 
 use super::{account, values};
 use minijinja::value::{Kwargs, Value};
@@ -6,10 +6,10 @@ use minijinja::{Error, ErrorKind};
 use serde::Serialize;
 use std::io;
 
-/// The greatest number of spaces of a level.
+/// The maximum number of spaces per indentation level.
 const INDENT: usize = 16;
 
-/// Python's `json.dumps`: separators with spaces, and no characters escaped for HTML.
+/// Formats a value like Python's `json.dumps`: with spaces after separators, and without HTML escapes.
 pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let _: Option<bool> = options.get("ensure_ascii")?;
@@ -33,7 +33,7 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     Ok(Value::from_safe_string(String::from_utf8_lossy(&out.bytes).into_owned()))
 }
 
-/// Bytes that are taken from the account while they are written.
+/// A byte buffer that charges bytes to the account when they are written.
 struct AccountedBytes {
     bytes: Vec<u8>,
     refused: Option<Error>,
@@ -54,7 +54,7 @@ impl io::Write for AccountedBytes {
     }
 }
 
-/// JSON with a space after each colon and comma.
+/// A JSON formatter that writes a space after each colon and comma.
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {

@@ -1,4 +1,4 @@
-//! The methods of Python that templates call on texts, lists and dictionaries.
+//! Python's methods of texts, lists and dictionaries, which templates call.
 
 use super::account;
 use super::filters::{join, parts, replaced, trimmed};
@@ -6,10 +6,10 @@ use super::values::{deep, deep_steps, kept, length, shared};
 use minijinja::value::{Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-/// Calls a method: the value, the name of the method, and its arguments.
+/// The filter that calls a method. Its operands are the value, the name of the method, and the arguments.
 pub(super) const METHOD: &str = "bb_method";
 
-/// Adds methods to an environment.
+/// Adds the methods to an environment.
 pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter(METHOD, |state: &State<'_, '_>, args: Rest<Value>| match args.0.as_slice() {
         [value, name, args @ ..] => called(state, value, name.as_str().unwrap_or_default(), args),
@@ -30,7 +30,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
 }
 
 fn called(state: &State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    // The library divides by the number of arguments.
+    // The library divides by the number of arguments, so there must be at least one.
     if name == "cycle" && args.is_empty() {
         return Err(Error::new(ErrorKind::MissingArgument, "`cycle` needs one value at least"));
     }
@@ -40,11 +40,11 @@ fn called(state: &State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> R
     value.call_method(state, name, args)
 }
 
-/// Takes the work of a method from the account.
+/// Charges the work of a method before it is called.
 fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
     let arguments = args.iter().map(deep_steps).fold(0, u64::saturating_add);
     let Some(text) = value.as_str() else {
-        // Dictionaries are copied, and lists are compared element by element.
+        // The library copies dictionaries, and compares lists element by element.
         let entries = length(value);
         return match name {
             "keys" | "values" | "items" => account::steps(entries as u64),
@@ -56,14 +56,14 @@ fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
     let argument = |at: usize| args.get(at);
     match name {
         "strip" | "lstrip" | "rstrip" if !args.is_empty() => trimmed(value, argument(0)),
-        // The library formats each character.
+        // The library formats each character separately.
         "title" => account::steps(text.len() as u64),
         "split" => parts(value, argument(0)),
         "splitlines" => {
             account::bytes((text.matches('\n').count() + 1).saturating_mul(2 * size_of::<Value>()))
         }
         "replace" => replaced(value, argument(0), argument(1)),
-        // The library searches the empty text without an end.
+        // The library would search for an empty text endlessly.
         "count" if args.first().and_then(Value::as_str) == Some("") => {
             Err(Error::new(ErrorKind::InvalidOperation, "`count` needs a text that is not empty"))
         }
@@ -72,7 +72,7 @@ fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
     }
 }
 
-/// Charges the account for the possible result of formatting, and refuses large widths.
+/// Charges the maximum possible result of formatting, and refuses large widths.
 fn formatted(text: &str, args: &[Value]) -> Result<(), Error> {
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
     if digits > 4 || text.contains('*') || text.contains(":{") {

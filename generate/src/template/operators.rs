@@ -1,4 +1,4 @@
-//! The operators of templates, as the filters that [`rewrite`](super::rewrite) puts around them.
+//! The operators of templates, as filters that [`rewrite`](super::rewrite) inserts.
 
 use super::account;
 use super::values::{self, deep, deep_steps, kept, length, shallow_steps};
@@ -6,21 +6,21 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State};
 use std::fmt::{self, Write};
 
-/// Makes a value known to the account.
+/// Charges a computed value to the account.
 pub(super) const KEPT: &str = "bb_kept";
-/// Takes the steps of comparing with a value.
+/// Charges the steps of comparing with a value.
 pub(super) const WEIGHED: &str = "bb_weighed";
-/// Takes the steps of searching in a value.
+/// Charges the steps of searching in a value.
 pub(super) const SEARCHED: &str = "bb_searched";
-/// Takes the steps of iterating over a value.
+/// Charges the steps of iterating over a value.
 pub(super) const ITERATED: &str = "bb_iterated";
-/// Takes the bytes and steps of passing the elements of a list as arguments.
+/// Charges the bytes and steps of passing the elements of a list as arguments.
 pub(super) const SPREAD: &str = "bb_spread";
 /// Refuses namespaces, loops and macros.
 pub(super) const PLAIN: &str = "bb_plain";
-/// Takes the steps of one iteration or call. Returns false.
+/// Charges the steps of one iteration or call. Returns false.
 pub(super) const TURN: &str = "bb_turn";
-/// Takes the bytes and steps of building a macro. Returns false.
+/// Charges the bytes and steps of building a macro. Returns false.
 pub(super) const MACRO: &str = "bb_macro";
 /// `a * b`.
 pub(super) const MUL: &str = "bb_mul";
@@ -31,9 +31,9 @@ pub(super) const ITEM: &str = "bb_item";
 /// `a[b:c:d]`.
 pub(super) const SLICE: &str = "bb_slice";
 
-/// The steps of one iteration or call.
+/// The number of steps for one iteration or call.
 const TURN_STEPS: u64 = 16;
-/// The bytes of a macro and of the variables that it encloses.
+/// The size of a macro and of the variables that it captures, in bytes.
 const MACRO_BYTES: usize = 1024;
 
 /// Adds the operators to an environment.
@@ -69,7 +69,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
         Ok::<bool, Error>(false)
     });
     environment.add_filter(MACRO, |_: Value| {
-        // The library copies its list of macros when one is built while another one runs.
+        // The library copies its list of macros if one is built while another one is running.
         account::steps(TURN_STEPS.saturating_add(account::next_macro()?))?;
         account::bytes(MACRO_BYTES)?;
         Ok::<bool, Error>(false)
@@ -84,7 +84,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.set_formatter(written);
 }
 
-/// Writes a value to the text of the template, or to the text that a block captures.
+/// Writes a value to the output of the template, or of a block that captures text.
 fn written(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
     let plain = state.auto_escape() == AutoEscape::None;
     if let Some(text) = value.as_str()
@@ -99,14 +99,14 @@ fn written(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result
         text.push(value)?;
         return out.write_str(&text.text).map_err(Error::from);
     }
-    // A character is at most six in HTML and in JSON.
+    // A character is escaped by at most six characters in HTML and in JSON.
     let most = deep(value).saturating_mul(8);
     account::bytes(usize::try_from(most).unwrap_or(usize::MAX))?;
     account::steps(most / 16)?;
     minijinja::escape_formatter(out, state, value)
 }
 
-/// A text that takes its bytes from the account while it grows.
+/// A text buffer that charges its bytes to the account while it grows.
 #[derive(Default)]
 pub(super) struct Display {
     pub(super) text: String,
@@ -114,7 +114,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    /// Appends a value in its displayed form.
+    /// Appends the displayed form of a value.
     pub(super) fn push(&mut self, value: &Value) -> Result<(), Error> {
         let written = match value.as_str() {
             Some(text) => self.write_str(text),
@@ -196,7 +196,7 @@ fn repeated(value: &Value, times: usize) -> Result<Value, Error> {
     values::list((0..times).flat_map(|_| items.iter().cloned()).collect())
 }
 
-/// Returns where a slice of Python begins, and where it ends.
+/// Returns the start and the end of a Python slice.
 ///
 /// Source: `PySlice_AdjustIndices` of CPython.
 fn bounds(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> (i64, i64) {
@@ -210,7 +210,7 @@ fn bounds(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> (i
     }
 }
 
-/// Returns the indices that a slice has.
+/// Returns the indices of a Python slice.
 fn indices(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
     let (first, end) = bounds(length, start, stop, step);
     let mut next = Some(first);

@@ -1,7 +1,7 @@
-//! Rewrites the tree of a template so that it takes its work from the account of the rendering.
+//! Rewrites the tree of a template so that it charges its work to the account of the rendering.
 //!
-//! Each operator that makes a value, compares values or copies them becomes a filter of [`operators`], or gets one around its operand.
-//! The tree of the library cannot be changed in place, so it is built anew. Its depth is bounded by [`source`](super::source).
+//! Each operator that creates, compares or copies values is replaced by a filter of [`operators`], or a filter is inserted around its
+//! operand. The tree of the library cannot be changed in place, so a new tree is built. [`source`](super::source) limits its depth.
 
 use super::methods::METHOD;
 use super::operators::{
@@ -16,7 +16,7 @@ use minijinja::machinery::ast::{
 };
 use minijinja::{Error, ErrorKind, Value};
 
-/// Returns the statement of a whole template, rewritten.
+/// Rewrites the statement of a whole template.
 pub(super) fn template<'a>(stmt: &Stmt<'a>) -> Result<Stmt<'a>, Error> {
     let mut statements = Vec::new();
     let span = match stmt {
@@ -42,7 +42,7 @@ fn body<'a>(statements: &[Stmt<'a>]) -> Result<Vec<Stmt<'a>>, Error> {
     Ok(out)
 }
 
-/// Returns a body that begins with a call of a filter, whose result is dropped.
+/// Rewrites a body, and inserts a call of a filter at its beginning. The result of the filter is ignored.
 fn body_with<'a>(filter: &'static str, statements: &[Stmt<'a>], span: Span) -> Result<Vec<Stmt<'a>>, Error> {
     let mut out = vec![call(filter, span)];
     for stmt in statements {
@@ -51,7 +51,7 @@ fn body_with<'a>(filter: &'static str, statements: &[Stmt<'a>], span: Span) -> R
     Ok(out)
 }
 
-/// Returns a statement that calls a filter. The filter returns false, so that the statement has no other effect.
+/// Returns a statement that calls a filter. The filter returns false, so the statement has no other effect.
 fn call<'a>(filter: &'static str, span: Span) -> Stmt<'a> {
     let expr = filtered(filter, constant(Value::from(0), span), Vec::new(), span);
     Stmt::IfCond(Spanned::new(IfCond { expr, true_body: Vec::new(), false_body: Vec::new() }, span))
@@ -59,7 +59,7 @@ fn call<'a>(filter: &'static str, span: Span) -> Stmt<'a> {
 
 fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> {
     let rewritten = match stmt {
-        // There are no other templates, so nothing inherits from this one and nothing is included.
+        // There is only one template, so it can neither inherit from nor include another one.
         Stmt::Template(_)
         | Stmt::Block(_)
         | Stmt::Import(_)
@@ -72,7 +72,7 @@ fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> 
         Stmt::EmitExpr(node) => {
             Stmt::EmitExpr(Spanned::new(EmitExpr { expr: expression(&node.expr)? }, node.span()))
         }
-        // Text of the template is written as an expression, because expressions are counted.
+        // Emit raw text as an expression, because expressions are charged to the account.
         Stmt::EmitRaw(node) => {
             let expr = constant(Value::from_safe_string(node.raw.to_owned()), node.span());
             Stmt::EmitExpr(Spanned::new(EmitExpr { expr }, node.span()))
@@ -103,7 +103,7 @@ fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> 
             Stmt::Set(Spanned::new(rewritten, node.span()))
         }
         Stmt::SetBlock(node) => {
-            // A filter may give an argument of it back, which may be a namespace.
+            // The filter may return one of its arguments, which might be a namespace. Namespaces are refused here.
             let filter = node.filter.as_ref().map(|filter| around(PLAIN, filter)).transpose()?;
             let rewritten = SetBlock { target: target(&node.target)?, filter, body: body(&node.body)? };
             Stmt::SetBlock(Spanned::new(rewritten, node.span()))
@@ -131,7 +131,7 @@ fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> 
             Stmt::Continue(Spanned::new(minijinja::machinery::ast::Continue, node.span()))
         }
         Stmt::Break(node) => Stmt::Break(Spanned::new(minijinja::machinery::ast::Break, node.span())),
-        // The library leaves the result of `do` on its stack. An assignment does not.
+        // The library leaves the result of `do` on its stack, so `do` is replaced by an assignment.
         Stmt::Do(node) => {
             let target = Expr::Var(Spanned::new(Var { id: "bb_done" }, node.span()));
             let expr = call_of(&node.call)?;
@@ -149,7 +149,7 @@ fn macro_of<'a>(node: &Spanned<Macro<'a>>) -> Result<Spanned<Macro<'a>>, Error> 
     Ok(Spanned::new(Macro { name: node.name, args, defaults, body }, node.span()))
 }
 
-/// Copies the target of an assignment: a variable, an attribute of a namespace, or several of them.
+/// Copies the target of an assignment: a variable, an attribute of a namespace, or a list of targets.
 fn target<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     match expr {
         Expr::List(node) => {
@@ -160,7 +160,8 @@ fn target<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     }
 }
 
-/// Rewrites the value of an assignment. Namespaces hold no namespaces, so that no value contains itself.
+/// Rewrites the value of an assignment. A namespace must not be assigned to an attribute of a namespace, so that no value contains
+/// itself.
 fn assigned<'a>(target: &Expr<'a>, value: &Expr<'a>) -> Result<Expr<'a>, Error> {
     match target {
         Expr::GetAttr(_) => around(PLAIN, value),
@@ -177,7 +178,7 @@ fn filtered<'a>(name: &'static str, expr: Expr<'a>, args: Vec<CallArg<'a>>, span
     Expr::Filter(Spanned::new(Filter { name, expr: Some(expr), args }, span))
 }
 
-/// Rewrites an expression, and puts a filter around it.
+/// Rewrites an expression, and inserts a filter around it.
 fn around<'a>(name: &'static str, expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     Ok(filtered(name, expression(expr)?, Vec::new(), expr.span()))
 }
@@ -191,7 +192,7 @@ fn compared<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     }
 }
 
-/// Rewrites the text, list or dictionary that is searched.
+/// Rewrites the text, list or dictionary that is searched by `in`.
 fn searched<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     match expr {
         Expr::Const(_) => compared(expr),
@@ -238,7 +239,7 @@ fn expression<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
         }
         Expr::BinOp(node) => binary(node)?,
         Expr::Compare(node) => {
-            // Each operand but the last is on the left of a comparison, and `in` reads both sides.
+            // Each operand except the last one is on the left side of a comparison, and `in` reads both sides.
             let has_in = node.ops.iter().any(|op| matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn));
             let first = if has_in { compared(&node.expr)? } else { expression(&node.expr)? };
             let op = |op: &CompareOp<'a>| {
@@ -271,7 +272,7 @@ fn expression<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
         Expr::GetItem(node) => {
             let (expr, key) = (expression(&node.expr)?, expression(&node.subscript_expr)?);
             match &node.subscript_expr {
-                // Only lists and texts are searched by number.
+                // A constant string key needs no filter, because only lists and texts are indexed by number.
                 Expr::Const(key_node) if key_node.value.as_str().is_some() => {
                     Expr::GetItem(Spanned::new(GetItem { expr, subscript_expr: key }, span))
                 }
@@ -324,7 +325,7 @@ fn call_of<'a>(node: &Spanned<Call<'a>>) -> Result<Expr<'a>, Error> {
             Ok(filtered(METHOD, expression(&callee.expr)?, args, span))
         }
         callee => {
-            // A recursive loop iterates over its argument.
+            // A call of a recursive loop iterates over its argument.
             let argument = |expr: &Expr<'a>| {
                 if node.args.len() == 1 { around(ITERATED, expr) } else { expression(expr) }
             };

@@ -1,21 +1,22 @@
-//! The bounds of a template's source text, checked before it is parsed.
+//! Checks the limits of a template's source text before it is parsed.
 //!
-//! The parser and the compiler of the library recurse over the tree of an expression and of nested blocks. The tree of a chain of operators
-//! without brackets has the depth of the chain's length, and a chain of `elif` the depth of its number of conditions.
+//! The parser and the compiler of the library recurse over the tree of an expression and of nested blocks. A chain of operators without
+//! brackets has a tree whose depth is the length of the chain. The depth of a chain of `elif` is its number of conditions.
 
 use minijinja::machinery::{Token, WhitespaceConfig, tokenize};
 use minijinja::{Error, ErrorKind};
 
-/// The greatest size of a template, in bytes. The library counts lines and columns in 16 bits.
+/// The maximum size of a template, in bytes. The library counts lines and columns in 16 bits.
 pub(super) const SOURCE: usize = 60 << 10;
-/// The greatest depth of an expression. The depth counts operators that no comma separates, and each bracket as several operators.
+/// The maximum depth of an expression. The depth is the number of operators without a comma between them. Each bracket counts as several
+/// operators.
 const EXPRESSION: usize = 200;
 /// The number of operators that a bracket counts as.
 const BRACKET: usize = 5;
-/// The greatest depth of blocks, including the conditions of `elif`.
+/// The maximum depth of blocks. Each condition of an `elif` counts as a level.
 const BLOCKS: usize = 50;
 
-/// How the parser treats spaces before and after tags.
+/// How the parser treats white space before and after tags.
 pub(super) const SPACES: WhitespaceConfig =
     WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
 
@@ -23,22 +24,22 @@ fn too_deep(what: &str, most: usize) -> Error {
     Error::new(ErrorKind::SyntaxError, format!("{what} are nested more than {most} levels deep"))
 }
 
-/// Checks how deep the tree of a template would be.
+/// Checks the depth that the tree of a template would have.
 ///
 /// # Errors
 ///
-/// An error if it is too deep, or has an invalid token.
+/// An error if the depth exceeds the limit, or if the template has an invalid token.
 pub(super) fn check(source: &str) -> Result<(), Error> {
     let mut chain = Chain::default();
     let mut blocks = Blocks::default();
-    // Whether the next word is the name of a statement, and whether the tag is a `set` without a value so far.
+    // `statement`: whether the next word is the name of a statement. `set`: whether the tag is a `set` without a value so far.
     let (mut statement, mut set) = (false, false);
     for token in tokenize(source, false, Default::default(), SPACES) {
         let (token, _) = token?;
         match (&token, statement) {
             (Token::Ident("set"), true) => set = true,
             (Token::Ident(name), true) => blocks.enter(name)?,
-            // An assignment ends with its tag. Without a value, it is a block.
+            // An assignment with a value has no end tag. Without a value, `set` begins a block.
             (Token::Assign, _) if chain.open.is_empty() => set = false,
             (Token::BlockEnd, _) if std::mem::take(&mut set) => blocks.enter("set")?,
             _ => {}
@@ -49,7 +50,7 @@ pub(super) fn check(source: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The operators of the tag that is read, in each pair of brackets that is open.
+/// The number of operators in the current tag, for each open pair of brackets.
 #[derive(Default)]
 struct Chain {
     open: Vec<usize>,
@@ -73,7 +74,7 @@ impl Chain {
                 self.inner = 0;
             }
             Token::BracketClose | Token::ParenClose | Token::BraceClose => {
-                // A pair of brackets behind a value is an operator, too.
+                // A pair of brackets after a value is a call or an index, which is an operator, too.
                 let before = self.open.pop().unwrap_or(0);
                 self.outer -= before.min(self.outer);
                 self.inner = (before + 1).saturating_sub(BRACKET);
@@ -96,10 +97,10 @@ fn is_operator(name: &str) -> bool {
     matches!(name, "and" | "or" | "not" | "in" | "is" | "if" | "else")
 }
 
-/// The depth of the blocks that are open.
+/// The depth of the open blocks.
 #[derive(Default)]
 struct Blocks {
-    /// The depth outside each open block.
+    /// For each open block, the depth outside of it.
     open: Vec<usize>,
     depth: usize,
 }

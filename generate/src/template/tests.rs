@@ -43,7 +43,7 @@ fn dates_are_those_of_the_calendar() {
     assert_eq!(time::formatted("%j", 0).unwrap_err().kind(), minijinja::ErrorKind::InvalidOperation);
 }
 
-/// Each would take a GiB and more.
+/// Without limits, each template would use a GiB of memory or more.
 #[test]
 fn what_a_template_keeps_is_bounded() {
     for source in [
@@ -75,7 +75,7 @@ fn what_a_template_keeps_is_bounded() {
     }
 }
 
-/// Counting the work of a template changes no text.
+/// Checks that accounting for the work of a template does not change its output.
 #[test]
 fn counting_changes_no_text() {
     for (source, expected) in [

@@ -1,4 +1,4 @@
-//! Times as Python's `strftime` writes them.
+//! Formats times as Python's `strftime` does.
 
 use minijinja::{Error, ErrorKind};
 
@@ -18,7 +18,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-/// A time in UTC, in the form that Python's `strftime` has.
+/// Formats a time in UTC by a format string of Python's `strftime`.
 pub(super) fn formatted(form: &str, seconds: u64) -> Result<String, Error> {
     let days = (seconds / 86_400) as i64;
     let (year, month, day) = date(days);
@@ -63,7 +63,7 @@ pub(super) fn formatted(form: &str, seconds: u64) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The date of a day since 1970.
+/// Converts a day, counted from 1970, to year, month and day.
 ///
 /// Source: Hinnant: `chrono`-Compatible Low-Level Date Algorithms, `civil_from_days`.
 fn date(days: i64) -> (i64, i64, i64) {

@@ -1,26 +1,26 @@
 //! The lists and dictionaries of templates, which record their depth and their weight.
 //!
-//! The *weight* of a value is approximately the size of its text: it counts a part as often as a path leads to it. A list of two references
-//! to one list weighs more than twice the weight of that list. An existing value can therefore be written, compared and dropped in time
-//! bounded by its weight, and no value is nested too deep for the stack.
+//! The *weight* of a value is approximately the size of its displayed text. A part that is referenced several times counts each time: a
+//! list of two references to one list has more than twice the weight of that list. So an existing value can be written, compared and
+//! dropped in time proportional to its weight. The depth of values is limited, too, because of the stack.
 
 use super::account;
 use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use std::sync::Arc;
 
-/// The greatest number of lists and dictionaries within each other.
+/// The maximum nesting depth of lists and dictionaries.
 const DEPTH: u8 = 64;
-/// The weight of a value without its contents: comparing it takes as long as comparing 64 bytes.
+/// The weight of a value without its contents. Comparing it takes as long as comparing 64 bytes.
 const NODE: u64 = 64;
-/// The bytes of an element of a list.
+/// The size of an element of a list, in bytes.
 const ELEMENT: usize = size_of::<Value>();
-/// The bytes of a list or dictionary without its elements.
+/// The size of a list or dictionary without its elements, in bytes.
 const HEADER: usize = 96;
-/// The least number of entries of a dictionary that is sorted for searching.
+/// The minimum number of entries of a dictionary whose keys are sorted for look-ups.
 const MANY: usize = 8;
 
-/// Depth and weight of a list or dictionary.
+/// The depth and weight of a list or dictionary.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     depth: u8,
@@ -50,7 +50,7 @@ impl Extent {
 pub(super) struct List {
     items: Vec<Value>,
     extent: Extent,
-    /// Whether the two items also have the names that the filter `groupby` gives them.
+    /// Whether the list is an item of the filter `groupby`, whose two elements also have names.
     group: bool,
 }
 
@@ -81,7 +81,7 @@ impl Object for List {
 #[derive(Debug)]
 pub(super) struct Dict {
     entries: Vec<(Value, Value)>,
-    /// The numbers of the entries in the order of their keys, if there are many.
+    /// The indices of the entries in the order of their keys, if there are many entries.
     sorted: Vec<u32>,
     extent: Extent,
 }
@@ -135,8 +135,8 @@ pub(super) fn deep(value: &Value) -> u64 {
     if let Some(extent) = extent(value) {
         return extent.weight;
     }
-    // Keyword arguments, namespaces and loops change, so they are weighed each time. Only keyword
-    // arguments contain namespaces and loops.
+    // Keyword arguments, namespaces and loops can change, so they are weighed each time. Only keyword arguments can contain namespaces and
+    // loops.
     let Some(object) = value.as_object() else {
         return NODE.saturating_add(value.as_bytes().map_or(0, <[u8]>::len) as u64);
     };
@@ -148,12 +148,12 @@ pub(super) fn deep(value: &Value) -> u64 {
     parts.fold(NODE, |sum, (key, part)| sum.saturating_add(weigh(&key)).saturating_add(weigh(&part)))
 }
 
-/// Returns the steps of work on all parts of a value.
+/// Returns the number of steps for processing all nested parts of a value.
 pub(super) fn deep_steps(value: &Value) -> u64 {
     deep(value) / 16
 }
 
-/// Returns the steps of work on the characters of a text, or on the elements of a list but not on their parts.
+/// Returns the number of steps for processing the characters of a text, or the elements of a list without their parts.
 pub(super) fn shallow_steps(value: &Value) -> u64 {
     match value.as_str() {
         Some(text) => text.len() as u64 / 8 + 1,
@@ -161,12 +161,12 @@ pub(super) fn shallow_steps(value: &Value) -> u64 {
     }
 }
 
-/// Returns the steps of looking at each character of a value's text.
+/// Returns the number of steps for examining each character of a value's text.
 pub(super) fn character_steps(value: &Value) -> u64 {
     deep(value) / 2
 }
 
-/// Returns the steps of searching a text, a list, or the keys of a dictionary.
+/// Returns the number of steps for searching a text, a list, or the keys of a dictionary.
 pub(super) fn search_steps(value: &Value) -> u64 {
     match value.kind() {
         ValueKind::String => value.as_str().map_or(1, |text| text.len() as u64 / 4),
@@ -180,10 +180,10 @@ pub(super) fn length(value: &Value) -> usize {
     value.as_object().and_then(|object| object.enumerator_len()).unwrap_or(0)
 }
 
-/// Returns true for a namespace, loop, macro or function: these objects are not data, and may change or refer to each other.
+/// Returns whether a value is a namespace, loop, macro or function. These objects are not data: they may change or refer to each other.
 ///
-/// The library makes their types private, so they are recognised by name. A type that is not recognised is copied like data,
-/// which is safe, too.
+/// The library's types are private, so they are recognised by their names. A type that is not recognised is copied like data, which is
+/// safe, too.
 pub(super) fn is_special(value: &Value) -> bool {
     const TYPES: [&str; 4] = [
         "::namespace_object::Namespace",
@@ -197,7 +197,7 @@ pub(super) fn is_special(value: &Value) -> bool {
     })
 }
 
-/// Converts a new value to one that records its depth and weight, and takes its bytes from the account.
+/// Converts a new value to one that records its depth and weight, and charges its bytes to the account.
 pub(super) fn kept(value: Value) -> Result<Value, Error> {
     if let Some(text) = value.as_str() {
         account::bytes(text.len().saturating_add(ELEMENT))?;
@@ -206,9 +206,9 @@ pub(super) fn kept(value: Value) -> Result<Value, Error> {
     shared(value)
 }
 
-/// As [`kept`], for a value whose text another value holds as well.
+/// Converts a value like [`kept`], but without charging its text, which is shared with another value.
 ///
-/// Lists that the library would make while they are read are made now, unless they are longer than the account allows.
+/// Lazy lists of the library are evaluated here, unless they are longer than the account allows.
 pub(super) fn shared(value: Value) -> Result<Value, Error> {
     if value.kind() == ValueKind::Invalid {
         return Err(Error::new(ErrorKind::InvalidOperation, value.to_string()));
@@ -219,7 +219,7 @@ pub(super) fn shared(value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Copies an object of the library. Its elements are known already, or are objects of the library, too.
+/// Copies an object of the library. Each element is either already converted, or also an object of the library.
 fn copied(value: &Value, depth: u8) -> Result<Value, Error> {
     if depth > DEPTH {
         return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deep"));
@@ -255,7 +255,7 @@ fn copied(value: &Value, depth: u8) -> Result<Value, Error> {
     grouped(items, group)
 }
 
-/// Makes a list of items whose bytes were taken already.
+/// Creates a list of items whose bytes have already been charged.
 pub(super) fn list(items: Vec<Value>) -> Result<Value, Error> {
     grouped(items, false)
 }
@@ -270,7 +270,7 @@ fn grouped(items: Vec<Value>, group: bool) -> Result<Value, Error> {
     Ok(Value::from_object(List { items, extent, group }))
 }
 
-/// Makes a dictionary of entries whose bytes were taken already. Their keys differ.
+/// Creates a dictionary of entries with distinct keys, whose bytes have already been charged.
 pub(super) fn dict(entries: Vec<(Value, Value)>) -> Result<Value, Error> {
     account::bytes(HEADER)?;
     let mut extent = Extent::EMPTY;
@@ -293,7 +293,7 @@ pub(super) fn dict(entries: Vec<(Value, Value)>) -> Result<Value, Error> {
     Ok(Value::from_object(Dict { entries, sorted, extent }))
 }
 
-/// Refuses namespaces, loops, macros and functions as parts of other values, so that no value contains itself.
+/// Refuses a namespace, loop, macro or function as a part of another value, so that no value contains itself.
 pub(super) fn plain(value: &Value) -> Result<(), Error> {
     match is_special(value) {
         true => Err(Error::new(

@@ -1,35 +1,36 @@
-//! The steps of a tokenizer's file: what each may be, and how much longer it may make a text.
+//! Checks the components of a tokenizer's file: the kind of each component, and how much longer it may make a text.
 //!
-//! The library does not bound the steps of a file: a step may replace a letter by a million, and steps multiply. So each step is checked
-//! before the library reads the file, and the growth of all steps together has a bound.
+//! The library does not limit the components of a file: a component may replace a letter by a million letters, and the effects of
+//! components multiply. So each component is checked before the library reads the file, and the growth by all components together is
+//! limited.
 
 use super::refusal::Refusal;
 use crate::gguf::shortened;
 use serde_json::{Map, Value as Json};
 
-/// The greatest number of steps of a section, and of lists of steps within each other.
+/// The maximum number of components of a section, and the maximum nesting depth of lists of components.
 const STEPS: usize = 32;
 const DEPTH: usize = 4;
-/// The greatest length of a pattern, of an inserted text, and of a prefix or suffix of words, in bytes.
+/// The maximum length of a pattern, of an inserted text, and of a prefix or suffix of words, in bytes.
 const PATTERN: usize = 2048;
 const INSERTED: usize = 64;
 const AFFIX: usize = 64;
-/// How many times longer all steps of a section may make a text.
+/// The maximum growth factor of a text by all components of a section.
 const GROWTH: usize = 16;
-/// The greatest length of a replacement in a map of SentencePiece. The map itself has at most 16 MiB.
+/// The maximum length of a replacement in a character map of SentencePiece, and the maximum size of the map, in bytes.
 const ENTRY: usize = 128;
 const MAP: usize = 16 << 20;
-/// The greatest number of tokens that a template adds to a text.
+/// The maximum number of tokens that a template adds to a text.
 const ADDED: usize = 64;
 
-/// The effect of the steps of a section on a text.
+/// The effect of a section's components on a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effect {
-    /// How many times longer the text may become.
+    /// The maximum growth factor of a text.
     pub(super) growth: usize,
-    /// Whether a step has a pattern that is not one of the known tokenizers.
+    /// Whether a component has a pattern that is not in the list of known patterns.
     pub(super) own_pattern: bool,
-    /// Whether a text may be cut before a space that a letter follows, without another result.
+    /// Whether a text may be cut before a space that is followed by a letter, without a change of the result.
     pub(super) cuts: bool,
     steps: usize,
 }
@@ -50,7 +51,7 @@ impl Effect {
 }
 
 /// The patterns of GPT-2, Llama 3, Qwen 2, GPT-4o and DeepSeek, and common patterns of normalizers. The search for each takes linear
-/// time: their look-ahead is one character.
+/// time, because their look-ahead is a single character.
 const KNOWN: [&str; 9] = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -63,7 +64,7 @@ const KNOWN: [&str; 9] = [
     r"[\r\n]",
 ];
 
-/// Checks the normalizer, or the decoder, of a file.
+/// Checks the normalizer, the pre-tokenizer or the decoder of a file.
 pub(super) fn steps(section: &'static str, of: &Json) -> Result<Effect, Refusal> {
     let mut effect = Effect::none();
     step(section, of, 0, &mut effect)?;
@@ -84,7 +85,8 @@ fn step(section: &'static str, of: &Json, depth: usize, effect: &mut Effect) -> 
             return list.iter().try_for_each(|one| step(section, one, depth + 1, effect));
         }
         ("normalizer", "NFC") => {}
-        // The longest compatible form of a character has 11 times its bytes, but it is one of few: 18 letters.
+        // The longest compatibility form of a character has 11 times its bytes: 18 letters. Few characters have a long form, so the
+        // growth is not charged.
         ("normalizer", "Bert" | "Strip" | "StripAccents" | "NFD" | "NFKC" | "NFKD" | "Lowercase" | "Nmt") => {
             effect.cuts = false;
         }
@@ -152,7 +154,7 @@ fn length(map: &Map<String, Json>, key: &str) -> usize {
     map.get(key).and_then(Json::as_str).map_or(0, str::len)
 }
 
-/// Checks the pattern of a step. Returns a lower bound of the length of the shortest match.
+/// Checks the pattern of a component. Returns a lower bound for the length of its shortest match.
 fn pattern(section: &'static str, map: &Map<String, Json>, effect: &mut Effect) -> Result<usize, Refusal> {
     let of = map.get("pattern").and_then(Json::as_object);
     let text = |kind: &str| of.and_then(|of| of.get(kind)).and_then(Json::as_str);
@@ -175,7 +177,8 @@ fn pattern(section: &'static str, map: &Map<String, Json>, effect: &mut Effect) 
     }
 }
 
-/// Returns true if a pattern has a part that no finite automaton matches, except for the one that ends spaces before a word.
+/// Returns whether a pattern has a part that no finite automaton matches. The known look-ahead that ends white space before a word is
+/// allowed.
 fn looks_around(text: &str) -> bool {
     let rest = text.replace(r"\s+(?!\S)", "").replace(r"\s*(?!\S)", "").replace(r"\\", "");
     let references = ('1'..='9').chain(['k', 'g']).map(|c| format!("\\{c}"));
@@ -183,7 +186,7 @@ fn looks_around(text: &str) -> bool {
     references.chain(groups).any(|part| rest.contains(&part))
 }
 
-/// Bounds the numbers of repetitions, which the library writes out, and the groups within each other.
+/// Limits the counts of repetitions, which the library expands, and the nesting depth of groups.
 fn repeats(text: &str) -> Result<(), Refusal> {
     const REPEATS: usize = 256;
     const GROUPS: usize = 32;
@@ -205,7 +208,7 @@ fn repeats(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks a map of SentencePiece: the length of a trie, the trie, and texts with a zero behind each.
+/// Checks a character map of SentencePiece: the size of a trie, the trie, and zero-terminated texts.
 fn charsmap(map: &Map<String, Json>) -> Result<(), Refusal> {
     let section = "normalizer";
     let text = map.get("precompiled_charsmap").and_then(Json::as_str);
@@ -225,7 +228,7 @@ fn charsmap(map: &Map<String, Json>) -> Result<(), Refusal> {
     Refusal::at_most("bytes for one character of a map", longest, ENTRY)
 }
 
-/// Reads base64.
+/// Decodes base64.
 ///
 /// Source: RFC 4648, section 4.
 fn base64(text: &str) -> Option<Vec<u8>> {
@@ -251,7 +254,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Checks the post-processor. The library distinguishes its kinds by their fields, not by their type.
+/// Checks the post-processor. The library distinguishes its kinds by their fields, not by `type`.
 pub(super) fn post_processor(of: &Json) -> Result<(), Refusal> {
     processor(of, 0, &mut 0)
 }
@@ -275,7 +278,7 @@ fn processor(of: &Json, depth: usize, steps: &mut usize) -> Result<(), Refusal> 
         let pieces = template.as_array().ok_or(Refusal::Form { section, expected: "list for a template" })?;
         let (mut added, mut first, mut second) = (0usize, 0usize, 0usize);
         for piece in pieces {
-            // The library also reads a piece that is a text, as `$A` or `[CLS]`.
+            // The library also reads a piece that is a string, for example `$A` or `[CLS]`.
             let short = piece.as_str().map(|text| text.split(':').next().unwrap_or_default());
             let sequence = piece.pointer("/Sequence/id").and_then(Json::as_str);
             match short.or(sequence) {
@@ -304,7 +307,7 @@ pub(super) fn affix(text: Option<&str>) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 4648, section 10.
+    /// Source: the examples of RFC 4648, section 10.
     #[test]
     fn base64_is_read() {
         for (text, bytes) in [

@@ -1,9 +1,10 @@
-//! Texts of users: the names of control tokens in them are plain text.
+//! Encodes texts of users. The names of control tokens in these texts are treated as plain text.
 //!
-//! A control token begins and ends messages. A user's text that contains its name must not become that token, and neither must a text that
-//! makes a name together with the text around it. A template joins texts to one, so that places are marked before, with a character that
-//! occurs in no text: a mark stands within each name that is a user's. After rendering, the names without a mark are control tokens. The
-//! texts between them lose their marks, and those that had one are encoded without control tokens.
+//! A control token begins or ends a message. A user's text that contains the name of a control token must not become this token. The same
+//! holds for a text that forms a name together with the text around it. A template joins all texts, so the names are marked beforehand,
+//! with a character that does not occur in any of the texts. Each name in a user's text gets a mark inside it. After rendering, only the
+//! names without a mark are control tokens. The marks are removed from the texts between control tokens, and the texts that had a mark are
+//! encoded without control tokens.
 
 use super::{Tokens, guarded};
 use crate::{ChatTemplate, Error, Message};
@@ -14,34 +15,35 @@ use tokenizers::{
     AddedToken, AddedVocabulary, Model, PreTokenizedString, PreTokenizer, tokenizer::OffsetType,
 };
 
-/// The bytes of a name that are compared. A longer name is recognised by its beginning.
+/// The maximum number of bytes of a name that are compared. A longer name is recognised by its beginning.
 const NAME: usize = 256;
-/// The greatest length in bytes of the lookup keys for the insides of names.
+/// The maximum length of the keys for looking up parts inside names, in bytes.
 const KEY: usize = 3;
-/// The names that are compared with the beginning of a text. If there are more with the same characters, the text is marked.
+/// The maximum number of names that are compared with the beginning of a text. If more names have the same key, the text is marked without
+/// a comparison.
 const COMPARED: usize = 1000;
-/// The places of a text between two checks of the deadline. A place takes up to [`NAME`] lookups.
+/// The number of positions in a text between two checks of the deadline. Each position takes up to [`NAME`] look-ups.
 const STRETCH: usize = 1 << 12;
-/// A token that stands before a text, so that the library does not take it for the beginning of all text.
+/// A token that is inserted before a text, so that the library does not treat it as the beginning of the whole text.
 const BEFORE: &str = "\u{10fffe}bb before\u{10ffff}";
 
 /// The control tokens of a tokenizer.
 #[derive(Debug)]
 pub(super) struct Controls {
     tokens: Vec<AddedToken>,
-    /// The names as a tree of bytes: the node behind a node and a byte.
+    /// The names as a trie of bytes: for a node and a byte, the next node.
     tree: HashMap<(u32, u8), u32>,
-    /// The tokens whose names end at a node.
+    /// The token whose name ends at a node.
     ends: HashMap<u32, usize>,
-    /// The places within names, by their first bytes.
+    /// The positions inside names, by the bytes that begin there.
     inside: HashMap<Vec<u8>, Vec<(usize, usize)>>,
-    /// The beginnings of the keys of `inside`.
+    /// The prefixes of the keys of `inside`.
     beginnings: HashSet<Vec<u8>>,
-    /// Whether the normalizer applies to a name, so that the name may be written in another way.
+    /// Whether the normalizer is applied to a name, so that the same name may be spelled differently.
     normalized: bool,
-    /// The added tokens, with names of control tokens as plain text.
+    /// The added tokens, except that names of control tokens are plain text.
     plain: Added,
-    /// The same with [`BEFORE`], and the number of this token.
+    /// Like `plain`, with the added token [`BEFORE`], and the id of this token.
     after: (Added, Option<u32>),
 }
 
@@ -54,11 +56,11 @@ impl std::fmt::Debug for Added {
     }
 }
 
-/// The result of a search for a name at a place of a text.
+/// The result of a search for a name at a position of a text.
 enum NameMatch {
-    /// A name: its bytes, and the number of its token.
+    /// A name, with its length in bytes and the index of its token.
     Name(usize, usize),
-    /// The beginning of a name, which the text ends within.
+    /// The beginning of a name that continues after the end of the text.
     Open,
     Nothing,
 }
@@ -112,7 +114,7 @@ impl Controls {
         }
     }
 
-    /// Returns the longest name at the beginning of a text.
+    /// Returns the longest name at the beginning of the text.
     fn find(&self, text: &str) -> NameMatch {
         let (mut node, mut found) = (0, NameMatch::Nothing);
         for (at, byte) in text.bytes().enumerate() {
@@ -127,7 +129,7 @@ impl Controls {
         if matches!(found, NameMatch::Nothing) && node != 0 { NameMatch::Open } else { found }
     }
 
-    /// Returns true if a text may be the end or the middle of a name.
+    /// Returns true if the text may be the middle or the end of a name.
     fn continues(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let mut longer = 1..=bytes.len().min(KEY);
@@ -141,12 +143,12 @@ impl Controls {
                     })
             })
         };
-        // Short texts may be a part of longer places, which their keys do not show.
+        // A text that is shorter than a key may be the beginning of one.
         bytes.len() < KEY && self.beginnings.contains(bytes)
             || longer.any(|length| bytes.get(..length).is_some_and(within))
     }
 
-    /// Returns the places of a text that get a mark.
+    /// Returns the positions of the text where a mark is inserted.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl Controls {
             if !self.tree.contains_key(&(0, *byte)) {
                 continue;
             }
-            // Templates take spaces away from the ends of texts.
+            // Templates may trim the texts, so also search the trimmed text.
             let inner = text.get(at..end.max(at)).unwrap_or_default();
             if !matches!(self.find(rest), NameMatch::Nothing) || matches!(self.find(inner), NameMatch::Open) {
                 places.insert(at + first.len_utf8());
@@ -176,7 +178,7 @@ impl Controls {
         Ok(places)
     }
 
-    /// Divides a text at control tokens.
+    /// Splits a text at control tokens.
     ///
     /// # Errors
     ///
@@ -192,7 +194,7 @@ impl Controls {
             places += 1;
             match self.find(rest) {
                 NameMatch::Name(length, token) => {
-                    // Only the beginning of a long name was compared.
+                    // Only the beginning of a long name was compared, so compare the whole name now.
                     let token = self.tokens.get(token);
                     let length = token.map_or(length, |token| token.content.len().max(length));
                     let name = text
@@ -215,16 +217,16 @@ impl Controls {
     }
 }
 
-/// Messages with marks in the names of control tokens.
+/// Messages whose names of control tokens are marked.
 struct Marked {
     messages: Vec<Message>,
     mark: char,
 }
 
-/// Returns a character that occurs in no text of a conversation.
+/// Returns a character that does not occur in any text of a conversation.
 fn unused(messages: &[Message], template: &ChatTemplate) -> Option<char> {
     let texts = messages.iter().flat_map(|message| [message.role.as_str(), message.content.as_str()]);
-    // Characters without a meaning come first, and characters of private use next.
+    // Prefer noncharacters, then private-use characters.
     let lowest = '\u{f0000}';
     let used: HashSet<char> = texts
         .clone()
@@ -248,8 +250,8 @@ impl Tokens {
         }
     }
 
-    /// Returns the tokens of messages and of the beginning of an answer, at most `most` of them. The names of control tokens in messages
-    /// are plain text.
+    /// Returns the tokens of messages, followed by the tokens that begin an answer, at most `most` tokens in total. The names of control
+    /// tokens in messages are plain text.
     ///
     /// # Errors
     ///
@@ -266,15 +268,15 @@ impl Tokens {
         }
     }
 
-    /// Marks the names of control tokens in messages; `None` if there are none.
+    /// Marks the names of control tokens in messages; `None` if there are no names.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`]; [`Error::Characters`] for messages with all characters that could be marks.
+    /// [`Error::Tokenizer`]; [`Error::Characters`] if the messages use all characters that could be marks.
     fn marked(&self, messages: &[Message], template: &ChatTemplate) -> Result<Option<Marked>, Error> {
         let controls = self.controls()?;
         let plain = |role: &str| role.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
-        // Templates write roles between brackets, which makes control tokens of the known ones.
+        // Templates write roles between brackets, and this is how the known roles become control tokens. So simple roles are not marked.
         let of = |text: &str, role: bool| {
             if role && plain(text) { Ok(BTreeSet::new()) } else { controls.places(text) }
         };
@@ -291,11 +293,11 @@ impl Tokens {
         Ok(Some(Marked { messages: marked.collect(), mark }))
     }
 
-    /// Returns the tokens of marked messages that a template joined.
+    /// Returns the tokens of marked messages after a template has joined them.
     ///
     /// # Errors
     ///
-    /// As [`encode_within`](Self::encode_within).
+    /// The errors of [`encode_within`](Self::encode_within).
     fn encode_marked(&self, text: &str, mark: char, most: usize) -> Result<Vec<u32>, Error> {
         let parts = self.controls()?.divided(text)?;
         let (mut tokens, mut honest) = (Vec::new(), String::new());
@@ -310,7 +312,7 @@ impl Tokens {
             honest.clear();
             let neighbour = |at: Option<usize>| at.and_then(|at| parts.get(at)).and_then(|(_, token)| *token);
             let mut plain = part.replace(mark, "");
-            // Some control tokens take the spaces before or after them.
+            // Some control tokens absorb the spaces before or after them.
             if neighbour(number.checked_sub(1)).is_some_and(|token| token.rstrip) {
                 plain.drain(..plain.len() - plain.trim_start().len());
             }
@@ -324,12 +326,12 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Returns the tokens of a user's text that is not a message, as [`encode_within`](Self::encode_within). The names of control tokens in
-    /// it are plain text.
+    /// Returns the tokens of a user's text that is not a message, like [`encode_within`](Self::encode_within). The names of control tokens
+    /// in it are plain text.
     ///
     /// # Errors
     ///
-    /// As [`encode_within`](Self::encode_within).
+    /// The errors of [`encode_within`](Self::encode_within).
     pub fn encode_content_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         let mut tokens = self.content_within(text, most)?;
         self.begin_with(&mut tokens);
@@ -345,7 +347,7 @@ impl Tokens {
         self.encode_content_within(text, usize::MAX)
     }
 
-    /// Returns the tokens of a text without control tokens. `after` is true for a text that follows another one.
+    /// Returns the tokens of a text without control tokens. `after` is true if other text precedes this text.
     pub(super) fn encoded_plain(&self, text: &str, after: bool, special: bool) -> Result<Vec<u32>, Error> {
         let controls = self.controls()?;
         let (added, before, joined) = match &controls.after {
@@ -369,7 +371,7 @@ impl Tokens {
     }
 }
 
-/// Puts marks in a text.
+/// Inserts marks in a text at these positions.
 fn with(text: &str, places: &BTreeSet<usize>, mark: char) -> String {
     let mut marked = String::with_capacity(text.len() + places.len() * mark.len_utf8());
     let mut begin = 0;

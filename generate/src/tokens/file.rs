@@ -1,4 +1,4 @@
-//! Checks of `tokenizer.json` before the library reads it.
+//! Checks `tokenizer.json` before the library reads it.
 
 use super::components::{self, Effect};
 use super::refusal::Refusal;
@@ -8,13 +8,14 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 use std::fmt;
 
-/// The greatest length of a special token, and of a token of kinds that search all lengths, in bytes.
+/// The maximum length of a special token, and of a token in kinds of models that try all lengths, in bytes.
 pub(super) const SPECIAL: usize = 512;
-/// The greatest length of a token, in bytes.
+/// The maximum length of a token, in bytes.
 pub(super) const TOKEN: usize = 4096;
-/// The bytes of all special tokens together. The automaton that finds them takes about 80 bytes for each.
+/// The maximum size of all special tokens together, in bytes. The automaton that finds them takes about 80 bytes
+/// per byte.
 pub(super) const SPECIALS: usize = 1 << 20;
-/// The greatest number of characters of a word of `WordPiece`, which tries all lengths at each place.
+/// The maximum number of characters of a word in `WordPiece`, which tries all lengths at each position.
 const WORD: u64 = 256;
 
 #[derive(Deserialize)]
@@ -59,7 +60,8 @@ struct TokenizerModel {
     max_input_chars_per_word: Option<u64>,
 }
 
-/// The length of the longest token of a vocabulary: a map of tokens to numbers, or a list of tokens with scores.
+/// The length of the longest token of a vocabulary. The vocabulary is a map from tokens to ids, or a list of
+/// tokens with scores.
 #[derive(Default)]
 struct Vocabulary {
     longest: usize,
@@ -95,7 +97,7 @@ impl<'de> Deserialize<'de> for Vocabulary {
     }
 }
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("it is not of the form of `tokenizers`")]
@@ -104,7 +106,7 @@ pub(super) enum FileError {
     Refused(#[from] Refusal),
 }
 
-/// Checks a file. Returns what texts it takes.
+/// Checks a file. Returns the properties that determine how texts are encoded.
 pub(super) fn check(json: &[u8]) -> Result<Texts, FileError> {
     let file: File = serde_json::from_slice(json).map_err(FileError::Json)?;
     let normalizer = components::steps("normalizer", &file.normalizer)?;
@@ -139,13 +141,13 @@ pub(super) fn check(json: &[u8]) -> Result<Texts, FileError> {
     })
 }
 
-/// The length of the longest special token, and whether one has a space within.
+/// The length of the longest special token, and whether a special token contains a space.
 pub(super) struct Specials {
     longest: usize,
     pub(super) spaces: bool,
 }
 
-/// Checks the lengths of special tokens. `growth` is how many times longer each may become.
+/// Checks the lengths of special tokens. `growth` is the maximum growth factor of each by normalization.
 pub(super) fn specials<'a>(all: impl Iterator<Item = &'a str>, growth: usize) -> Result<Specials, Refusal> {
     let (mut longest, mut bytes, mut spaces) = (0, 0usize, false);
     for token in all {

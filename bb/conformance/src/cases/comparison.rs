@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Numbers with pairs that are less, equal and greater.
+/// Returns two functions whose numbers form pairs that are less, equal and greater.
 fn around() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (i % 3) as f64, |i| ((i * 2 + 1) % 3) as f64)
 }
@@ -23,7 +23,7 @@ pub fn equal(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
-    // As a bool, a number only shows whether it is zero.
+    // The cast to bool only keeps whether a number is zero.
     let same = |dtype, a: f64, b: f64| {
         truth(if dtype == DataType::Bool { (a != 0.0) == (b != 0.0) } else { a == b })
     };
@@ -34,7 +34,7 @@ pub fn equal(on: &Subject<'_>) {
         assert_tensor(on, on.equal(&a, &b), [5], [false, true, true, false, false]);
     }
     each_integer!(on, T => {
-        // Neighbouring integers, which the wide types would not distinguish if they were compared as floats.
+        // Adjacent integers, which would be equal in the 64-bit types if they were compared as floats.
         let (a, b) = (tensor(on, [2], [T::MAX, T::MIN]), tensor(on, [2], [T::MAX - 1, T::MIN]));
         assert_tensor(on, on.equal(&a, &b), [2], [false, true]);
     });

@@ -1,11 +1,11 @@
-//! ONNX's definitions, computed on the host one element at a time: broadcasting, positions, reductions.
+//! ONNX's definitions, computed on the host one element at a time: broadcasting, indices and reductions.
 
 use crate::{Subject, assert_near, assert_numbers, numbers};
 use bb_core::DataType;
 use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
-/// Lists the positions of all elements of a shape in row-major order.
+/// Lists the multi-dimensional indices of all elements of a shape, in row-major order.
 pub(super) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &extent in shape {
@@ -14,19 +14,19 @@ pub(super) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// Returns the index of the element at a position, in row-major order.
+/// Converts a multi-dimensional index to the index in row-major order.
 pub(super) fn offset(shape: &[usize], position: &[usize]) -> usize {
     shape.iter().zip(position).fold(0, |sum, (extent, i)| sum * extent + i)
 }
 
-/// Returns the index of the element that broadcasting `shape` puts at a position of the result.
+/// Returns the row-major index in `shape` of the element that broadcasting reads for an index of the result.
 pub(super) fn stretched(shape: &[usize], position: &[usize]) -> usize {
     let own = position.iter().skip(position.len() - shape.len());
     let own: Vec<usize> = own.zip(shape).map(|(&i, &extent)| if extent == 1 { 0 } else { i }).collect();
     offset(shape, &own)
 }
 
-/// Two shapes and the shape that they broadcast to. Source: NumPy's rules.
+/// Pairs of shapes, and the shape that each pair broadcasts to. Source: NumPy's rules.
 pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
     (&[2, 3], &[2, 3], &[2, 3]),
     (&[], &[], &[]),
@@ -42,8 +42,8 @@ pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
 
 /// Checks an operation on two tensors, on every supported type and with each kind of broadcasting.
 ///
-/// `a` and `b` return the operands' elements by index; `f` is the definition. The element type of the result
-/// is `result`; `None` means the element type of `a`.
+/// `a` and `b` return the operands' elements by index. `f` is the definition. `result` is the element type
+/// of the result; `None` means the element type of `a`.
 pub(super) fn pairs(
     on: &Subject<'_>,
     op: Primitive,

@@ -5,10 +5,10 @@ use crate::check::refused;
 use crate::{Subject, assert_same, rearranged, sample};
 use bb_ir::op::Primitive;
 
-/// The indices of the elements of `[2, 3]` after transposing.
+/// The row-major indices of the elements of `[2, 3]` in the order after transposing.
 const TRANSPOSED: [usize; 6] = [0, 3, 1, 4, 2, 5];
 
-/// ONNX Reshape. The shape is the result's shape, without 0 and -1 as special values.
+/// ONNX Reshape. The parameter is the shape of the result; 0 and -1 have no special meaning.
 pub fn reshape(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Reshape, 0) {
         let x = sample(dtype, &[2, 3]);
@@ -16,7 +16,7 @@ pub fn reshape(on: &Subject<'_>) {
         for shape in [&[6][..], &[3, 2], &[1, 6, 1], &[2, 3]] {
             assert_same(on, on.reshape(&on.bring(&x), shape), &rearranged(&x, shape, &all));
         }
-        // Reshaping a transposed tensor uses its own row-major order, not the original tensor's.
+        // The reshape of a transposed tensor uses the order of the transposed elements, not the order in memory.
         let t = on.made(on.transpose(&on.bring(&x), &[]));
         assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
         for (from, to) in [(&[][..], &[1, 1][..]), (&[1], &[]), (&[0, 3], &[3, 0, 5]), (&[2, 0], &[0])] {
@@ -73,7 +73,7 @@ pub fn transpose(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Squeeze; without axes, it removes every extent of 1.
+/// ONNX Squeeze. Without axes, it removes every dimension of extent 1.
 pub fn squeeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Squeeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [
@@ -100,7 +100,7 @@ pub fn squeeze(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Unsqueeze; the axes refer to the result.
+/// ONNX Unsqueeze. The axes refer to the result.
 pub fn unsqueeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Unsqueeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [

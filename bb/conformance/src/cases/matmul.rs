@@ -29,7 +29,7 @@ const SHAPES: [(&[usize], &[usize], &[usize]); 18] = [
     (&[0, 2, 3], &[1, 3, 2], &[0, 2, 2]),
 ];
 
-/// Small numbers; no type rounds a sum of 33 of their products.
+/// Returns small numbers. No type rounds a sum of 33 products of them.
 fn left(i: usize) -> f64 {
     (i % 3) as f64
 }
@@ -40,7 +40,7 @@ fn right(i: usize) -> f64 {
 
 /// Returns the elements of the product, computed from the definition.
 fn definition(a: &[usize], b: &[usize], shape: &[usize]) -> Vec<f64> {
-    // Vectors become matrices. The result gets the dimension of extent 1 that it otherwise omits.
+    // A vector is treated as a matrix with a dimension of extent 1, which the result omits.
     let (rows, columns) = (a.len() > 1, b.len() > 1);
     let a_matrix = if rows { a.to_vec() } else { [&[1], a].concat() };
     let b_matrix = if columns { b.to_vec() } else { [b, &[1]].concat() };
@@ -87,7 +87,7 @@ pub fn matmul(on: &Subject<'_>) {
     special(on);
 }
 
-/// The product with a transposed operand equals the product with the same matrix stored in row-major order.
+/// Checks that the product with a transposed view equals the product with the same matrix in row-major order.
 fn transposed(on: &Subject<'_>, dtype: DataType) {
     let (a, b) = (fill(&[3, 2], left), fill(&[4, 3], right));
     let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
@@ -132,7 +132,8 @@ fn special(on: &Subject<'_>) {
         let b = numbers(on, dtype, [2, 2], [0.0, 1.0, 1.0, 1.0]);
         let want = [f64::NAN, f64::INFINITY, f64::NAN, f64::NAN, 1.0, 1.0];
         assert_numbers(on, on.matmul(&a, &b), dtype, [3, 2], want);
-        // NumPy does not round sums of 16-bit floats after each term. If it did, the sums would stop at 2048 and 256.
+        // NumPy does not round the sum of 16-bit floats after each term. Otherwise, the sums would stop at 2048 and
+        // 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.matmul(&ones, &ones), dtype, [], [4096.0]);
     }

@@ -1,4 +1,5 @@
-//! One function per primitive. Together they define the results of the primitives.
+//! The test cases of primitives, one function per primitive. Together they define the results of the
+//! primitives.
 
 mod arithmetic;
 mod cast;
@@ -26,7 +27,7 @@ pub use truth::r#where;
 use super::subject::Subject;
 use bb_ir::op::Primitive;
 
-/// Writes [`run`] from the op table, so that a primitive without a case does not compile.
+/// Generates [`run`] from the op table, so that a primitive without a case is a compile error.
 macro_rules! run {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident

@@ -8,7 +8,7 @@ use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{DataType, TensorData};
 use bb_ir::op::Primitive;
 
-/// Splits a sample into tensors of these shapes, in order.
+/// Splits a sample into tensors of these shapes, in order. Returns the sample and the parts.
 fn dealt(dtype: DataType, shapes: &[&[usize]]) -> (TensorData, Vec<TensorData>) {
     let counts = shapes.iter().map(|shape| shape.iter().product::<usize>());
     let all = sample(dtype, &[counts.clone().sum()]);
@@ -22,10 +22,11 @@ fn dealt(dtype: DataType, shapes: &[&[usize]]) -> (TensorData, Vec<TensorData>) 
     (all, parts)
 }
 
-/// The shapes of the parts, the axis, the shape of the result, and the indices of its elements in order.
+/// The shapes of the operands, the axis, the shape of the result, and the index in all operands of each
+/// element of the result.
 type Join = (&'static [&'static [usize]], i64, &'static [usize], &'static [usize]);
 
-/// ONNX Concat; an axis may be negative and then counts from the end.
+/// ONNX Concat. A negative axis counts from the end.
 pub fn concat(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Concat, 0) {
         let cases: [Join; 9] = [
@@ -54,8 +55,8 @@ pub fn concat(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Slice; bounds are clamped as in Python. A backward slice that includes the first element ends at
-/// `i64::MIN`, where Python omits the end.
+/// ONNX Slice. Bounds are clamped as in Python. To include the first element, a backward slice ends at
+/// `i64::MIN`; in Python, the end is omitted.
 pub fn slice(on: &Subject<'_>) {
     // Source: Python, `range(5)[start:end:step]`.
     let cases: [(i64, i64, i64, &[usize]); 14] = [
@@ -107,7 +108,7 @@ fn several_axes(on: &Subject<'_>, dtype: DataType) {
     let part = on.slice(&here, &[3, 2], &[0, 0], &[1, 0], &[-2, -1]);
     assert_same(on, part, &rearranged(&x, &[2, 2], &[11, 9, 7, 5]));
     assert_same(on, on.slice(&here, &[], &[], &[], &[]), &x);
-    // A slice of a slice of a transposed tensor.
+    // Slices a slice of a transposed tensor.
     let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
     let turned = call(on.transpose(&here, &[]));
     let inner = call(on.slice(&turned, &[1], &[4], &[0], &[]));
@@ -124,7 +125,7 @@ fn several_axes(on: &Subject<'_>, dtype: DataType) {
     );
 }
 
-/// ONNX Split; the parts are in order.
+/// ONNX Split.
 pub fn split(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Split, 0) {
         let cases: [(&[usize], i64, &[usize]); 7] = [

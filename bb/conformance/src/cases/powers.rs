@@ -10,8 +10,8 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Checks a function of one float on every float type: at these points, on views of different ranks, and
-/// without elements.
+/// Checks a function of one float on every float type: at these points, for different ranks, and on an
+/// empty tensor.
 fn function(
     on: &Subject<'_>,
     op: Primitive,
@@ -22,7 +22,7 @@ fn function(
         let (x, want): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
         assert_near(on, call(&numbers(on, dtype, [x.len()], &x)), dtype, [x.len()], &want);
         assert_near(on, call(&numbers(on, dtype, [x.len(), 1], &x)), dtype, [x.len(), 1], &want);
-        // Long enough to fill several vector registers and to leave a rest.
+        // This length fills several vector registers and leaves a remainder.
         let (long, wanted): (Vec<f64>, Vec<f64>) = points.iter().copied().cycle().take(67).unzip();
         assert_near(on, call(&numbers(on, dtype, [67], long)), dtype, [67], wanted);
         for (&x, &want) in x.iter().zip(&want) {
@@ -88,7 +88,7 @@ pub fn log(on: &Subject<'_>) {
     function(on, Primitive::Log, |x| on.log(x), &points);
 }
 
-/// ONNX Pow: C's `pow` for floats; integers wrap, and are truncated if the exponent is negative.
+/// ONNX Pow: C's `pow` for floats. Integers wrap; for a negative exponent, the result is truncated.
 pub fn pow(on: &Subject<'_>) {
     let small = (|i: usize| (1 + i % 3) as f64, |i: usize| (i % 4) as f64);
     pairs(on, Primitive::Pow, |a, b| on.pow(a, b), small, |_, a, b| a.powf(b), None);
@@ -97,7 +97,7 @@ pub fn pow(on: &Subject<'_>) {
     integers(on);
 }
 
-/// C11 annex F.10.4.4, which NumPy follows.
+/// Checks floats. Source: C11 annex F.10.4.4, which NumPy follows.
 fn float_points(on: &Subject<'_>) {
     let points = [
         (2.0, -1.0, 0.5),
@@ -124,7 +124,7 @@ fn float_points(on: &Subject<'_>) {
     }
 }
 
-/// Base and exponent may have any two types; the result has the type of the base.
+/// Checks that base and exponent may have any two types, and that the result has the type of the base.
 fn mixed(on: &Subject<'_>) {
     for base in on.taken(Primitive::Pow, 0) {
         for exponent in on.taken(Primitive::Pow, 1) {
@@ -157,7 +157,7 @@ fn integers(on: &Subject<'_>) {
         );
     }
     if on.supports(&[DataType::I64]) {
-        // 3^41 = 36472996377170786403 = 2 * 2^64 - 420491770248316829; floats would not be exact enough.
+        // 3^41 = 36472996377170786403 = 2 * 2^64 - 420491770248316829. Floats would not be exact enough.
         let out = on.pow(&tensor(on, [2], [3i64, 3037000499]), &tensor(on, [2], [41i64, 2]));
         assert_tensor(on, out, [2], [-420491770248316829i64, 9223372030926249001]);
     }

@@ -10,7 +10,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Axes of `[2, 3, 4]`, and the dimensions that they reduce.
+/// Axes of a tensor `[2, 3, 4]`, and whether each dimension is reduced.
 const AXES: [(&[i64], [bool; 3]); 8] = [
     (&[], [true, true, true]),
     (&[0], [true, false, false]),
@@ -22,8 +22,8 @@ const AXES: [(&[i64], [bool; 3]); 8] = [
     (&[2, 0, 1], [true, true, true]),
 ];
 
-/// Checks a reduction of `[2, 3, 4]` along every choice of axes, and of rank 0; checks that wrong axes are
-/// refused.
+/// Checks a reduction of a tensor `[2, 3, 4]` along every choice of axes, and of a scalar. Also checks that
+/// invalid axes are refused.
 fn by_definition(
     on: &Subject<'_>,
     op: Primitive,
@@ -67,7 +67,7 @@ fn by_definition(
             );
         }
         refused(on, call(&one, &[0], true), "axis 0 is out of range for rank 0");
-        // The result has no elements, although the reduced extent is not 0.
+        // The operand has no elements, although the reduced extent is not 0. So the result has none either.
         assert_numbers(on, call(&numbers(on, dtype, [0, 3], []), &[1], false), dtype, [0], []);
     }
 }
@@ -119,7 +119,7 @@ pub fn reduce_mean(on: &Subject<'_>) {
     }
 }
 
-/// ONNX ReduceMax. A NaN makes the result NaN; the maximum of no elements is the least value.
+/// ONNX ReduceMax. If an element is NaN, so is the result. The maximum of no elements is the minimum of the type.
 pub fn reduce_max(on: &Subject<'_>) {
     let max = |_, group: &[f64]| group.iter().copied().fold(-INFINITY, f64::max);
     by_definition(on, Primitive::ReduceMax, |x, a, k| on.reduce_max(x, a, k), max);
@@ -146,7 +146,7 @@ pub fn reduce_max(on: &Subject<'_>) {
     });
 }
 
-/// ONNX ReduceMin. A NaN makes the result NaN; the minimum of no elements is the greatest value.
+/// ONNX ReduceMin. If an element is NaN, so is the result. The minimum of no elements is the maximum of the type.
 pub fn reduce_min(on: &Subject<'_>) {
     let min = |_, group: &[f64]| group.iter().copied().fold(INFINITY, f64::min);
     by_definition(on, Primitive::ReduceMin, |x, a, k| on.reduce_min(x, a, k), min);

@@ -28,7 +28,8 @@ pub fn r#where(on: &Subject<'_>) {
         for ([condition, x, y], shape) in SHAPES {
             let count = |shape: &[usize]| shape.iter().product::<usize>();
             let chosen: Vec<bool> = (0..count(condition)).map(|i| i % 3 != 1).collect();
-            // Both operands are parts of one sample, so that each element shows its operand.
+            // The elements of both operands differ, because they come from one sample. So each element of
+            // the result shows its operand.
             let all = sample(dtype, &[count(x) + count(y)]);
             let [left, right]: [Vec<usize>; 2] =
                 [(0..count(x)).collect(), (count(x)..count(x) + count(y)).collect()];

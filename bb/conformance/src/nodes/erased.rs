@@ -1,4 +1,4 @@
-//! Wraps a running backend of erased type as a [`Backend`], for the rounds of nodes with subgraphs.
+//! Wraps a running backend of erased type as a [`Backend`], to run the iterations of nodes with subgraphs.
 
 use bb_core::ext::{ErasedError, ErasedTensor, foreign};
 use bb_core::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub(super) struct BackendTensor(Value);
 
 impl BackendTensor {
-    /// Wraps a value as the tensor that rounds use.
+    /// Wraps a value as a tensor for the iterations of a node.
     pub(super) fn erased(value: &Value) -> ErasedTensor {
         ErasedTensor::new(BackendTensor(value.clone()))
     }
 
-    /// Returns the value of a tensor that rounds made.
+    /// Returns the value of a tensor that an iteration computed.
     pub(super) fn value(tensor: &ErasedTensor) -> Result<Value, Error> {
         let own = tensor.get::<BackendTensor>().ok_or_else(|| foreign("round", 0))?;
         Ok(own.0.clone())
@@ -32,7 +32,7 @@ impl Tensor for BackendTensor {
     }
 }
 
-/// Converts an error of rounds to an error of `bb`.
+/// Converts an error of an iteration to an error of `bb`.
 pub(super) fn to_error(error: ErasedError) -> Error {
     error.typed::<Erased<'_>>()
 }

@@ -1,7 +1,7 @@
-//! Finds the first value of a model that differs between backends, also inside subgraphs.
+//! Finds the first value of a model that differs between backends, including values in subgraphs.
 //!
-//! Each graph runs as a whole and keeps every value. These values do not include those inside a subgraph, so a subgraph
-//! runs again on the values that each backend computed for the node: a branch once, a loop body once per iteration.
+//! Each graph runs as a whole and keeps every value. The kept values do not include values inside a subgraph. So a subgraph runs
+//! again on the values that each backend computed for the node: a branch once, a loop body once per iteration.
 
 mod erased;
 
@@ -21,7 +21,7 @@ pub struct NodeComparison {
     /// The name of the node; if it has none, the name of its first output. Inside a subgraph, it is preceded
     /// by the node with the subgraph and the attribute: `loop_1/body/add_3`.
     pub node: String,
-    /// The iteration of each loop around the node, outermost first, counted from 0; empty outside loops.
+    /// The iteration of each loop around the node, counted from 0, outermost loop first; empty outside loops.
     pub iterations: Vec<usize>,
     /// The operator.
     pub op: String,
@@ -29,30 +29,31 @@ pub struct NodeComparison {
     pub domain: String,
     /// The name of the result in the model.
     pub value: String,
-    /// The results of the backends, in their order.
+    /// The results of the backends, in the order of the backends.
     pub made: Vec<OnnxValue<TensorData>>,
-    /// Of each backend after the first, the difference from the first; `None` if the results are equal within the tolerance.
+    /// For each backend after the first, the difference from the first backend; `None` if the results are equal within the
+    /// tolerance.
     pub differences: Vec<Option<Difference>>,
 }
 
 impl NodeComparison {
-    /// Iterates over the differences, each with the position of its backend.
+    /// Iterates over the differences, each with the index of its backend.
     pub fn differing(&self) -> impl Iterator<Item = (usize, &Difference)> {
         self.differences.iter().zip(1..).filter_map(|(difference, at)| Some((at, difference.as_ref()?)))
     }
 
-    /// Returns whether a backend differs from the first.
+    /// Returns whether any backend differs from the first one.
     pub fn differs(&self) -> bool {
         self.differing().next().is_some()
     }
 }
 
-/// Runs a model on several backends, keeps every value, and compares each node's results with the first backend's, in order.
+/// Runs a model on several backends, keeps every value, and compares the results of each node with those on the first backend, in
+/// order.
 ///
-/// The results inside a subgraph precede the results of its node. The model's functions are inlined in its
-/// graph. Each backend continues with its own values, so nodes after the first difference may differ too; the
-/// first difference is the place to look. If the backends take different branches or run different numbers of
-/// iterations, only the common part is compared.
+/// The results inside a subgraph precede the results of its node. The model's functions are inlined in its graph. Each backend
+/// continues with its own values, so nodes after the first difference may differ, too. The first difference shows where to look for
+/// the cause. If the backends take different branches or run different numbers of iterations, only the common part is compared.
 ///
 /// # Errors
 ///
@@ -75,7 +76,7 @@ pub fn compare_nodes(
     Ok(walk.results)
 }
 
-/// Applies a function to the values of all backends.
+/// Maps each value, one per backend, until the first error.
 fn each<A, T>(
     values: impl IntoIterator<Item = A>,
     make: impl FnMut(A) -> Result<T, Error>,
@@ -83,7 +84,7 @@ fn each<A, T>(
     values.into_iter().map(make).collect()
 }
 
-/// The place of a graph in the model.
+/// The path of a graph in the model.
 #[derive(Debug, Clone, Default)]
 struct GraphPath {
     path: String,
@@ -95,7 +96,7 @@ impl GraphPath {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
 
-    /// Returns the place of a node's subgraph.
+    /// Returns the path of a node's subgraph.
     fn inside(&self, name: &str, attribute: &str, iteration: Option<usize>) -> GraphPath {
         let iterations = self.iterations.iter().copied().chain(iteration).collect();
         GraphPath { path: format!("{}/{attribute}", self.of(name)), iterations }
@@ -111,14 +112,14 @@ type Values = HashMap<ValueId, OnnxValue<Value>>;
 struct Walk<'a> {
     backends: &'a [&'a Arc<dyn BackendRuntime>],
     tolerance: BackendTolerance,
-    /// The graphs compiled for all backends, by their addresses, because a loop body runs in every
+    /// The graphs compiled for all backends, by the address of the graph. They are cached because a loop body runs in every
     /// iteration.
     compiled: HashMap<*const Graph, Vec<Arc<dyn ErasedExecutable>>>,
     results: Vec<NodeComparison>,
 }
 
 impl Walk<'_> {
-    /// Runs a graph on all backends and compares the results of its nodes; returns its outputs.
+    /// Runs a graph on all backends, and compares the results of its nodes. Returns its outputs.
     ///
     /// The inputs of a subgraph are followed by its captures.
     fn graph(
@@ -184,7 +185,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Runs the subgraphs of a node in the same way as the node does.
+    /// Runs the subgraphs of a node as the node does.
     fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values], at: &GraphPath) -> Result<(), Error> {
         let operands = |values: &Values| -> Given {
             node.inputs.iter().map(|v| v.and_then(|v| values.get(&v).cloned())).collect()
@@ -218,7 +219,7 @@ impl Walk<'_> {
                 for iteration in 0.. {
                     let next =
                         each(rounds.iter_mut().zip(&on), |(rounds, on)| rounds.next(on).map_err(to_error))?;
-                    // Iterations that some backends do not run are not compared.
+                    // If some backends have already ended the loop, the remaining iterations are not compared.
                     let Some(next) = next.into_iter().collect::<Option<Vec<_>>>() else { break };
                     let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
@@ -240,15 +241,15 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the condition of a branch.
+/// Returns the condition of a branch as a bool.
 fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<OnnxValue<Value>>>) -> Result<bool, Error> {
     let Some(Some(OnnxValue::Tensor(condition))) = condition else { return Ok(false) };
     let host = on.to_host(condition)?;
     Ok(bb_core::ext::integers(&host)?.first().is_some_and(|&n| n != 0))
 }
 
-/// Returns the values of a graph to keep: its outputs, the results of its nodes, and the values that nodes
-/// with subgraphs read. Of several results of a node, those that nothing reads are left out, because an operator may not make them.
+/// Returns the values of a graph to keep: its outputs, the results of its nodes, and the values that nodes with subgraphs read.
+/// After the first result of a node, results that nothing reads are left out, because an operator may not compute them.
 fn kept(graph: &Graph) -> Vec<ValueId> {
     let mut kept: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let read: BTreeSet<ValueId> = graph.nodes.iter().flat_map(Node::reads).collect();
@@ -266,7 +267,7 @@ fn kept(graph: &Graph) -> Vec<ValueId> {
     kept.into_iter().collect()
 }
 
-/// Returns the graph with these outputs, and with its captures as additional inputs.
+/// Returns the graph with `kept` as outputs, and with its captures as additional inputs.
 fn opened(graph: &Graph, kept: &[ValueId]) -> Graph {
     let mut open = Graph { outputs: kept.to_vec(), ..graph.clone() };
     let captures = std::mem::take(&mut open.captures);

@@ -1,4 +1,4 @@
-//! How far values of two backends may be apart.
+//! The tolerance for values of two backends.
 
 use super::compare::{Difference, Tolerance, compare, of_items};
 use bb_core::operator::OnnxValue;
@@ -7,9 +7,9 @@ use bb_ir::{DataType, TensorData};
 
 /// The allowed difference between the results of two backends.
 ///
-/// A part that is `None` is chosen by the element type and the values. Roundings are proportional to the type's step, and where
-/// numbers of a tensor cancel, to the numbers that cancelled: so the constant part is a part of the greatest finite absolute value
-/// of the tensor.
+/// A part that is `None` is chosen by the element type and the values. Rounding errors are proportional to the precision of the
+/// type. If numbers in a tensor cancel, the errors are proportional to the numbers before cancellation. So the absolute part is a
+/// fraction of the greatest finite absolute value of the tensor.
 ///
 /// | elements | relative | of the greatest value |
 /// |---|---|---|
@@ -32,9 +32,9 @@ use bb_ir::{DataType, TensorData};
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BackendTolerance {
-    /// The part that is proportional to the expected value.
+    /// The part of the tolerance that is proportional to the expected value.
     pub relative: Option<f64>,
-    /// The constant part.
+    /// The constant part of the tolerance.
     pub absolute: Option<f64>,
 }
 
@@ -77,7 +77,8 @@ impl BackendTolerance {
     }
 }
 
-/// Returns the greatest finite absolute value of an element, or of a part of a complex number; 0 if there is none.
+/// Returns the greatest finite absolute value of an element, or of a real or imaginary part of a complex number; 0 if there is
+/// none.
 fn greatest(x: &TensorData) -> f64 {
     let real = match x.dtype() {
         DataType::C64 => DataType::F32,

@@ -1,4 +1,4 @@
-//! Compares an output with the expected one, as ONNX does.
+//! Compares outputs with the expected ones, as ONNX does.
 
 use bb_core::operator::OnnxValue;
 use bb_ir::convert::{Rounding, cast};
@@ -15,13 +15,13 @@ pub struct Tolerance {
 }
 
 impl Default for Tolerance {
-    /// ONNX's tolerance, from `onnx.backend.test.runner`.
+    /// Returns ONNX's tolerance, from `onnx.backend.test.runner`.
     fn default() -> Self {
         Tolerance { relative: 1e-3, absolute: 1e-7 }
     }
 }
 
-/// The relative tolerance of bfloat16, which has eight bits of precision.
+/// The relative tolerance of bfloat16, which has 8 bits of precision.
 const BFLOAT16: f64 = 1.0 / 64.0;
 
 /// The difference between an output and the expected one.
@@ -58,7 +58,7 @@ pub enum Difference {
     /// An item of a sequence differs.
     #[error("item {index}")]
     Item {
-        /// The position of the item.
+        /// The index of the item in the sequence.
         index: usize,
         /// The difference.
         #[source]
@@ -83,13 +83,13 @@ pub enum Difference {
     Elements(#[from] bb_ir::Error),
 }
 
-/// Compares an output with the expected one, as ONNX's own runner does.
+/// Compares an output with the expected one, as ONNX's own test runner does.
 ///
 /// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6.
 ///
 /// # Errors
 ///
-/// The difference.
+/// The first [`Difference`].
 pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) -> Result<(), Difference> {
     if expected.dtype() != got.dtype() {
         return Err(Difference::Type { expected: expected.dtype(), got: got.dtype() });
@@ -107,7 +107,7 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
     };
     let (expected, got) = (numbers(expected)?, numbers(got)?);
     first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
-        // Infinity is equal only to itself, although the tolerance relative to infinity is infinite.
+        // An infinity equals only itself, although its relative tolerance would be infinite.
         let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
         e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
     })
@@ -117,7 +117,7 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
 ///
 /// # Errors
 ///
-/// The difference.
+/// The first [`Difference`].
 pub fn compare_items(
     expected: &OnnxValue<TensorData>,
     got: &OnnxValue<TensorData>,
@@ -150,7 +150,7 @@ pub(super) fn of_items(
     }
 }
 
-/// Names the kind of a value.
+/// Describes the kind of a value.
 pub(super) fn described(item: &OnnxValue<TensorData>) -> String {
     match item {
         OnnxValue::Sequence(items) => format!("a sequence of {}", items.len()),
@@ -158,7 +158,7 @@ pub(super) fn described(item: &OnnxValue<TensorData>) -> String {
     }
 }
 
-/// A string, compared as it is and shown as text.
+/// A string that is compared by its bytes, and displayed as text.
 #[derive(PartialEq)]
 struct Bytes<'a>(&'a [u8]);
 
@@ -184,10 +184,10 @@ fn first_difference<T: std::fmt::Display>(
     }
 }
 
-/// Returns the elements as numbers; a complex number becomes two.
+/// Returns the elements as numbers. A complex number gives two numbers.
 fn numbers(x: &TensorData) -> Result<Vec<f64>, bb_ir::Error> {
     match x.dtype() {
-        // Two numbers of the half width, interleaved.
+        // A complex number consists of two floats of half the width, interleaved.
         DataType::C64 => {
             let parts = TensorData::adopt(DataType::F32, &[2 * x.len()], x.bytes()?.clone())?;
             Ok(parts.as_slice::<f32>()?.iter().map(|&v| f64::from(v)).collect())

@@ -34,7 +34,8 @@ impl std::fmt::Display for CaseOperator {
 pub struct Contents {
     /// The operators, including those in subgraphs and functions.
     pub operators: BTreeSet<CaseOperator>,
-    /// The element types of the graph's inputs, also of tensors in sequences, each once and in the order of the inputs.
+    /// The distinct element types of the graph's inputs, in the order of the inputs. Tensors in sequences and optionals
+    /// count, too.
     pub types: Vec<DataType>,
     /// Whether all inputs and outputs of the graph are tensors.
     pub tensors: bool,
@@ -76,7 +77,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Records nodes; the nodes of their subgraphs are appended to `open`.
+    /// Records the operators of nodes. Appends the nodes of their subgraphs to `open`.
     fn nodes<'a>(&mut self, model: &ModelProto, nodes: &'a [NodeProto], open: &mut Vec<&'a [NodeProto]>) {
         for node in nodes {
             let domain = opset::domain_name(node.domain());
@@ -101,7 +102,8 @@ fn is_tensor(ty: &TypeProto) -> bool {
     matches!(ty.value, None | Some(type_proto::Value::TensorType(_)))
 }
 
-/// Returns the number of the element type of tensors, also of those in sequences; `None` for maps and values without a type.
+/// Returns the ONNX number of the element type of tensors, also of tensors in sequences and optionals; `None` for maps and
+/// values without a type.
 fn elements(mut ty: &TypeProto) -> Option<i32> {
     loop {
         ty = match ty.value.as_ref()? {

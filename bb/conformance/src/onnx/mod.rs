@@ -1,8 +1,8 @@
-//! Runs test cases in ONNX's layout: a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
-//! `test_data_set_N/output_J.pb`, in the order of the graph's inputs and outputs.
+//! Runs test cases in ONNX's layout. A case is a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
+//! `test_data_set_N/output_J.pb`. `J` counts the graph's inputs and outputs.
 //!
-//! [`run`] runs one case, and [`examine`] reports its outcome. With the feature `conformance`, a `Suite` runs ONNX's own cases,
-//! which are in the crate `bb-onnx-cases`.
+//! [`run`] runs one case, and [`examine`] reports its outcome. With the feature `conformance`, a `Suite` runs ONNX's own cases
+//! from the crate `bb-onnx-cases`.
 
 mod between;
 mod compare;
@@ -33,7 +33,7 @@ use ready::{CompiledCase, data_sets};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a case failed.
+/// The reason why a case failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -82,7 +82,7 @@ pub enum Failure {
     /// An output differs from the expected one.
     #[error("output {output}")]
     Output {
-        /// The position of the output.
+        /// The index of the output.
         output: usize,
         /// The difference.
         #[source]
@@ -140,21 +140,21 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
 
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
-/// In some of ONNX's older cases, an input has another shape than the model declares. An example is `like` of
-/// `CastLike`; only its element type is read. ONNX Runtime refuses these cases. ONNX's reference evaluator,
-/// which made the expected outputs, ignores the declarations, so these cases run here without them.
+/// In some of ONNX's older cases, an input has another shape than the model declares. An example is the operand `like` of
+/// `CastLike`, because only its element type is read. ONNX Runtime refuses these cases. ONNX's reference evaluator, which
+/// generated the expected outputs, ignores the declarations. So these cases run here without the declarations.
 ///
 /// # Errors
 ///
-/// The first difference from the expected outputs.
+/// A [`Failure`], for instance the first difference from the expected outputs.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     run_noting(case, on, &mut None)
 }
 
-/// The data set that runs: its folder and the inputs of the model.
+/// The data set that is running: its folder, and the inputs of the model.
 type DataSet = (PathBuf, Vec<Port>);
 
-/// Runs a case, and stores the data set that runs in `running`, for the report of a failure.
+/// Runs a case. Stores the data set that is running in `running`, for the report of a failure.
 fn run_noting(
     case: &Path,
     on: &Arc<dyn BackendRuntime>,

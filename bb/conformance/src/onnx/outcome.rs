@@ -1,4 +1,4 @@
-//! The outcome of a case, also if something is missing or the backend panics.
+//! Determines the outcome of a case, even if something is missing or the backend panics.
 
 use super::compare::described;
 use super::report::{Case, Outcome};
@@ -22,7 +22,7 @@ pub fn examine(name: String, path: &Path, on: &Arc<dyn BackendRuntime>) -> Case 
     examined(name, path, |path| outcome(path, on))
 }
 
-/// Looks into a case, and runs it if all of its operators are linked.
+/// Reads the contents of a case, and runs the case if all of its operators are linked.
 pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Outcome) -> Case {
     let (operators, outcome) = match Contents::read(path) {
         Ok(contents) => {
@@ -38,7 +38,7 @@ pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Out
     Case { name, operators, outcome }
 }
 
-/// Returns the missing library or crate of an operator that no linked crate serves.
+/// Returns the missing library or crate of an operator, if no linked crate provides the operator.
 fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     let node = Node { domain: op.domain.clone(), op_type: op.name.clone(), ..Node::default() };
     let library = bb_core::operator::unlinked(&node).map(|library| library.what);
@@ -50,7 +50,7 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
 /// The maximum number of inputs in the report of a failure.
 const INPUTS: usize = 8;
 
-/// Writes the inputs of a data set, cut to a length, if the model is a single node; otherwise nothing.
+/// Formats the inputs of a data set, shortened, if the model is a single node; otherwise returns an empty string.
 fn shown_inputs(case: &Path, set: Option<DataSet>) -> String {
     let single = || Some(Module::load(case.join("model.onnx")).ok()?.graph().nodes.len() == 1);
     let Some((folder, ports)) = set else { return String::new() };
@@ -70,22 +70,22 @@ fn shown_inputs(case: &Path, set: Option<DataSet>) -> String {
     lines.collect::<String>() + more
 }
 
-/// Why a backend does not run a case, although nothing is wrong with it.
+/// The reason why a backend does not run a case, although this is no failure.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotRun {
-    /// It does not have an element type.
+    /// The backend lacks an element type.
     Type(DataType),
-    /// The backend holds elements of the first type in the second, and they exceed it.
+    /// The backend stores elements of the first type in the second type, and their values exceed its range.
     Exceeds(DataType, DataType),
-    /// It does not run a primitive ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)).
+    /// The backend does not run a primitive ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)).
     Primitive(&'static str),
-    /// It declines a node of the model ([`Backend::declines`](bb_core::Backend::declines)).
+    /// The backend declines a node of the model ([`Backend::declines`](bb_core::Backend::declines)).
     Declined(String),
 }
 
 impl NotRun {
-    /// Returns why a backend does not run a case that failed; `None` if the failure is the backend's fault.
+    /// Returns why a backend does not run a case that failed; `None` if the backend is to blame for the failure.
     pub fn of(case: &Path, failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
         match NarrowError::cause_of(failure) {
             Some(NarrowError::Lacks { dtype, .. }) => return Some(NotRun::Type(*dtype)),
@@ -98,7 +98,7 @@ impl NotRun {
             Some(Error::NoPrimitive { op }) => Some(*op),
             _ => None,
         });
-        // A wrong output is a failure, whatever else the backend declines.
+        // If the model ran, a wrong output is a failure, even if the backend declines a node.
         let declined = || match failure {
             Failure::Run(_) => declined(case, on),
             _ => None,
@@ -107,14 +107,14 @@ impl NotRun {
     }
 }
 
-/// Returns why the backend declines a node of a case's model.
+/// Returns the reason why the backend declines a node of a case's model, if it declines one.
 fn declined(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
     let module = Module::load(case.join("model.onnx")).ok()?;
     let graph = module.graph();
     graph.nodes.iter().find_map(|node| on.declines(graph, node))
 }
 
-/// Runs a case and returns its outcome, also after a panic.
+/// Runs a case and returns its outcome. A panic is a failure.
 pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
     let mut set = None;
     match catch(|| run_noting(case, on, &mut set)) {

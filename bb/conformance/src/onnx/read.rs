@@ -1,4 +1,4 @@
-//! Reads the files of a data set: tensors, sequences and optionals, as the graph declares them.
+//! Reads the files of a data set: tensors, sequences, optionals and maps, as the graph declares them.
 
 use super::Failure;
 use bb_core::operator::OnnxValue;
@@ -31,8 +31,8 @@ pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Fail
         .collect()
 }
 
-/// Reads the files `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder as the ports declare them; files beyond the
-/// ports are tensors.
+/// Reads the files `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder with the types that the ports declare. If there are
+/// more files than ports, the remaining files are tensors.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue
     Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
 }
 
-/// Reads a file with a value of type `ty`; if the type is unknown, a tensor.
+/// Reads a file with a value of type `ty`. If the type is unknown, the file must have a tensor.
 ///
 /// # Errors
 ///
@@ -72,8 +72,8 @@ pub fn read_item(path: &Path, ty: &ValueType) -> Result<OnnxValue<TensorData>, F
     decode_item(bytes_of(path)?, path, ty)
 }
 
-/// Decodes the content of a file with a value of type `ty`; if the type is unknown, a tensor. Errors name
-/// `path`.
+/// Decodes the content of a file with a value of type `ty`. If the type is unknown, the file must have a tensor.
+/// Errors name `path`.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ fn content<T>(
     decode(bytes).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
 }
 
-/// Converts a tensor to bfloat16 if the graph declares that type, because releases of ONNX up to 1.14 wrote
+/// Reinterprets a tensor of `u16` as bfloat16 if the graph declares bfloat16, because ONNX up to release 1.14 wrote
 /// bfloat16 as `u16`.
 fn as_declared(x: TensorData, ty: &ValueType) -> Result<TensorData, BoxError> {
     let brain = matches!(ty, ValueType::Tensor { dtype: DataType::BF16, .. });
@@ -137,7 +137,7 @@ fn optional(proto: &OptionalProto) -> Result<OnnxValue<TensorData>, BoxError> {
     }
 }
 
-/// Reads a map: keys, and a sequence of values, each a tensor of one element.
+/// Reads a map: its keys, and a sequence of values, each a tensor with one element.
 fn map(proto: &MapProto) -> Result<OnnxValue<TensorData>, BoxError> {
     let keys = if proto.string_keys.is_empty() {
         TensorData::new(&[proto.keys.len()], &proto.keys)?
@@ -153,7 +153,7 @@ fn map(proto: &MapProto) -> Result<OnnxValue<TensorData>, BoxError> {
     Ok(OnnxValue::Map { keys, values: row(&values)? })
 }
 
-/// Joins numbers or strings of one type, each a tensor of one element, to a tensor of shape `[n]`.
+/// Joins numbers or strings of one type, each a tensor with one element, into a tensor of shape `[n]`.
 fn row(values: &[TensorData]) -> Result<TensorData, BoxError> {
     let dtype = values.first().map_or(DataType::F32, TensorData::dtype);
     if values.iter().any(|value| value.dtype() != dtype || value.len() != 1 || dtype.is_sub_byte()) {

@@ -26,7 +26,7 @@ impl ReadyCase {
     ///
     /// # Errors
     ///
-    /// [`Failure`], except failures of outputs, which are not compared.
+    /// A [`Failure`]. Outputs are not compared.
     pub fn open(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<ReadyCase, Failure> {
         let mut compiled = CompiledCase::new(case, on)?;
         let first = data_sets(case)?.next();
@@ -35,14 +35,14 @@ impl ReadyCase {
         Ok(ReadyCase { compiled, inputs })
     }
 
-    /// Runs the case, and waits for its results.
+    /// Runs the case, and blocks until its results are computed.
     ///
     /// # Errors
     ///
     /// [`Failure::Run`].
     pub fn run(&self) -> Result<(), Failure> {
         let results = self.compiled.executable.run_items(&self.inputs)?;
-        // Some backends return before they are done.
+        // Some backends return before the computation is finished. Reading a result waits for it.
         if let Some(OnnxValue::Tensor(first)) = results.first() {
             self.compiled.on.to_host(first)?;
         }
@@ -50,7 +50,11 @@ impl ReadyCase {
     }
 }
 
-/// Returns the folders of the data sets of a case; there is at least one.
+/// Returns the folders of the data sets of a case.
+///
+/// # Errors
+///
+/// [`Failure::NoData`] if there is none.
 pub(super) fn data_sets(case: &Path) -> Result<impl Iterator<Item = PathBuf>, Failure> {
     let folder = |set: usize| case.join(format!("test_data_set_{set}"));
     if !folder(0).is_dir() {
@@ -64,7 +68,7 @@ pub(super) struct CompiledCase {
     path: PathBuf,
     on: Arc<dyn BackendRuntime>,
     pub(super) executable: Arc<dyn ErasedExecutable>,
-    /// The inputs whose declared shapes differ from the data's.
+    /// The inputs whose declared shapes were removed, because the data have other shapes.
     open: Vec<String>,
 }
 
@@ -84,7 +88,8 @@ impl CompiledCase {
         Ok(inputs.collect::<Result<_, _>>()?)
     }
 
-    /// Runs the case. If inputs have other shapes than the model declares, it is compiled again without these declarations.
+    /// Runs the case. If an input has another shape than the model declares, compiles the model again without this
+    /// declaration.
     pub(super) fn first_run(&mut self, inputs: &Inputs) -> Result<Vec<OnnxValue<Value>>, Failure> {
         loop {
             match self.executable.run_items(inputs) {
@@ -99,7 +104,7 @@ impl CompiledCase {
     }
 }
 
-/// Reads a case's model and removes the declared shapes of these inputs.
+/// Reads a case's model, and removes the declared shapes of these inputs.
 fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
     let path = case.join("model.onnx");
     let limits = bb_ir::Limits::default();

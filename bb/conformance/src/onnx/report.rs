@@ -9,7 +9,7 @@ use std::fmt;
 pub enum Outcome {
     /// Every output equals the expected one.
     Passed,
-    /// An output differs, or there are no outputs; the text gives the difference or the reason.
+    /// An output differs, or the case could not run. The string describes the difference or the reason.
     Failed(String),
     /// The case did not run because it needs something that is missing: an element type that the backend does not
     /// declare, or a feature of `bb`.
@@ -19,16 +19,16 @@ pub enum Outcome {
 /// A case and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// The path below the folder of cases.
+    /// The path of the case, relative to the folder of cases.
     pub name: String,
-    /// The operators of its model.
+    /// The operators of the model.
     pub operators: Vec<CaseOperator>,
     /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Case {
-    /// Lists the operators; if there are many, only the first few.
+    /// Lists the operators. If there are many, lists only the first few.
     fn operators(&self) -> String {
         const SHOWN: usize = 4;
         let names: Vec<String> = self.operators.iter().take(SHOWN).map(CaseOperator::to_string).collect();
@@ -39,7 +39,7 @@ impl Case {
     }
 }
 
-/// The outcomes of all cases. As text, a row for each operator and the totals.
+/// The outcomes of all cases. It is displayed as a table with a row for each operator and the totals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The cases, sorted by name.
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
             for operator in &case.operators {
                 let row = rows.entry((&operator.domain, &operator.name)).or_default();
                 row.versions.insert(operator.since);
-                // If a model has two versions of an operator, the case counts once.
+                // If a model has two versions of an operator, count the case once.
                 if row.cases.last().is_none_or(|last| last.name != case.name) {
                     row.cases.push(case);
                 }

@@ -21,22 +21,24 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Suite {
     on: Arc<dyn BackendRuntime>,
-    /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
+    /// Only cases whose path contains each of these strings run. By default, this is the string in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
-    /// Only each case whose number is a multiple of this runs, in the order of the paths; by default 1, which is all.
+    /// Only cases whose index, in the order of the paths, is a multiple of this number run. The default is 1, which means all
+    /// cases.
     pub every: NonZeroUsize,
-    /// The time limit of a case; by default fifteen minutes, because it must find a case that hangs and no slow machine.
+    /// The time limit of a case. The default is fifteen minutes: long enough for slow machines, short enough to detect a case that
+    /// hangs.
     pub limit: Duration,
-    /// The number of cases that run at once; by default the number of processors.
+    /// The number of cases that run at the same time. The default is the number of processors.
     pub threads: usize,
 }
 
 impl Suite {
-    /// Makes a suite for a running backend.
+    /// Creates a suite for a running backend.
     ///
-    /// If the backend declares its element types ([`Backend::types`]), the runtime holds others in them as far as that is exact. A
-    /// case that needs others beyond that is skipped, with the type.
+    /// If the backend declares its element types ([`Backend::types`]), the runtime stores other types in the declared ones if this
+    /// is exact. If it is not, the case is skipped, and the reason names the type.
     pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
         Suite {
             on,
@@ -47,14 +49,14 @@ impl Suite {
         }
     }
 
-    /// Runs only cases whose path contains this text, in addition to the filter of `BB_CASES`.
+    /// Adds a filter: only cases whose path contains this string run, in addition to the filter of `BB_CASES`.
     #[must_use]
     pub fn with_filter(mut self, text: &'static str) -> Suite {
         self.only.push(text.to_owned());
         self
     }
 
-    /// Runs only each `every`th of the chosen cases, unless the environment variable `BB_CASES` is set.
+    /// Runs only every `every`th of the selected cases, unless the environment variable `BB_CASES` is set.
     #[must_use]
     pub fn with_every(mut self, every: NonZeroUsize) -> Suite {
         if std::env::var_os("BB_CASES").is_none() {
@@ -63,11 +65,11 @@ impl Suite {
         self
     }
 
-    /// Runs the cases and prints the report. If they take longer than ten seconds, a second report names the slowest.
+    /// Runs the cases and prints the report. If they take longer than ten seconds, prints a second report of the slowest cases.
     ///
     /// # Panics
     ///
-    /// If a case fails, with a list of the failures; if no case is selected.
+    /// If a case fails, with a list of the failures; or if no case is selected.
     #[track_caller]
     pub fn check(&self) {
         let (ran, took) = timed(|| self.run_timed());
@@ -96,7 +98,7 @@ impl Suite {
         );
     }
 
-    /// Returns which element types to declare, if the backend declares all and does not support some.
+    /// Returns the element types to declare, if the backend declares all but does not support some.
     pub fn hint(&self) -> Option<String> {
         if !self.on.capabilities().types.is_all() {
             return None;
@@ -153,7 +155,7 @@ impl Suite {
         Ok((Report { cases, excluded }, times))
     }
 
-    /// Runs cases until the queue is empty.
+    /// Runs cases from the queue until it is empty.
     fn take(
         &self,
         queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>,
@@ -171,7 +173,7 @@ impl Suite {
         }
     }
 
-    /// Runs a case on another thread. If it does not answer in time, the thread is abandoned.
+    /// Runs a case on another thread. If the case does not end in time, the thread is abandoned.
     fn one(&self, runner: &mut Option<Runner>, path: PathBuf) -> Outcome {
         let running = match runner.take() {
             Some(running) => running,
@@ -192,11 +194,11 @@ impl Suite {
     }
 }
 
-/// How long the cases took.
+/// The run times of the cases.
 #[derive(Default)]
 struct CaseTimes {
     sum: Duration,
-    /// The slowest ones: their names and folders.
+    /// The slowest cases, each with its name and folder.
     slowest: Vec<(Duration, (String, PathBuf))>,
 }
 
@@ -221,10 +223,10 @@ impl Runner {
     }
 }
 
-/// Values that `bb::conformance!` accepts as `cases`: a text that paths must contain, or a number, to run each multiple.
+/// Values that `bb::conformance!` accepts as `cases`: a string that paths must contain, or a number `n` to run every `n`th case.
 #[doc(hidden)]
 pub trait Chosen {
-    /// Changes which cases run.
+    /// Restricts the suite to these cases.
     fn of(self, suite: Suite) -> Suite;
 }
 
@@ -243,11 +245,11 @@ impl Chosen for usize {
     }
 }
 
-/// A backend that was passed to `bb::conformance!`.
+/// A value that was passed to `bb::conformance!`.
 #[doc(hidden)]
 pub struct Made<B>(pub B);
 
-/// Starts a declared backend with the families that it implements.
+/// Starts a backend with `#[derive(Backend)]`, with the families that it implements.
 impl<B: Declared> Made<B> {
     /// Starts the backend.
     pub fn start(self) -> Arc<dyn BackendRuntime> {
@@ -255,18 +257,17 @@ impl<B: Declared> Made<B> {
     }
 }
 
-/// Starts a backend without a derive. Method resolution uses this trait if the method of [`Made`] itself does
-/// not apply.
+/// Starts a backend without a derive. Method resolution chooses this trait only if the inherent method of [`Made`] does not apply.
 #[doc(hidden)]
 pub trait Start {
     /// Starts the backend.
     fn start(self) -> Arc<dyn BackendRuntime>;
 }
 
-/// Takes values that are no backend, so that only the error about the bound is reported.
+/// Accepts values that are no backend, so that the compiler only reports the missing trait bound.
 #[doc(hidden)]
 pub trait NotBackend {
-    /// Never runs.
+    /// Never runs, because the program does not compile.
     fn start(&self) -> Arc<dyn BackendRuntime>;
 }
 

@@ -1,4 +1,4 @@
-//! Tests the answers of a backend to a whole graph.
+//! Tests how a backend runs a whole graph.
 
 use crate::check::checked;
 use crate::show::shown;

@@ -1,4 +1,5 @@
-//! Tests with special operands: of rank 0, without elements, views, shared between threads, with an erased type.
+//! Tests with special operands: scalars, tensors without elements, views, tensors shared between threads, and
+//! tensors of erased type.
 
 use crate::show::shown;
 use crate::valid_call::valid_call;
@@ -21,7 +22,7 @@ pub fn rank_zero(on: &Subject<'_>) {
 ///
 /// # Panics
 ///
-/// If the test fails.
+/// Tests that every primitive accepts tensors without elements and returns the correct shape.
 pub fn zero_extents(on: &Subject<'_>) {
     everywhere(on, &[&[0], &[2, 0], &[0, 3], &[2, 0, 3], &[0, 0]]);
 }
@@ -80,7 +81,7 @@ pub fn views_as_operands(on: &Subject<'_>) {
     }
 }
 
-/// Compares with the tolerance that is needed if a sum is computed in another order.
+/// Compares two tensors with a tolerance for sums that are computed in another order.
 fn near(got: &TensorData, want: &TensorData) -> bool {
     if !got.dtype().is_float() {
         return elements(got) == elements(want);
@@ -91,15 +92,15 @@ fn near(got: &TensorData, want: &TensorData) -> bool {
         .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= 1e-2 * w.abs())
 }
 
-/// Makes the tensor by transposing its transpose.
+/// Creates the tensor by transposing its transpose.
 fn transposed(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let shape: Vec<usize> = x.shape().iter().rev().copied().collect();
     let order: Vec<usize> = (0..x.len()).map(|i| mirrored(&shape, i)).collect();
     on.made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
 }
 
-/// Returns the index, in the reversed shape, of the element whose position is the reversed position of
-/// element `i`.
+/// Returns the row-major index, in the reversed shape, of the element whose multi-dimensional index is the
+/// reversed index of element `i`.
 fn mirrored(shape: &[usize], i: usize) -> usize {
     let mut rest = i;
     let digits: Vec<usize> = shape
@@ -111,11 +112,11 @@ fn mirrored(shape: &[usize], i: usize) -> usize {
             digit
         })
         .collect();
-    // `digits` has the innermost digit first, which is the reversed position in the reversed shape.
+    // `digits` has the innermost index first, which is the multi-dimensional index in the reversed shape.
     digits.iter().zip(shape.iter().rev()).fold(0, |sum, (digit, extent)| sum * extent + digit)
 }
 
-/// Makes the tensor as the middle of a longer one.
+/// Creates the tensor as a slice from the middle of a longer tensor.
 fn cut(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
@@ -126,7 +127,7 @@ fn cut(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     on.made(on.slice(&on.bring(&longer), &[1], &[1 + first as i64], &[0], &[1]))
 }
 
-/// Makes the tensor as the second part of a split.
+/// Creates the tensor as the second part of a split.
 fn split_off(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&last, rest)) = x.shape().split_last() else {
         return on.bring(x);
@@ -140,7 +141,7 @@ fn split_off(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     parts.pop().unwrap_or_else(|| panic!("split into two parts gave none"))
 }
 
-/// Makes the tensor as a backward slice of its reversal.
+/// Creates the tensor as a backward slice of a reversed tensor.
 fn backwards(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
@@ -170,7 +171,7 @@ pub fn threads(on: &Subject<'_>) {
     });
 }
 
-/// A value that belongs to no backend.
+/// A value that does not belong to any backend.
 struct Foreign;
 
 impl SlotValue for Foreign {

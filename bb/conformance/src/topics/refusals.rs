@@ -1,4 +1,4 @@
-//! Tests that invalid calls return an error, and neither panic nor compute something.
+//! Tests that invalid calls return an error, instead of a panic or a result.
 
 use crate::check::refused;
 use crate::{Subject, numbers, sample, tensor};
@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 ///
 /// # Panics
 ///
-/// If they are not refused.
+/// If the operands are not refused.
 pub fn mixed_types(on: &Subject<'_>) {
     for &a in DataType::ALL.iter().filter(|t| on.supports(&[**t])) {
         for &b in DataType::ALL.iter().filter(|t| **t != a && on.supports(&[**t])) {
@@ -39,7 +39,7 @@ pub fn mixed_types(on: &Subject<'_>) {
     }
 }
 
-/// Tests that wrong shapes, axes and other arguments are refused.
+/// Tests that invalid shapes, axes and other arguments are refused.
 ///
 /// # Panics
 ///

@@ -7,9 +7,9 @@ use bb_core::{DataType, RoundMode, TensorData};
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
-/// Tests that every primitive supports every element type that ONNX allows and the backend declares, that its
-/// result has the right type, and that it refuses all other types with an error that names the operation and
-/// the type. An operand, a result or a cast's target may have the refused type.
+/// Tests that every primitive supports every element type that ONNX allows and the backend declares, and that its result has the
+/// correct type. All other types, of an operand, a result or a cast's target, must be refused with an error that names the
+/// operation and the type.
 ///
 /// # Panics
 ///
@@ -49,7 +49,8 @@ pub fn element_types(on: &Subject<'_>) {
     }
 }
 
-/// Checks that an operation refuses an element type that the backend declares, because ONNX does not define the operation on it.
+/// Checks that an operation refuses an element type if ONNX does not define the operation on it, even though the backend
+/// declares the type.
 #[track_caller]
 fn not_taken(on: &Subject<'_>, call: &Call, operand: usize, dtype: DataType) {
     let inputs: Vec<_> = call.inputs.iter().map(|x| on.bring(x)).collect();
@@ -63,7 +64,7 @@ fn not_taken(on: &Subject<'_>, call: &Call, operand: usize, dtype: DataType) {
     refused_type(call.run_on(on, &inputs), call.op, None, &[dtype], succeeded);
 }
 
-/// Names the element types that an operand may have.
+/// Describes the element types that an operand may have.
 fn taken_types(op: Primitive, operand: usize) -> String {
     let taken: Vec<DataType> =
         DataType::ALL.iter().copied().filter(|dtype| infer::accepts(op, operand, *dtype)).collect();
@@ -81,8 +82,8 @@ fn taken_types(op: Primitive, operand: usize) -> String {
     }
 }
 
-/// Checks the error for undeclared types: it must name the operation that refused the type, or `constant` if
-/// it is an operand's type.
+/// Checks the error for undeclared types. It must name the operation that refused the type: `constant` if the type is an
+/// operand's type.
 #[track_caller]
 fn unclaimed(on: &Subject<'_>, call: &Call) {
     let others: Vec<DataType> = call.types().into_iter().filter(|dtype| !on.supports(&[*dtype])).collect();

@@ -1,11 +1,11 @@
-//! The activation between the layers of an expert.
+//! The activation between the layers of an expert network.
 
 use bb_core::operator::Call;
 use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 
-/// Between the layers of an expert.
+/// An activation function between the layers of an expert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activation {
     Relu,
@@ -14,13 +14,13 @@ pub(super) enum Activation {
     Gelu,
     Silu,
     Identity,
-    /// A gate of `x * sigmoid(alpha * x)`.
+    /// A gated product with the gate `x * sigmoid(alpha * x)`.
     Swiglu,
-    /// A gate of `Gelu`.
+    /// A gated product with the gate `Gelu`.
     Geglu,
 }
 
-/// The layout of a gate and the gated values in the results of the first layer.
+/// The layout of the gate and the gated values in the results of the first layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fusion {
     /// Alternating elements.
@@ -72,7 +72,8 @@ impl Between {
         })
     }
 
-    /// Returns whether the first layer computes both the gate and the gated values, if there is no third layer for one of them.
+    /// Returns whether the activation has a gate. Without a third layer, the first layer computes both the gate and the gated
+    /// values.
     pub(super) fn gated(&self) -> bool {
         matches!(self.activation, Activation::Swiglu | Activation::Geglu)
     }
@@ -127,7 +128,7 @@ impl Between {
         on.mul(&opened, &linear)
     }
 
-    /// Applies the activation to one operand.
+    /// Applies the activation function to one tensor.
     fn alone(&self, on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self.activation {
             Activation::Relu => on.relu(x),

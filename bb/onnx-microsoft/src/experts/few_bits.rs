@@ -9,7 +9,7 @@ use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 
-/// Reads how many bits a weight has.
+/// Reads the number of bits of a weight.
 pub(super) fn bits<T>(call: &Call<'_, T>, own: &'static str) -> Result<i64, Error> {
     let all = call.int_or("expert_weight_bits", 4)?;
     let bits = call.int_if_given(own)?.unwrap_or(all);
@@ -19,7 +19,8 @@ pub(super) fn bits<T>(call: &Call<'_, T>, own: &'static str) -> Result<i64, Erro
     Err(call.wrong(own, format!("is {bits}, expected 2, 4 or 8")))
 }
 
-/// Reads a layer of few bits: weights, scales and biases behind one another, and zero points.
+/// Reads a layer of few bits. The operands from `at` on are weights, scales and biases; the operand
+/// `zeros_at` has zero points.
 pub(super) fn few_bits(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -68,7 +69,7 @@ pub(super) fn few_bits(
     let zeros = if blockwise {
         shaped(zeros_at, [experts, outer, (blocks * bits as usize).div_ceil(8)])?
     } else {
-        // One for each row, packed along the rows.
+        // One zero point per row, packed along the rows.
         match shaped(zeros_at, [experts, 1, (outer * bits as usize).div_ceil(8)])? {
             None => None,
             Some(packed) => {

@@ -7,21 +7,21 @@ use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Tensor};
 
-/// Numbers of few bits.
+/// The quantization of weights to few bits.
 pub(super) struct Few {
     pub(super) bits: i64,
     pub(super) block: usize,
-    /// `[experts, outer, blocks]`.
+    /// The scales, `[experts, outer, blocks]`.
     pub(super) scales: TracedTensor,
-    /// `[experts, outer, bytes]`, or of another type than bytes one for each scale.
+    /// The zero points: packed bytes, `[experts, outer, bytes]`, or numbers of another type, one for each scale.
     pub(super) zeros: Option<TracedTensor>,
 }
 
 /// A layer of all experts.
 pub(super) struct Layer {
-    /// `[experts, outer, inner]`, or bytes.
+    /// The weights, `[experts, outer, inner]`, or packed bytes.
     pub(super) weights: TracedTensor,
-    /// `[experts, outer]`.
+    /// The biases, `[experts, outer]`.
     pub(super) bias: Option<TracedTensor>,
     pub(super) few: Option<Few>,
     pub(super) inner: usize,
@@ -49,7 +49,7 @@ impl Layer {
         plus(on, &y, bias.as_ref())
     }
 
-    /// Applies to each row of `[rows, inner]` the layer of its own expert.
+    /// Applies the layer of a separate expert to each row of `[rows, inner]`.
     fn of_rows(
         &self,
         on: &Tracer,
@@ -105,7 +105,8 @@ impl Experts {
         layer(&self.second, &self.between.apply(on, &layer(&self.first, x)?, third.as_ref())?)
     }
 
-    /// Computes for each row of `[tokens, size]` the sum of the results of its experts, weighted by `[tokens, k]`.
+    /// Computes, for each row of `[tokens, size]`, the sum of the results of its experts, weighted by `[tokens,
+    /// k]`.
     pub(super) fn mixed(
         &self,
         on: &Tracer,
@@ -128,7 +129,8 @@ impl Experts {
             let weight = on.reduce_sum(&on.r#where(&chose, weights, &nothing)?, &[1], true)?;
             let any = on.greater(&weight, &nothing)?;
             let y = self.run(on, x, |layer, x| layer.of_expert(on, x, expert))?;
-            // The result of an expert for tokens that it was not chosen for may be NaN.
+            // Select instead of multiplying by 0, because an expert may give NaN for tokens that did not choose
+            // it.
             let y = on.r#where(&any, &on.mul(&y, &weight)?, &nothing)?;
             sum = Some(plus(on, &y, sum.as_ref())?);
         }

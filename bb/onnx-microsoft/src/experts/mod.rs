@@ -1,7 +1,7 @@
-//! Mixtures of experts: a router chooses for each token a few of many networks of two layers.
+//! Mixture of experts: a router chooses, for each token, a few of many two-layer networks.
 //!
-//! Few tokens gather the weights of the experts that are chosen for them. Where there are more choices than experts, each expert
-//! computes all tokens, and those that chose others drop the result.
+//! If there are fewer choices than experts, the weights of the chosen experts are gathered. Otherwise each expert computes all
+//! tokens, and its results for tokens that chose other experts are dropped.
 
 mod between;
 mod few_bits;
@@ -28,14 +28,14 @@ operators! {
     }
 }
 
-/// Reads how many experts each token has.
+/// Reads the number of experts that each token uses.
 fn count<T>(call: &Call<'_, T>, experts: usize) -> Result<usize, Error> {
     let k = call.int_or("k", 1)?;
     let count = usize::try_from(k).ok().filter(|k| (1..=experts).contains(k));
     count.ok_or_else(|| call.wrong("k", format!("is {k}, expected 1 to {experts}, the number of experts")))
 }
 
-/// Returns the tokens as rows, and the probabilities of the router, whose extents fit.
+/// Returns the tokens as rows, after checking that the router's probabilities have a fitting shape.
 fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<(TracedTensor, usize, usize), TraceStop> {
     let (x, router) = (call.input(0)?, call.input(1)?);
     let size = x.shape().last().copied().unwrap_or(0);
@@ -56,7 +56,7 @@ fn rows(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<(TracedTensor, usi
     Ok((on.reshape(x, &[tokens, size])?, size, experts))
 }
 
-/// Returns the `k` greatest of each row, and their positions.
+/// Returns the `k` greatest elements of each row, and their indices.
 fn greatest(on: &Tracer, x: &TracedTensor, k: usize) -> Result<[TracedTensor; 2], TraceStop> {
     let options = TopKOptions { axis: 1, ..Default::default() };
     let results: Vec<TracedTensor> = on.top_k(x, k as i64, options)?.into_iter().collect();
@@ -68,12 +68,12 @@ fn greatest(on: &Tracer, x: &TracedTensor, k: usize) -> Result<[TracedTensor; 2]
     })?)
 }
 
-/// Makes the numbers of each row sum up to 1.
+/// Normalizes each row to a sum of 1.
 fn normalised(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.div(x, &on.reduce_sum(x, &[1], true)?)
 }
 
-/// Chooses two experts for each token, and weighs each among those that are about as probable.
+/// Chooses two experts for each token. The weight of each is its softmax among the experts with a similar logit.
 ///
 /// Source: Phi-3.5-MoE (SparseMixer), in evaluation.
 fn sparse(
@@ -82,7 +82,7 @@ fn sparse(
     logits: &TracedTensor,
     k: usize,
 ) -> Result<[TracedTensor; 2], TraceStop> {
-    /// How much less than the greatest a logit may be, relative to the greater magnitude of both.
+    /// The maximum distance of a logit from the greatest one, relative to the greater magnitude of the two.
     const NEAR: f64 = 0.02;
     if k != 2 {
         return Err(call.wrong("k", format!("is {k}, expected 2 with `use_sparse_mixer`")).into());
@@ -105,7 +105,7 @@ fn sparse(
     ])
 }
 
-/// Gives the results of the experts the shape of the tokens.
+/// Reshapes the results of the experts to the shape of the tokens.
 fn placed(on: &Tracer, call: &Call<'_, TracedTensor>, y: &TracedTensor) -> OpResult {
     Ok(one(on.reshape(y, call.input(0)?.shape())?))
 }
@@ -129,7 +129,7 @@ pub(crate) fn moe(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let between = Between::read(call)?;
     let (x, size, experts) = rows(on, call)?;
     let k = count(call, experts)?;
-    // Older models name the extents of a matrix in the other order; the memory layout is the same.
+    // Older models list the extents of a matrix in the other order, but the memory layout is the same.
     let layer = |weights: usize, bias: usize, inner: usize| -> Result<Layer, TraceStop> {
         let all = call.input(weights)?;
         let elements: usize = all.shape().iter().product();
@@ -164,7 +164,7 @@ pub(crate) fn moe(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     placed(on, call, &all.mixed(on, &x, &chosen, &weights)?)
 }
 
-/// Returns the biases of a layer, if they are given, `[experts, outer]`.
+/// Returns the biases of a layer, `[experts, outer]`, if the operand is present.
 fn biases(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -179,7 +179,7 @@ fn biases(
     Ok(Some(math::to(on, bias, call.input(0)?.dtype())?))
 }
 
-/// Refuses layers that do not fit one another.
+/// Refuses layers whose sizes do not match each other.
 fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts, size: usize) -> Result<(), Error> {
     let gate = if all.between.gated() && all.third.is_none() { 2 } else { 1 };
     if all.between.activation == Activation::Geglu && all.third.is_some() {
@@ -203,8 +203,8 @@ fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts, size: usize) -> Result<(),
     Ok(())
 }
 
-/// `QMoE`: the weights are integers of 2, 4 or 8 bits, or floats of 8 bits. Scales may have another float type than the tokens: then
-/// all is computed in `f32`, and the result is rounded.
+/// `QMoE`, whose weights are integers of 2, 4 or 8 bits, or 8-bit floats. If an operand has another float type than the tokens,
+/// everything is computed in `f32`, and the result is rounded.
 pub(crate) fn q_moe(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let own = call.input(0)?.dtype();
     let is_other =
@@ -246,7 +246,7 @@ fn q_moe_of_one_type(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let floats = match quantised {
         "int" => false,
         "fp8" => true,
-        // The schema does not define the order of the two 4-bit floats in a byte.
+        // 4-bit floats are refused, because the schema does not define the order of the two floats in a byte.
         _ => {
             return Err(call
                 .wrong("quant_type", format!("is `{quantised}`, expected `int` or `fp8`"))
@@ -303,7 +303,7 @@ fn q_moe_of_one_type(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             if normalises { normalised(on, &weights)? } else { weights }
         }
         None if sparse_mixer => weights,
-        // Among those that were chosen.
+        // Normalize over the chosen experts only.
         None => on.softmax(&weights, -1)?,
     };
     placed(on, call, &all.mixed(on, &x, &chosen, &weights)?)

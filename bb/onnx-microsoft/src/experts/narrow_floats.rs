@@ -1,4 +1,4 @@
-//! Layers whose weights are floats of 8 bits, with a scale for each square block of a matrix, or one for each expert.
+//! Layers whose weights are 8-bit floats, with one scale for each square block of a matrix, or one for each expert.
 
 use super::biases;
 use super::layers::Layer;
@@ -10,12 +10,13 @@ use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::memory;
 
-/// Reads the size of blocks; 0 if there are none.
+/// Reads the size of blocks; 0 means that there are no blocks.
 pub(super) fn block<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     Ok(usize::try_from(call.int_or("block_size", 0)?).unwrap_or(0))
 }
 
-/// Reads a layer: weights `[experts, outer, inner]`, scales of blocks and biases behind one another, or scales of experts at `global`.
+/// Reads a layer. The operands from `at` on are weights `[experts, outer, inner]`, scales of blocks and biases; the operand `global`
+/// has scales of experts.
 pub(super) fn narrow_floats(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -54,7 +55,7 @@ pub(super) fn narrow_floats(
     let scales = match block {
         0 => on.reshape(&scales, &[experts, 1, 1])?,
         _ => {
-            // Each scale as often as its block has rows and columns; blocks at the edges are smaller.
+            // Repeat each scale for the rows and columns of its block. Blocks at the edges are smaller.
             let places = |extent: usize| -> Result<TracedTensor, TraceStop> {
                 let places = (0..extent).map(|place| (place / block) as i64);
                 on.host(&[extent], &memory::collected("QMoE", places).map_err(Error::from)?)

@@ -1,4 +1,4 @@
-//! The most probable sequences of a beam search: the active ones, and the ones that have ended.
+//! The most probable sequences of a beam search: the active sequences, and the finished sequences.
 
 use super::OP;
 use super::options::SearchOptions;
@@ -6,15 +6,15 @@ use super::scores::{Scores, greatest};
 use bb_core::Error;
 use bb_ir::memory;
 
-/// The sequences of an element of the batch that have ended, the best first.
+/// The finished sequences of a batch element, the best first.
 #[derive(Debug, Default)]
 struct Ended {
     sequences: Vec<(Vec<i32>, f32)>,
-    /// Whether no better sequence can follow.
+    /// Whether no active sequence can become better than these.
     done: bool,
 }
 
-/// The scores of the active sequences, and the sequences that have ended.
+/// The scores of the active sequences, and the finished sequences.
 #[derive(Debug)]
 pub(super) struct Beams {
     /// The score of each active sequence.
@@ -22,19 +22,19 @@ pub(super) struct Beams {
     ended: Vec<Ended>,
 }
 
-/// The next tokens: for each row, the row that it continues, and the token.
+/// The next tokens: for each row of the batch, the row that it continues, and the token.
 pub(super) type Chosen = Vec<(usize, i32)>;
 
 impl Beams {
     pub(super) fn new(how: &SearchOptions) -> Result<Beams, Error> {
-        // All sequences of an element are the same at first, so only one of them counts.
+        // At first, all sequences of a batch element are the same, so only one of them may be continued.
         let score = |row: usize| if row.is_multiple_of(how.beams) { 0.0 } else { -1e9 };
         let scores = memory::collected(OP, (0..how.rows()).map(score))?;
         let ended = memory::collected(OP, (0..how.batch).map(|_| Ended::default()))?;
         Ok(Beams { scores, ended })
     }
 
-    /// Returns the bytes of the sequences that have ended.
+    /// Returns the size of the finished sequences, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let sequences = self.ended.iter().flat_map(|ended| &ended.sequences);
         sequences.map(|(tokens, _)| size_of_val(tokens.as_slice())).sum()
@@ -47,7 +47,7 @@ impl Beams {
         }
     }
 
-    /// Chooses the next tokens; `None` if no sequence can get better.
+    /// Chooses the next tokens; `None` if no sequence can become better than the finished ones.
     pub(super) fn choose(
         &mut self,
         how: &SearchOptions,
@@ -58,7 +58,7 @@ impl Beams {
         if vocabulary < 2 {
             return Err(how.wrong("decoder", format!("gives logits for {vocabulary} tokens, expected 2")));
         }
-        // For each element of the batch, in turn, the best tokens: row, token and score.
+        // The best candidates of each batch element, one element after another: row, token and score.
         let mut best: Vec<(usize, i32, f32)> = Vec::new();
         for (element, all) in scores.elements.chunks(beams * vocabulary).enumerate() {
             for at in greatest(all, 2 * beams)? {
@@ -95,8 +95,8 @@ impl Beams {
             if ended.sequences.len() < beams {
                 continue;
             }
-            // ONNX Runtime looks at the scores from this position on. For all elements except the first, they include scores of
-            // other elements.
+            // ONNX Runtime reads the scores from this index on. For all batch elements except the first, they include scores of
+            // other elements. Do the same, to get equal results.
             let looked_at = best.get(element * beams..(element + 2) * beams).unwrap_or_default();
             let most = looked_at.iter().map(|(_, _, score)| *score).fold(f32::NEG_INFINITY, f32::max);
             let length = sequences.first().map_or(0, Vec::len);
@@ -107,7 +107,7 @@ impl Beams {
         Ok((!self.ended.iter().all(|ended| ended.done)).then_some(chosen))
     }
 
-    /// Returns the best sequences of each element of the batch, with their scores.
+    /// Returns the best sequences of each batch element, with their scores.
     pub(super) fn finish(
         mut self,
         how: &SearchOptions,
@@ -133,7 +133,7 @@ impl Beams {
 }
 
 impl Ended {
-    /// Adds a sequence, unless there are enough and all of them are at least as good.
+    /// Adds a sequence, unless there are already enough sequences that are at least as good.
     fn add(&mut self, how: &SearchOptions, sequence: &[i32], sum: f32) -> Result<(), Error> {
         let score = normalised(how, sum, sequence.len());
         if self.sequences.len() == how.beams {
@@ -149,7 +149,7 @@ impl Ended {
     }
 }
 
-/// Returns the sum of a sequence's log probabilities, normalised by its length.
+/// Returns the sum of a sequence's log-probabilities, normalized by its length.
 fn normalised(how: &SearchOptions, sum: f32, length: usize) -> f32 {
     sum / (length as f32).powf(how.length_penalty)
 }

@@ -4,7 +4,7 @@ use super::options::Draw;
 use super::scores::{Scores, greatest};
 use bb_core::Error;
 
-/// Returns the most probable token of each row; the first one if several are equal.
+/// Returns the most probable token of each row; the first of several equal ones.
 pub(super) fn most_probable(scores: &Scores) -> Result<Vec<i32>, Error> {
     scores.rows().map(|row| token(greatest(row, 1)?.first().copied())).collect()
 }
@@ -15,7 +15,7 @@ fn token(at: Option<usize>) -> Result<i32, Error> {
 }
 
 impl Draw {
-    /// Replaces the scores of tokens that are too improbable.
+    /// Replaces the scores of tokens that `top_p` excludes.
     pub(super) fn filter(&self, scores: &mut Scores) -> Result<(), Error> {
         for row in scores.rows_mut() {
             let mut order = greatest(row, row.len())?;
@@ -65,7 +65,8 @@ pub(super) fn drawn(scores: &Scores, mut random: impl FnMut() -> f64) -> Result<
             *weight > 0.0 && sum > drawn * total
         });
         let chosen = match chosen {
-            // Sums are rounded, so it is possible that none exceeds the product.
+            // Because sums are rounded, it is possible that no sum exceeds the product. Then choose the
+            // last possible token.
             None => weights.iter().rposition(|weight| *weight > 0.0).or(greatest(row, 1)?.first().copied()),
             chosen => chosen,
         };
@@ -74,7 +75,7 @@ pub(super) fn drawn(scores: &Scores, mut random: impl FnMut() -> f64) -> Result<
     Ok(tokens)
 }
 
-/// Returns numbers that are proportional to the tokens' probabilities.
+/// Returns weights that are proportional to the probabilities of the tokens.
 fn weights(row: &[f32]) -> Vec<f64> {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     row.iter().map(|x| f64::from(x - most).exp()).collect()

@@ -1,10 +1,11 @@
 //! The inputs of a search's subgraphs, and the state of its sequences on the backend.
 //!
-//! A decoder of the GPT-2 kind takes tokens, positions, a mask and a cache for each layer, `[2, rows, heads, length, size]`. A
-//! decoder of the T5 kind takes tokens, the mask of the encoder and maybe the encoder's output, then keys and values of each
-//! layer's self-attention, and of its attention to the encoder. A decoder of the Whisper kind takes no mask, because the input of
-//! its encoder is sound; the encoder also takes the prompt. After the caches, all decoders may take the used length of a cache, the
-//! number of sequences for each element of the batch, and for each position the sequence whose cache contains it.
+//! There are three kinds of decoders. The inputs of a decoder like GPT-2 are tokens, positions, a mask, and a cache for each layer,
+//! `[2, rows, heads, length, size]`. The inputs of a decoder like T5 are tokens, the mask of the encoder, maybe the encoder's
+//! output, and for each layer the keys and values of the self-attention and of the attention to the encoder. A decoder like Whisper
+//! has no mask, because the input of its encoder is sound; this encoder also takes the prompt. After the caches, all decoders may
+//! have three more inputs: the used length of a cache, the number of sequences per batch element, and for each position the
+//! sequence whose cache contains it.
 
 use super::OP;
 use super::beams::Chosen;
@@ -25,7 +26,7 @@ enum Stage {
     Encoder,
     /// The first run of a decoder.
     First,
-    /// A run that adds a token to sequences.
+    /// A later run, which adds one token to each sequence.
     Later,
 }
 
@@ -48,29 +49,29 @@ pub(super) struct Feeds {
     before_caches: usize,
     /// Whether the decoder takes the encoder's output.
     hidden: bool,
-    /// The number of decoder inputs that are growing caches.
+    /// The number of decoder inputs that are caches and grow with each step.
     growing: usize,
     /// The index of the first decoder input after its caches.
     behind: usize,
-    /// Whether caches have room for the longest sequences from the start.
+    /// Whether caches are allocated for the maximum length from the start.
     shared: bool,
-    /// Whether the keys that the first run returns must be grouped.
+    /// Whether the keys that the first run returns must be converted to groups; see [`grouped_keys`].
     groups: bool,
     /// The tokens of the prompt.
     prompt: Vec<Vec<i32>>,
-    /// The mask of the tokens: for a decoder, a mask of each row; for an encoder, a mask of each element of the batch.
+    /// The masks of the tokens. For a decoder there is one mask per row, for an encoder one mask per batch element.
     mask: Vec<Vec<i32>>,
     /// The position of the next token of each row.
     positions: Vec<i32>,
     /// The growing caches.
     past: Vec<ErasedTensor>,
-    /// The encoder's output, if the decoder takes it, and the keys and values computed from it.
+    /// The encoder's output, if the decoder has this input, and the keys and values computed from it.
     encoded: Vec<ErasedTensor>,
     /// The mask of the encoder, for each row.
     encoder_mask: Option<ErasedTensor>,
     /// The sound that is the encoder's input.
     sound: Option<ErasedTensor>,
-    /// For each row and position, the sequence of the same element whose cache contains the position.
+    /// For each row and position, the sequence of the same batch element whose cache contains the position.
     origins: Vec<Vec<i32>>,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Feeds {
 ///
 /// # Errors
 ///
-/// Inputs or results that fit no decoder with these caches.
+/// An error if the inputs or results do not fit a decoder with these caches.
 fn before_the_caches(
     how: &SearchOptions,
     encoder: &Graph,
@@ -105,10 +106,11 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Makes the rows of a prompt; the mask follows from the padding unless it is given.
+    /// Creates the rows of a prompt. Without an explicit mask, the mask follows from the padding.
     fn of(how: &SearchOptions, prompt: &[Vec<i32>], given: Option<Vec<Vec<i32>>>) -> Result<Tokens, Error> {
         let counts = |row: &[i32]| -> Vec<i32> {
-            // An encoder's padding is on the left; a later token with the same value may end the sequence.
+            // An encoder's padding is on the left. A later token with the same value may be the end of the sequence, so it is not
+            // masked.
             let mut begun = false;
             let one = |token: &i32| {
                 begun |= *token != how.padding;
@@ -122,7 +124,7 @@ impl Tokens {
             for _ in 0..if how.encodes { 1 } else { how.beams } {
                 memory::push(OP, &mut tokens, memory::copied(OP, row)?)?;
                 memory::push(OP, &mut mask, memory::copied(OP, own)?)?;
-                // Positions follow from the tokens, even if the mask is given.
+                // Positions follow from the tokens, even if there is an explicit mask.
                 let count = row.iter().filter(|token| **token != how.padding).count();
                 memory::push(OP, &mut positions, i32::try_from(count).unwrap_or(i32::MAX))?;
             }
@@ -146,7 +148,7 @@ impl Feeds {
         let decoder = ports(body);
         let caches = body.outputs.len().saturating_sub(1);
         let named = |at: usize, name: &str| body.inputs.get(at).is_some_and(|id| body.name_of(*id) == name);
-        // For sound, the decoder takes no mask of the encoder.
+        // If the encoder's input is sound, the decoder has no encoder mask.
         let given = if how.hears { 1 } else { 2 };
         let hidden = how.encodes && named(given, "encoder_hidden_states");
         let (leading, behind) = match how.encodes {
@@ -207,7 +209,7 @@ impl Feeds {
         Ok(new)
     }
 
-    /// Returns the bytes that are kept.
+    /// Returns the size of the stored tensors and rows, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask).chain(&self.sound);
         let held: usize = tensors.map(tensor_bytes).fold(0, usize::saturating_add);
@@ -391,7 +393,7 @@ impl Feeds {
             }
             return Ok(logits);
         }
-        // Each element of the batch is continued by several sequences.
+        // Repeat each batch element for its sequences.
         let rows: Vec<i64> = (0..how.rows()).map(|row| (row / how.beams) as i64).collect();
         let index = TensorData::new(&[rows.len()], &rows).map_err(Error::from)?;
         let index = on.constant(&index)?;
@@ -416,7 +418,7 @@ impl Feeds {
         Ok(logits)
     }
 
-    /// Extends a cache to the length of the longest sequence, if the decoder requires it.
+    /// Extends a cache to the maximum length, if the decoder requires it.
     fn lengthened(
         &self,
         on: &ErasedBackend<'_>,
@@ -430,7 +432,7 @@ impl Feeds {
         on.concat(&[&x, &rest], 2)
     }
 
-    /// Continues from the rows that were chosen.
+    /// Continues the search from the chosen rows.
     pub(super) fn select(
         &mut self,
         on: &ErasedBackend<'_>,
@@ -464,8 +466,8 @@ impl Feeds {
         Ok(())
     }
 
-    /// Records the caches that contain the positions of each row. The first `kept` positions stay in their caches; later positions
-    /// will be stored in the row's own cache.
+    /// Records the sequences whose caches contain the positions of each row. The first `kept` positions stay in their caches. Later
+    /// positions will be stored in the row's own cache.
     fn follow(&mut self, how: &SearchOptions, chosen: &Chosen, kept: usize) {
         let before = std::mem::take(&mut self.origins);
         let origins = |(own, (row, _)): (usize, &(usize, i32))| {
@@ -488,7 +490,7 @@ fn zeros(on: &ErasedBackend<'_>, dtype: DataType, shape: &[usize]) -> Result<Era
     on.constant(&TensorData::zeros(dtype, shape, Limits::default().value_bytes).map_err(Error::from)?)
 }
 
-/// Groups the keys of a cache `[2, rows, heads, room, size]`.
+/// Converts the keys in a cache `[2, rows, heads, room, size]` to groups.
 fn grouped(on: &ErasedBackend<'_>, past: &ErasedTensor) -> Result<ErasedTensor, ErasedError> {
     let part = |at: i64| on.slice(past, &[at], &[at + 1], &[0], &[]);
     let keys = grouped_keys(on, &on.squeeze(&part(0)?, &[0])?, past.dtype(), false)?;
@@ -500,7 +502,7 @@ fn ports(body: &Graph) -> Vec<Port> {
     let declared = |value: &bb_ir::graph::ValueId| {
         match body.values.get(value.index()).map(|v| v.claimed()) {
             Some(ValueType::Tensor { dtype, shape }) => Port { dtype, shape },
-            // An undeclared input is assumed to take tokens.
+            // An undeclared input is assumed to be tokens.
             _ => Port { dtype: DataType::I32, shape: None },
         }
     };

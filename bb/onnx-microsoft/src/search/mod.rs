@@ -1,7 +1,8 @@
 //! Searches: `BeamSearch`, `WhisperBeamSearch`, `GreedySearch` and `Sampling`.
 //!
-//! A subgraph computes logits of the next token for each sequence, and a plan runs it in rounds (`rounds.rs`). The tokens are chosen
-//! on the host (`scores.rs`, `beams.rs`, `draw.rs`); the state of the subgraphs stays on the backend (`feeds.rs`).
+//! A subgraph computes the logits of the next token for each sequence, and a plan runs this subgraph once per step (`rounds.rs`).
+//! The tokens are chosen on the host (`scores.rs`, `beams.rs`, `draw.rs`). The state of the subgraphs stays on the backend
+//! (`feeds.rs`).
 //!
 //! Source: the schemas of ONNX Runtime 1.32, and the results of its CPU kernels.
 
@@ -21,19 +22,19 @@ use bb_ir::infer::rule::{NodeFacts, Types, tensor};
 use bb_ir::infer::{Rule, SubgraphRule};
 use bb_onnx::shared::operators;
 
-/// The name of the work, for errors about memory.
+/// The name of the operation in errors about memory.
 const OP: &str = "a search";
 
 /// How a search selects the next tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchKind {
-    /// It follows the most probable sequences.
+    /// Follows the most probable sequences.
     Beams,
-    /// It selects the most probable token.
+    /// Selects the most probable token.
     Greedy,
-    /// It samples a token.
+    /// Samples a token.
     Sampling,
-    /// It follows the most probable sequences of a transcription of speech.
+    /// Follows the most probable sequences of a transcription of speech.
     Speech,
 }
 
@@ -44,7 +45,7 @@ impl SearchKind {
     }
 }
 
-/// The rounds of a kind of search.
+/// Expands to the step-by-step implementation of a kind of search.
 macro_rules! rounds {
     ($kind:ident) => {
         const {
@@ -56,7 +57,7 @@ macro_rules! rounds {
     };
 }
 
-/// The rule of a kind of search.
+/// Expands to the inference rule of a kind of search.
 macro_rules! rule {
     ($kind:ident) => {
         Rule::Subgraphs(SubgraphRule {
@@ -101,7 +102,7 @@ fn check_subgraph(node: &Node, name: &'static str, inputs: usize, outputs: usize
     }
 }
 
-/// Infers the types of sequences of tokens, and for beams of their scores and of the scores of all tokens.
+/// Infers the types of a search: sequences of tokens; for a beam search also their scores, and the scores of all tokens.
 fn types(kind: SearchKind, at: NodeFacts<'_>) -> Types {
     let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
     let length = at.extent(1);
@@ -118,7 +119,7 @@ fn types(kind: SearchKind, at: NodeFacts<'_>) -> Types {
         tensor(float, Some(vec![Dim::Unknown, batch.clone(), beams, Dim::Unknown])),
     ];
     if kind == SearchKind::Speech {
-        // The weights of the attention to the sound, and the probability that the sound contains no speech.
+        // The cross-attention weights for the sound, and the probability that the sound contains no speech.
         results.push(tensor(Some(DataType::F32), None));
         results.push(tensor(float, Some(vec![batch])));
     }

@@ -11,10 +11,10 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Node;
 use bb_ir::{DataType, Limits, TensorData};
 
-/// The most sequences that a search follows for each element of the batch.
+/// The maximum number of sequences that a search follows per batch element.
 const MOST_BEAMS: i64 = 1 << 12;
 
-/// The positions of operands that differ between the operators.
+/// The indices of operands that differ between the operators.
 struct OperandPositions {
     repetition: usize,
     vocab_mask: usize,
@@ -31,7 +31,7 @@ impl OperandPositions {
     }
 }
 
-/// Returns the position of the last operand of an operator.
+/// Returns the index of the last operand of an operator.
 fn last_operand(kind: SearchKind) -> usize {
     match kind {
         SearchKind::Beams => 11,
@@ -48,37 +48,37 @@ pub(super) struct SearchOptions {
     op: String,
     /// Whether an encoder runs first.
     pub(super) encodes: bool,
-    /// Whether the encoder takes speech, and begins to decode with the given tokens.
+    /// Whether the encoder's input is speech. Decoding then begins with the prompt.
     pub(super) hears: bool,
     pub(super) batch: usize,
     pub(super) beams: usize,
-    /// The number of sequences that are returned for each element of the batch.
+    /// The number of sequences that are returned per batch element.
     pub(super) returned: usize,
-    /// The most tokens of a sequence, including the given tokens.
+    /// The maximum number of tokens of a sequence, including the prompt.
     pub(super) most: usize,
-    /// The number of tokens that a sequence must have before it may end.
+    /// The minimum number of tokens of a sequence before it may end.
     pub(super) least: usize,
     pub(super) end: i32,
     pub(super) padding: i32,
-    /// The token that decoding begins with after an encoder.
+    /// The token that decoding begins with if there is an encoder.
     pub(super) start: i32,
     pub(super) length_penalty: f32,
     pub(super) early_stopping: bool,
     pub(super) repetition_penalty: f32,
-    /// The number of tokens in a row that may not occur twice; 0 for no limit.
+    /// The length of token sequences that may not occur twice; 0 for no limit.
     pub(super) ngram: usize,
-    /// The number of logits that are used, if it is given.
+    /// The number of logits that are used, if the attribute is present.
     pub(super) vocabulary: Option<usize>,
-    /// For each token, whether it may follow.
+    /// For each token, whether it may be chosen.
     pub(super) mask: Option<Vec<bool>>,
-    /// For each element of the batch and each token, whether the token may follow the prompt.
+    /// For each batch element and each token, whether the token may follow the prompt.
     pub(super) prefix_mask: Option<Vec<bool>>,
-    /// For each element of the batch and each token, the number that is subtracted from the token's score.
+    /// For each batch element and each token, the number that is subtracted from the token's score.
     pub(super) presence: Option<Vec<f32>>,
     pub(super) temperature: f32,
     /// The timestamp tokens of speech, if their order is enforced.
     pub(super) marks: Option<Marks>,
-    /// The token of silence, if its probability is an output.
+    /// The token for silence, if its probability is an output.
     pub(super) silence: Option<i32>,
     pub(super) draw: Draw,
     /// The element type of scores.
@@ -92,7 +92,7 @@ pub(super) struct Draw {
     pub(super) top_p: f32,
     pub(super) filtered: f32,
     pub(super) kept: usize,
-    /// Whether to keep tokens starting with the most probable one, instead of dropping tokens starting with the least probable one.
+    /// Whether to keep tokens from the most probable one on, instead of dropping tokens from the least probable one on.
     pub(super) from_first: bool,
     pub(super) seed: u64,
 }
@@ -108,7 +108,7 @@ pub(super) fn wrong(op: &str, part: impl Into<NodePart>, problem: impl Into<Stri
 }
 
 impl SearchOperands<'_> {
-    /// Returns the operand at `index` if it is given.
+    /// Returns the operand at `index`, if it is present.
     pub(super) fn tensor(&self, index: usize) -> Option<&ErasedTensor> {
         self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor)
     }
@@ -117,7 +117,7 @@ impl SearchOperands<'_> {
         self.tensor(index).map(|x| on.to_host(x)).transpose()
     }
 
-    /// Reads an operand of one integer.
+    /// Reads an operand that has a single integer.
     fn int(&self, on: &ErasedBackend<'_>, index: usize) -> Result<Option<i64>, ErasedError> {
         let Some(host) = self.host(on, index)? else { return Ok(None) };
         match integers(&host).map_err(Error::from)?.as_slice() {
@@ -126,7 +126,7 @@ impl SearchOperands<'_> {
         }
     }
 
-    /// Reads an operand of one number.
+    /// Reads an operand that has a single number.
     fn float(&self, on: &ErasedBackend<'_>, index: usize) -> Result<Option<f32>, ErasedError> {
         let Some(host) = self.host(on, index)? else { return Ok(None) };
         let wide = cast(&host, DataType::F32, Rounding::default()).map_err(Error::from)?;
@@ -140,7 +140,7 @@ impl SearchOperands<'_> {
         wrong(self.op, NodePart::Operand(index), format!("has {count} elements, expected 1"))
     }
 
-    /// Reads an operand of integers that has these extents.
+    /// Reads an operand of integers, and checks its shape against `expected`.
     fn ints(
         &self,
         on: &ErasedBackend<'_>,
@@ -167,7 +167,7 @@ impl SearchOperands<'_> {
         }
     }
 
-    /// Reads the tokens that a sequence begins with.
+    /// Reads the tokens that each sequence begins with.
     fn begun(&self, on: &ErasedBackend<'_>, hears: bool, start: i32) -> Result<Begun, ErasedError> {
         let first = self.tensor(0).ok_or_else(|| wrong(self.op, NodePart::Operand(0), "is missing"))?;
         match (hears, first.shape()) {
@@ -191,7 +191,7 @@ impl SearchOperands<'_> {
         }
     }
 
-    /// Reads the most tokens of a sequence that begins with `begun` tokens.
+    /// Reads the maximum number of tokens of a sequence that begins with `begun` tokens.
     fn most(&self, on: &ErasedBackend<'_>, begun: usize) -> Result<usize, ErasedError> {
         let most = self.int(on, 1)?.ok_or_else(|| wrong(self.op, NodePart::Operand(1), "is missing"))?;
         let fits = usize::try_from(most).ok().filter(|&most| most > begun);
@@ -201,7 +201,7 @@ impl SearchOperands<'_> {
         })?)
     }
 
-    /// Reads how many sequences a search of beams follows for each element of the batch, and how many it returns.
+    /// Reads the number of sequences that a beam search follows per batch element, and the number that it returns.
     fn widths(&self, on: &ErasedBackend<'_>) -> Result<(usize, usize), ErasedError> {
         let count = |index: usize| -> Result<usize, ErasedError> {
             let got = self.int(on, index)?.unwrap_or(1);
@@ -218,7 +218,7 @@ impl SearchOperands<'_> {
         Ok((width, returned))
     }
 
-    /// Reads an operand of truth values.
+    /// Reads an operand of booleans.
     fn truths(
         &self,
         on: &ErasedBackend<'_>,
@@ -228,7 +228,7 @@ impl SearchOperands<'_> {
         Ok(self.ints(on, index, expected)?.map(|ints| ints.iter().map(|&n| n != 0).collect()))
     }
 
-    /// Reads the seed of a search that draws.
+    /// Reads the seed of a search that samples.
     fn seed(&self, on: &ErasedBackend<'_>) -> Result<u64, ErasedError> {
         let seed = self.int(on, 8)?.unwrap_or(0);
         let negative = |_| wrong(self.op, NodePart::Operand(8), format!("is {seed}, expected 0 or more"));
@@ -255,14 +255,14 @@ impl SearchOperands<'_> {
     }
 }
 
-/// The beginning of sequences.
+/// The start of all sequences.
 struct Begun {
-    /// The sound that an encoder takes instead of tokens.
+    /// The sound, if the encoder's input is sound instead of tokens.
     sound: Option<ErasedTensor>,
     /// The tokens, row by row.
     ids: Vec<i64>,
     batch: usize,
-    /// The number of tokens of a row.
+    /// The number of tokens in each row.
     length: usize,
 }
 
@@ -281,13 +281,13 @@ impl SearchAttributes<'_> {
         Ok(self.node.attributes.float(name)?.unwrap_or(default))
     }
 
-    /// Returns an integer that is not negative, by default 0.
+    /// Reads an integer that must not be negative. The default is 0.
     fn natural(&self, name: &'static str) -> Result<usize, Error> {
         let got = self.int(name, 0)?;
         usize::try_from(got).map_err(|_| wrong(self.op, name, format!("is {got}, expected 0 or more")))
     }
 
-    /// Returns a token; one without a default is required.
+    /// Reads a token. Without a default, the attribute is required.
     fn token(&self, name: &'static str, default: Option<i32>) -> Result<i32, Error> {
         match (self.node.attributes.int(name)?, default) {
             (None, Some(default)) => Ok(default),
@@ -298,7 +298,7 @@ impl SearchAttributes<'_> {
         }
     }
 
-    /// Returns the kind of model: 0 for a decoder, 1 for an encoder of tokens before it, 2 for one of speech.
+    /// Reads the kind of model: 0 for a decoder only, 1 with an encoder of tokens, 2 with an encoder of speech.
     fn model(&self, kind: SearchKind) -> Result<i64, Error> {
         let models: &[i64] = match kind {
             SearchKind::Beams => &[0, 1, 2],
@@ -313,11 +313,11 @@ impl SearchAttributes<'_> {
     }
 }
 
-/// The given tokens, row by row, and their mask, if there is one.
+/// The tokens of the prompt, row by row, and their mask, if there is one.
 pub(super) struct Prompt {
     pub(super) tokens: Vec<Vec<i32>>,
     pub(super) mask: Option<Vec<Vec<i32>>>,
-    /// The sound that an encoder takes instead of tokens.
+    /// The sound, if the encoder's input is sound instead of tokens.
     pub(super) sound: Option<ErasedTensor>,
 }
 
@@ -326,7 +326,7 @@ impl SearchOptions {
         wrong(&self.op, part, problem)
     }
 
-    /// Returns the number of active sequences.
+    /// Returns the number of active sequences in the whole batch.
     pub(super) fn rows(&self) -> usize {
         self.batch.saturating_mul(self.beams)
     }
@@ -382,7 +382,7 @@ impl SearchOptions {
             (0..batch).map(row).collect()
         };
         let end = attributes.token("eos_token_id", None)?;
-        // Without speech, it has no effect in ONNX Runtime either.
+        // The logits processor only affects speech, as in ONNX Runtime.
         let orders = beams && given.int(on, 11)?.is_some_and(|processor| processor == 1) && hears;
         let options = SearchOptions {
             op: op.to_owned(),
@@ -424,7 +424,7 @@ impl SearchOptions {
     }
 }
 
-/// Refuses operands and attributes that a search of speech does not support.
+/// Refuses operands and attributes that a search on speech does not support.
 fn unheard(node: &Node, given: &SearchOperands<'_>) -> Result<(), Error> {
     let op = node.op_type.as_str();
     for (index, why) in [(9, "an encoder of speech takes no mask"), (13, "it belongs to `cross_qk`")] {

@@ -1,4 +1,4 @@
-//! The rounds of a search: the sequences so far, and the choice of their next tokens.
+//! The steps of a search: the sequences so far, and the choice of their next tokens.
 
 use super::beams::{Beams, Chosen};
 use super::feeds::Feeds;
@@ -23,21 +23,21 @@ struct Search {
     sequences: Vec<Vec<i32>>,
     /// The number of tokens that were added to each sequence.
     added: usize,
-    /// For a beam search: the scores of the sequences, and the sequences that have ended.
+    /// The scores of the sequences and the finished sequences, for a beam search.
     beams: Option<Beams>,
-    /// For other searches: whether each sequence has ended.
+    /// Whether each sequence has ended, for other searches.
     ended: Vec<bool>,
-    /// The random numbers, if tokens are drawn.
+    /// The random number generator, if tokens are sampled.
     random: Option<Mersenne>,
-    /// The scores of all tokens, step by step, if they are an output.
+    /// The scores of all tokens, one list per step, if they are an output.
     scores: Vec<Vec<f32>>,
-    /// The probability of silence in each element of the batch, if it is an output.
+    /// The probability of silence for each batch element, if it is an output.
     silence: Vec<f32>,
     vocabulary: usize,
     over: bool,
 }
 
-/// Begins the rounds of a search.
+/// Begins a search.
 pub(super) fn begin(
     on: &ErasedBackend<'_>,
     kind: SearchKind,
@@ -87,10 +87,10 @@ impl Search {
         })
     }
 
-    /// Reads the logits after the last token of each sequence; `logits` is `[rows, length, tokens]`.
+    /// Reads the logits after the last token of each sequence. `logits` is `[rows, length, tokens]`.
     fn read(&mut self, on: &ErasedBackend<'_>, logits: &ErasedTensor) -> Result<Scores, ErasedError> {
         let rows = self.how.rows();
-        // Before the sequences of an element differ, a subgraph may return one row for each element of the batch.
+        // As long as the sequences of a batch element are equal, a subgraph may return one row per batch element.
         let (length, width, repeat) = match *logits.shape() {
             [all, length, width] if all == rows => (length, width, 1),
             [all, length, width] if all == self.how.batch => (length, width, self.how.beams),
@@ -148,7 +148,7 @@ impl Search {
         Ok(Scores { vocabulary, elements })
     }
 
-    /// Chooses the next tokens; `None` if no sequence continues.
+    /// Chooses the next tokens; `None` if all sequences have ended.
     fn choose(&mut self, scores: &mut Scores) -> Result<Option<Chosen>, Error> {
         let first = self.added == 0;
         if let Some(beams) = &mut self.beams {
@@ -227,7 +227,7 @@ impl Search {
             results.push(tensor(numbers(&extents, &all)?)?);
         }
         if how.silence.is_some() {
-            // Results before it that the model omits are not read.
+            // Fill in empty results before it that the model omits. They are never read.
             while results.len() < 4 {
                 results.push(tensor(numbers(&[0], &[])?)?);
             }

@@ -1,6 +1,6 @@
-//! The scores of the next tokens: logits, changed by penalties and masks.
+//! The scores of the next tokens: logits after penalties and masks.
 //!
-//! A forbidden token has the least finite score, so that some token can always be chosen.
+//! A forbidden token has the lowest finite score, so that some token can always be chosen.
 
 use super::OP;
 use super::options::SearchOptions;
@@ -25,7 +25,7 @@ impl Scores {
         self.elements.chunks_mut(self.vocabulary.max(1))
     }
 
-    /// Replaces logits by log probabilities.
+    /// Replaces logits by log-probabilities.
     pub(super) fn normalise(&mut self) {
         let mut pace = Pace::new();
         for row in self.rows_mut() {
@@ -37,7 +37,7 @@ impl Scores {
         }
     }
 
-    /// Applies penalties and masks; `first` is true if no token was added to the sequences yet.
+    /// Applies penalties and masks. `first` is true before the first token is added to the sequences.
     pub(super) fn restrict(
         &mut self,
         how: &SearchOptions,
@@ -114,7 +114,7 @@ fn masked(row: &mut [f32], mask: &[bool]) {
     }
 }
 
-/// Returns the positions of the `count` greatest numbers, the greatest first. Equal numbers keep their order.
+/// Returns the indices of the `count` greatest numbers, the greatest first. Equal numbers keep their order.
 pub(super) fn greatest(numbers: &[f32], count: usize) -> Result<Vec<usize>, Error> {
     let mut order: Vec<usize> = memory::collected(OP, 0..numbers.len())?;
     let number = |at: &usize| numbers.get(*at).copied().unwrap_or(f32::NEG_INFINITY) + 0.0;

@@ -1,4 +1,5 @@
-//! Additional rules of a search of speech: timestamps come in pairs and do not decrease, and silence has a probability.
+//! Additional rules for a search on speech: timestamps come in pairs and do not decrease, and silence has a
+//! probability.
 //!
 //! Source: the schema of `WhisperBeamSearch`, and the behaviour of ONNX Runtime 1.32 if `logits_processor` is 1.
 
@@ -7,18 +8,18 @@ use super::scores::Scores;
 use bb_core::Error;
 use bb_ir::graph::Node;
 
-/// The greatest timestamp that a sequence may begin with, counted from the first timestamp.
+/// The maximum timestamp that a sequence may begin with, relative to the first timestamp token.
 const LATEST: usize = 50;
 
-/// The special tokens of a speech model. A negative number is no token.
+/// The special tokens of a speech model. A negative number means that the model lacks the token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks {
     end: i64,
-    /// The first timestamp; all tokens after it are timestamps.
+    /// The first timestamp token; all tokens from it on are timestamps.
     first: usize,
-    /// The tokens that are never chosen.
+    /// Tokens that are never chosen.
     never: [i64; 2],
-    /// The tokens that are not chosen once a token follows the first timestamp.
+    /// Tokens that are not chosen after the token that follows the first timestamp.
     tasks: [i64; 3],
 }
 
@@ -43,15 +44,15 @@ impl Marks {
         })
     }
 
-    /// Returns the first timestamp.
+    /// Returns the first timestamp token.
     pub(super) fn first(&self) -> usize {
         self.first
     }
 
-    /// Forbids the tokens that may not follow a sequence.
+    /// Forbids the tokens that may not follow the sequence.
     pub(super) fn restrict(&self, row: &mut [f32], sequence: &[i32]) {
         let is_mark = |token: &i32| usize::try_from(*token).is_ok_and(|token| token >= self.first);
-        // The number of tokens up to the first timestamp.
+        // The number of tokens up to and including the first timestamp.
         let begun = sequence.iter().position(is_mark).map_or(sequence.len(), |at| at + 1);
         let later = sequence.len() > begun;
         for token in self.never.iter().chain(self.tasks.iter().filter(|_| later)) {
@@ -74,7 +75,7 @@ impl Marks {
         if !later {
             forbid(row, self.first.saturating_add(LATEST + 1), usize::MAX);
         }
-        // If the timestamps together are more probable than any other token, a timestamp follows.
+        // If the timestamps together are more probable than any other token, a timestamp must follow.
         let Some((others, marks)) = row.split_at_mut_checked(self.first) else { return };
         let most = marks.iter().copied().fold(f32::MIN, f32::max);
         let sum: f32 = marks.iter().map(|score| (score - most).exp()).sum();
@@ -90,7 +91,8 @@ fn forbid(row: &mut [f32], from: usize, to: usize) {
     row.iter_mut().skip(from).take(count).for_each(|score| *score = f32::MIN);
 }
 
-/// Returns the probability of a token by the first logits of each element of the batch; each element has `beams` rows.
+/// Returns the probability of a token for each batch element, computed from the first logits. Each batch element has
+/// `beams` rows.
 pub(super) fn probability(logits: &Scores, token: usize, beams: usize) -> Vec<f32> {
     let of_row = |row: &[f32]| {
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);

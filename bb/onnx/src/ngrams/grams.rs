@@ -1,4 +1,4 @@
-//! The n-grams of a vectorizer, as a table of items that can follow each beginning.
+//! The n-grams of a vectorizer, as a trie: a table of the items that can follow each prefix.
 
 use crate::folded::Folded;
 use bb_core::{DataType, Error};
@@ -7,16 +7,16 @@ use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use std::collections::HashMap;
 
-/// A number that is neither an item nor a beginning.
+/// An index that is neither an item nor a prefix.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The numbers of the items that n-grams have.
+/// The index of each item that occurs in n-grams.
 pub(super) enum Items {
     Texts(HashMap<Box<[u8]>, u32, Folded>),
     Numbers(HashMap<i64, u32, Folded>),
 }
 
-/// N-grams by their beginnings.
+/// N-grams by their prefixes. Each prefix has an index.
 pub(super) struct Grams {
     /// The pool that the table was built from.
     pub(super) pool: TensorData,
@@ -24,23 +24,23 @@ pub(super) struct Grams {
     pub(super) places: Vec<i64>,
     pub(super) lengths: [usize; 2],
     pub(super) items: Items,
-    /// The beginnings that are one item, by its number.
+    /// The prefixes that consist of one item, by the index of the item.
     first: Vec<u32>,
-    /// The beginnings that are another beginning and an item.
+    /// The prefixes that extend another prefix by an item, by the indices of both.
     next: HashMap<(u32, u32), u32, Folded>,
-    /// Where the n-grams are counted that end with a beginning.
+    /// For each prefix that is an n-gram, the index of its count in the result.
     ends: Vec<Option<usize>>,
-    /// The items that follow a beginning, with the beginnings that they lead to, ordered by the beginning.
+    /// The items that can follow a prefix, with the longer prefixes that result, ordered by the prefix.
     following: Vec<Following>,
-    /// Where the followers of each beginning start, and at last where all end.
+    /// For each prefix, the index in `following` of its first item, and at the end the length of `following`.
     from: Vec<usize>,
 }
 
-/// An item that continues a beginning.
+/// An item that extends a prefix.
 #[derive(Debug, Clone, Copy)]
 struct Following {
     item: u32,
-    /// The beginning that both are.
+    /// The extended prefix.
     to: u32,
 }
 
@@ -48,13 +48,13 @@ pub(super) fn missing(bytes: usize) -> Error {
     bb_ir::Error::Memory { op: "count_ngrams", bytes }.into()
 }
 
-/// Numbers the items of a pool; with the number of each.
+/// Assigns indices to the items of a pool. Also returns the index of each element of the pool.
 fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
     const OP: &str = "count_ngrams";
     let (mut numbers, mut pace) = (memory::room(OP, pool.len())?, Pace::new());
     let bytes = pool.len().saturating_mul(48);
     if pool.dtype() == DataType::String {
-        // The standard library does not report that it has no memory for a text.
+        // The standard library aborts if it has no memory for a string, so the memory is checked beforehand.
         memory::probe_strings(OP, pool.len(), pool.byte_len())?;
         let mut items: HashMap<Box<[u8]>, u32, Folded> = HashMap::default();
         items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
@@ -88,7 +88,7 @@ impl Items {
         }
     }
 
-    /// Returns the numbers of the elements; [`NONE`] for those that no n-gram has.
+    /// Returns the index of each element; [`NONE`] for elements that are in no n-gram.
     pub(super) fn of(&self, x: &TensorData) -> Result<Vec<u32>, Error> {
         const OP: &str = "count_ngrams";
         Ok(match self {
@@ -105,7 +105,7 @@ impl Items {
 }
 
 impl Grams {
-    /// Makes the table of the n-grams of lengths `least..=most`.
+    /// Builds the table of the n-grams of lengths `least..=most`.
     pub(super) fn new(
         pool: &TensorData,
         starts: &[i64],
@@ -158,7 +158,7 @@ impl Grams {
         Ok(grams)
     }
 
-    /// Orders the following items by their beginning.
+    /// Sorts the items that extend prefixes by their prefix.
     fn order(&mut self, pace: &mut Pace) -> Result<(), Error> {
         const OP: &str = "count_ngrams";
         let all = self.next.iter().map(|(&(at, item), &to)| (at, Following { item, to }));
@@ -182,7 +182,7 @@ impl Grams {
         Ok(())
     }
 
-    /// Returns the items that follow a beginning.
+    /// Returns the items that can follow a prefix.
     #[inline]
     fn following(&self, at: u32) -> &[Following] {
         let from = |at: usize| self.from.get(at).copied().unwrap_or(0);
@@ -213,7 +213,8 @@ impl Grams {
         Ok(())
     }
 
-    /// Returns the beginning that is another one and an item; [`NONE`] if no n-gram has it.
+    /// Returns the prefix that extends another prefix, or the empty one, by an item; [`NONE`] if no n-gram begins
+    /// with it.
     #[inline]
     fn after(&self, at: Option<u32>, item: u32) -> u32 {
         match at {
@@ -222,7 +223,7 @@ impl Grams {
         }
     }
 
-    /// Counts the n-grams of a row whose items are one, two, … positions apart.
+    /// Counts the n-grams of a row. Their items may be up to `skips + 1` elements apart, at equal distances.
     pub(super) fn count(
         &self,
         row: &[u32],
@@ -234,7 +235,7 @@ impl Grams {
         if most == 0 {
             return Ok(());
         }
-        // Items farther apart than the row is long make no n-gram.
+        // Items at a distance beyond the length of the row form no n-gram.
         let farthest = skips.saturating_add(1).min(row.len());
         let places = if most > 1 { ItemPlaces::of(row, farthest, pace)? } else { ItemPlaces::default() };
         for (start, &item) in row.iter().enumerate() {
@@ -252,7 +253,8 @@ impl Grams {
                 continue;
             }
             let window = start + 1..row.len().min(start.saturating_add(farthest).saturating_add(1));
-            // Either the items in reach are looked up among those that follow, or those that follow among the items.
+            // Two searches are possible: look up each item in reach among those that can follow, or search the row
+            // for each item that can follow. The cheaper one is chosen.
             if places.is_empty() || window.len() <= following.len().saturating_mul(8) {
                 for second in window {
                     pace.step(1);
@@ -281,7 +283,7 @@ impl Grams {
         Ok(())
     }
 
-    /// Counts the n-grams that begin with the items at two places, which are the beginning `at`.
+    /// Counts the n-grams that begin with the items at two indices of the row. These two items are the prefix `at`.
     fn continued(
         &self,
         row: &[u32],
@@ -307,7 +309,7 @@ impl Grams {
         }
     }
 
-    /// Counts an n-gram, if the beginning is one.
+    /// Adds `times` to the count of an n-gram, if the prefix is one.
     #[inline]
     fn found(&self, at: u32, times: u64, counts: &mut [u64]) {
         let place = self.ends.get(at as usize).copied().flatten();
@@ -317,15 +319,16 @@ impl Grams {
     }
 }
 
-/// Where each item is in a row.
+/// The indices of each item in a row.
 #[derive(Default)]
 struct ItemPlaces {
-    /// The items that n-grams have, with their places, ordered.
+    /// The items that occur in n-grams, with their indices in the row, sorted.
     places: Vec<(u32, u32)>,
 }
 
 impl ItemPlaces {
-    /// Finds the places, if n-grams reach so far that looking them up is worth it.
+    /// Builds the index of a row, if n-grams reach far enough to make a look-up worthwhile. Otherwise returns an
+    /// empty one.
     fn of(row: &[u32], farthest: usize, pace: &mut Pace) -> Result<ItemPlaces, Error> {
         if farthest <= 8 || u32::try_from(row.len()).is_err() {
             return Ok(ItemPlaces::default());
@@ -344,7 +347,7 @@ impl ItemPlaces {
         self.places.is_empty()
     }
 
-    /// Returns the places of an item within a range.
+    /// Returns the entries of an item whose index is within a range.
     fn within(&self, item: u32, range: &std::ops::Range<usize>) -> &[(u32, u32)] {
         let before =
             |end: usize| self.places.partition_point(|&(other, place)| (other, place as usize) < (item, end));

@@ -1,4 +1,4 @@
-//! `TfIdfVectorizer`: counts of n-grams, by looking runs of items up.
+//! `TfIdfVectorizer`: counts n-grams by looking up sequences of items in a table.
 
 mod grams;
 
@@ -23,12 +23,12 @@ operators! {
     }
 }
 
-/// The most elements that a row of the result has.
+/// The maximum number of elements in a row of the result.
 const MOST: usize = 1 << 28;
 
 static COUNT: HostKernel = HostKernel { name: "count_ngrams", random: false, run: counted };
 
-/// `TfIdfVectorizer`: a number for each place that an n-gram has.
+/// Infers the type of `TfIdfVectorizer`: one element for each index in `ngram_indexes`.
 fn tf_idf_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
     let most = at.ints("ngram_indexes")?.iter().max()?;
     let width = most.checked_add(1).map_or(Dim::Unknown, rule::extent);
@@ -38,7 +38,8 @@ fn tf_idf_vectorizer_types(at: NodeFacts<'_>) -> Option<Types> {
 
 /// `TfIdfVectorizer`.
 ///
-/// A weight belongs to an element of the result, as in ONNX's reference evaluator and ONNX Runtime.
+/// Each weight belongs to an element of the result, not to an n-gram, as in ONNX's reference evaluator and
+/// ONNX Runtime.
 pub(super) fn tf_idf_vectorizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let places = call.ints("ngram_indexes")?.unwrap_or_default();
@@ -96,7 +97,7 @@ pub(super) fn tf_idf_vectorizer(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     Ok(on.on_host(&COUNT, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
 }
 
-/// The tables of the models that ran last.
+/// The tables of the models that ran most recently.
 static GRAMS: Kept<Grams> = Kept::new();
 
 /// Counts the n-grams of each row.
@@ -144,7 +145,7 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 mod tests {
     use super::*;
 
-    /// Counts by the definition: for each distance, each start and each n-gram.
+    /// Counts as the definition says: for each distance, each start and each n-gram.
     fn defined(row: &[i64], grams: &[Vec<i64>], [least, most]: [usize; 2], skips: usize) -> Vec<f32> {
         let mut counts = vec![0f32; grams.len()];
         for (gram, count) in grams.iter().zip(&mut counts) {
@@ -152,7 +153,7 @@ mod tests {
             if !(least..=most).contains(&size) {
                 continue;
             }
-            // A single item is the same at all distances.
+            // An n-gram of a single item has no distance, so it is counted once.
             let farthest = if size == 1 { 0 } else { skips };
             for apart in 1..=farthest + 1 {
                 for start in 0..row.len() {
@@ -164,7 +165,7 @@ mod tests {
         counts
     }
 
-    /// Makes the parameters of n-grams, which are ordered by their sizes.
+    /// Counts n-grams, which must be ordered by their sizes.
     fn count(row: &[i64], grams: &[Vec<i64>], [least, most]: [usize; 2], skips: usize) -> Vec<f32> {
         let pool: Vec<i64> = grams.concat();
         let start = |size: usize| grams.iter().map(Vec::len).filter(|len| *len < size).sum::<usize>() as i64;
@@ -185,7 +186,8 @@ mod tests {
         counted(&[Some(&x)], &params).unwrap()[0].as_slice::<f32>().unwrap().to_vec()
     }
 
-    /// Items of a row, and n-grams of up to three of them, by a simple generator.
+    /// Generates the items of a row, and n-grams of up to three of these items, with a simple random
+    /// generator.
     fn drawn(seed: u64, length: usize, items: u64) -> (Vec<i64>, Vec<Vec<i64>>) {
         let mut state = seed;
         let mut next = |below: u64| {
@@ -213,14 +215,15 @@ mod tests {
         }
     }
 
-    /// Pairs of half a million items, as far apart as they like: looking at each would take hours.
+    /// Counts pairs among half a million items, at any distance. A test of each pair would take hours.
     #[test]
     fn pairs_at_all_distances_take_no_square_of_the_row() {
         let n = 500_000u64;
         let row: Vec<i64> = (0..n as i64).map(|i| i % 2).collect();
         let half = n / 2;
         let counts = count(&row, &[vec![0, 0], vec![0, 1]], [1, 2], 1 << 40);
-        // Of the zeros each with those behind it; of zeros and ones, a one with the zeros before it.
+        // Pairs of zeros: each zero with all later zeros. Pairs of zero and one: each one with all zeros
+        // before it.
         assert_eq!(counts, [(half * (half - 1) / 2) as f32, (half * (half + 1) / 2) as f32]);
     }
 }

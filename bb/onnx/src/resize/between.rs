@@ -1,4 +1,4 @@
-//! Elements between others, as weighted sums of their neighbours.
+//! Interpolates elements as weighted sums of their neighbours.
 
 use super::MOST;
 use bb_core::ext::math;
@@ -8,7 +8,7 @@ use bb_core::trace::{TraceStop, TracedTensor, Tracer};
 use bb_core::{Error, Tensor};
 use bb_ir::memory;
 
-/// The weight of a neighbour at a distance, for straight lines or cubic splines of coefficient `a`.
+/// Returns the weight of a neighbour at a distance, for linear interpolation or for cubic splines with the coefficient `a`.
 fn weight(cubic: Option<f64>, distance: f64) -> f64 {
     let d = distance.abs();
     match cubic {
@@ -19,7 +19,7 @@ fn weight(cubic: Option<f64>, distance: f64) -> f64 {
     }
 }
 
-/// Resizes an axis by weighted sums of neighbours: by gathers or a product with a matrix, whichever costs less.
+/// Resizes an axis by weighted sums of neighbours, by gathers or by a matrix product, whichever costs less.
 pub(super) fn between(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -46,25 +46,25 @@ pub(super) fn between(
     }
 }
 
-/// Parameters of the weights of an axis' elements in the result, besides the position.
+/// The parameters of the interpolation weights of an axis.
 pub(super) struct Shares {
     pub(super) from: usize,
-    /// The coefficient of cubic splines; `None` for straight lines.
+    /// The coefficient of cubic splines; `None` for linear interpolation.
     pub(super) cubic: Option<f64>,
     pub(super) stretch: f64,
-    /// Whether elements beyond the ends have no share.
+    /// Whether elements beyond the ends have no weight.
     pub(super) exclude: bool,
 }
 
 impl Shares {
-    /// How many elements away from a position others have shares.
+    /// Returns the maximum distance between a position and an element with a weight.
     fn reach(&self) -> f64 {
         let plain = if self.cubic.is_some() { 2.0 } else { 1.0 };
         plain / self.stretch
     }
 
-    /// The elements that have a share in the value at a position, and their shares. The elements at the ends may be there
-    /// more than once, because beyond the ends they go on.
+    /// Returns the elements that contribute to the value at a position, and their weights. An element at an end may occur more
+    /// than once, because the ends are repeated outwards.
     fn near(&self, p: f64) -> Vec<(usize, f64)> {
         let (first, last) = ((p - self.reach()).floor() as i64, (p + self.reach()).ceil() as i64);
         let mut near: Vec<(i64, f64)> =
@@ -79,14 +79,14 @@ impl Shares {
     }
 }
 
-/// Minimum axis length per interpolation tap at which gathers cost less than a product with all weights, which are mostly zero.
+/// The minimum axis length per interpolation tap at which gathers cost less than a product with the mostly zero weight matrix.
 const FOR_EACH_TAP: f64 = 32.0;
 
-/// The greatest number of gathers for an axis. More of them would make a long trace, and the halves of shares (see
-/// [`by_taps`]) would end as zeros.
+/// The maximum number of gathers for an axis. More gathers would make a long trace, and repeated halving of weights (see
+/// [`by_taps`]) would end at zero.
 const TAPS: f64 = 32.0;
 
-/// Resizes an axis by a gather for each element that has a share; `None` if a product with a matrix costs less.
+/// Resizes an axis by one gather per interpolation tap; `None` if a matrix product costs less.
 fn by_taps(
     on: &Tracer,
     x: &TracedTensor,
@@ -105,7 +105,8 @@ fn by_taps(
     }
     let mut sum: Option<TracedTensor> = None;
     for tap in 0..taps {
-        // A position that has fewer elements reads its last again and halves its share, so that an infinity stays one.
+        // If a position has fewer elements than taps, it reads its last element again, with half of the weight each time. So an
+        // infinity stays one.
         let mut indices = memory::filled("Resize", 0i64, positions.len()).map_err(Error::from)?;
         let mut factors = memory::filled("Resize", 0.0, positions.len()).map_err(Error::from)?;
         for ((index, factor), &p) in indices.iter_mut().zip(&mut factors).zip(positions) {
@@ -125,7 +126,8 @@ fn by_taps(
     Ok(sum)
 }
 
-/// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.
+/// Returns the weight of each element of the operand in each element of the result, `[from, to]`; `None` if there are too many
+/// weights.
 fn weights(shares: &Shares, positions: &[f64]) -> Result<Option<Vec<f64>>, bb_ir::Error> {
     let to = positions.len();
     let Some(count) = shares.from.checked_mul(to).filter(|&n| n <= MOST) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
+//! Resizes each axis separately, by a gather (nearest) or by weighted sums (linear, cubic).
 
 mod between;
 
@@ -28,7 +28,7 @@ operators! {
 /// A node's attributes about the resized axes.
 struct Sizing<'a> {
     policy: &'a str,
-    /// Those that are resized; all if it is left out.
+    /// The axes that are resized; all if the attribute is omitted.
     axes: Option<&'a [i64]>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Sizing<'a> {
         Ok(Sizing { policy: node.text_or("keep_aspect_ratio_policy", "stretch")?, axes: node.ints("axes")? })
     }
 
-    /// Returns whether the ratio of extents is kept; `None` if the word is unknown.
+    /// Returns how the aspect ratio is kept; `None` if the policy is unknown.
     fn aspect(&self) -> Option<Aspect> {
         Aspect::of(self.policy)
     }
@@ -50,23 +50,23 @@ struct Scaled {
     from: usize,
     to: usize,
     scale: f64,
-    /// The part of the axis that `tf_crop_and_resize` takes, as shares of it.
+    /// The start and end of the part of the axis that `tf_crop_and_resize` uses, as fractions of the axis.
     region: (f64, f64),
 }
 
 impl Scaled {
-    /// The position in the operand of element `i` of the result.
+    /// Returns the position in the operand that corresponds to element `i` of the result.
     fn position(&self, transform: &str, i: usize) -> Option<f64> {
         let (i, from, to) = (i as f64, self.from as f64, self.to as f64);
-        // ONNX's evaluator and its cases keep the fraction of an extent that a scale makes.
+        // The exact product of scale and extent, because ONNX's evaluator and test cases do not round it.
         let whole = self.scale * from;
         let half = (i + 0.5) / self.scale - 0.5;
         Some(match transform {
             "half_pixel" => half,
-            // ONNX's evaluator has -0.5 here; the text of the operator has 0, and so have ONNX Runtime and PyTorch.
+            // ONNX's evaluator uses -0.5 here. The operator's documentation, ONNX Runtime and PyTorch use 0.
             "pytorch_half_pixel" if self.to == 1 => 0.0,
             "pytorch_half_pixel" => half,
-            // The remainder of rounding the extent is split between both ends.
+            // The rounding difference of the extent is split between both ends.
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / whole) + half,
             "tf_half_pixel_for_nn" => (i + 0.5) / self.scale,
             "asymmetric" => i / self.scale,
@@ -91,10 +91,10 @@ fn floats(on: &Tracer, x: &TracedTensor) -> Result<Vec<f64>, TraceStop> {
     Ok(wide.as_slice::<f64>().map_err(Error::from)?.to_vec())
 }
 
-/// The most elements of an axis, and of a matrix of weights.
+/// The maximum number of elements of an axis, and of a matrix of weights.
 const MOST: usize = 1 << 27;
 
-/// Reads scales or sizes, and with them the extents of the result.
+/// Reads scales or sizes, and determines the extents of the result.
 fn scaled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Scaled>, TraceStop> {
     let x = call.input(0)?;
     let sizing = Sizing::of(call)?;
@@ -117,7 +117,7 @@ fn scaled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Scaled>, Tra
     };
     let wrong = |what: &str, n: usize| call.wrong(what, format!("has {n} numbers for {} axes", axes.len()));
     let scales_attribute = if call.has("height_scale") {
-        // `Upsample` of opset 1 is about images.
+        // `Upsample` of opset 1 has images as operands, and scales only height and width.
         Some(vec![1.0, 1.0, call.float("height_scale")?, call.float("width_scale")?])
     } else {
         call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())
@@ -138,12 +138,12 @@ fn scaled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Scaled>, Tra
         let numbers = |list: &[i64]| list.iter().map(|&n| n as f64).collect::<Vec<_>>();
         let extents: Vec<i64> = from.iter().map(|&n| n as i64).collect();
         match aspect.scale(&numbers(&extents), &numbers(&sizes)) {
-            // A size that is not a number becomes one that no axis can have.
+            // A size that cannot be represented becomes `usize::MAX`, which is refused below.
             Some(scale) => {
                 let size = |&from: &usize| at_scale(from as f64, scale).map_or(usize::MAX, extent);
                 from.iter().map(|from| (size(from), scale)).collect()
             }
-            // An extent of 0 has no scale; nothing is computed from it.
+            // An extent of 0 has no scale. The scale 1 is a placeholder that is never used.
             None => {
                 let scale = |(&size, &from): (&i64, &usize)| {
                     let scale = size as f64 / from as f64;
@@ -161,7 +161,7 @@ fn scaled(on: &Tracer, call: &Call<'_, TracedTensor>) -> Result<Vec<Scaled>, Tra
         if scales.len() != axes.len() {
             return Err(wrong("scales", scales.len()).into());
         }
-        // A scale that makes no extent is refused below.
+        // A scale that gives no valid extent is refused below.
         let size = |(from, scale): (&usize, f64)| (rescaled(from, scale).unwrap_or(usize::MAX), scale);
         from.iter().zip(scales).map(size).collect()
     };
@@ -208,13 +208,13 @@ fn resized_shape(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     at.with_axes(x, axes, &sizes)
 }
 
-/// `Resize` and `Upsample`: by sizes, or by scales.
+/// Infers the type of `Resize` and `Upsample`, from sizes or from scales.
 fn resize_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| resized_shape(at, x).unwrap_or_else(|| vec![Dim::Unknown; x.len()]);
     at.one(at.dtype(0), at.dims(0).map(shape))
 }
 
-/// `Resize`, and `Upsample`, which it replaced.
+/// `Resize`, and its predecessor `Upsample`.
 pub(super) fn resize(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let old = call.opset() < 11;
@@ -340,7 +340,7 @@ pub fn stretched(
     Ok(y)
 }
 
-/// Reads how often each element is repeated, where each dimension is as often as large, whatever its extent.
+/// Reads the factors of a resize that repeats each element; `None` if a factor is not a positive integer for every extent.
 fn whole_scales(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -391,7 +391,7 @@ pub fn repeated(on: &Tracer, x: &TracedTensor, times: &[i64]) -> Result<TracedTe
     Ok(y)
 }
 
-/// The type that weighted sums of elements of `dtype` are computed in.
+/// Returns the type for weighted sums of elements of `dtype`.
 fn wide(dtype: DataType) -> DataType {
     match dtype {
         DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64 => DataType::F64,
@@ -399,7 +399,7 @@ fn wide(dtype: DataType) -> DataType {
     }
 }
 
-/// Casts to the operand's type; integers are the nearest, within their range, as in ONNX's reference.
+/// Casts to the operand's type. Integers are rounded and saturated, as in ONNX's reference.
 fn narrowed(on: &Tracer, y: &TracedTensor, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     let bits = dtype.bits() as i32;
     let (low, high) = match dtype {
@@ -408,13 +408,14 @@ fn narrowed(on: &Tracer, y: &TracedTensor, dtype: DataType) -> Result<TracedTens
         _ if dtype.is_unsigned_integer() => (0.0, 2f64.powi(bits)),
         _ => return math::to(on, y, dtype),
     };
-    // The greatest 64-bit integer is not a float, so the next lower float is used.
+    // The maximum 64-bit integer is not a float, so the next lower float is the bound.
     let high = if bits < 64 { high - 1.0 } else { high.next_down() };
     let within = on.clip(&on.round(y)?, Some(&on.scalar_like(y, low)?), Some(&on.scalar_like(y, high)?))?;
     math::to(on, &within, dtype)
 }
 
-/// Converts an extent to `usize`; one that the platform cannot represent becomes the largest, so that its tensor is refused for its size.
+/// Converts an extent to `usize`. An extent that the platform cannot represent becomes `usize::MAX`, so that its tensor is refused for
+/// its size.
 fn extent(size: i64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

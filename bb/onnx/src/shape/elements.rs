@@ -29,7 +29,7 @@ operators! {
 
 fn tile_types(at: NodeFacts<'_>) -> Option<Types> {
     if at.node.opset < 6 {
-        // The first version takes a count and an axis.
+        // Version 1 has a count and an axis as operands.
         let shape = |x: &[Dim]| {
             let Some(axis) = at.scalar(2) else { return Some(vec![Dim::Unknown; x.len()]) };
             let mut out = x.to_vec();
@@ -47,11 +47,11 @@ fn tile_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Tile`: opset 1 repeats one axis, given as operands.
+/// `Tile`. In opset 1, it repeats along one axis; the count and the axis are operands.
 pub(crate) fn tile(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let repeats: Vec<Extent> = if call.opset() < 6 {
-        // Both are of the operand's type, integers by value.
+        // Both operands have the element type of the first operand, but integral values.
         let (times, axis) = (number(on, call.input(1)?)?, number(on, call.input(2)?)?);
         let axis = Axis::new(axis as i64, x.rank()).map_err(Error::from)?.get();
         (0..x.rank()).map(|a| Extent::from(if a == axis { times as i64 } else { 1 })).collect()
@@ -64,7 +64,7 @@ pub(crate) fn tile(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
             .wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank()))
             .into());
     }
-    // Before each dimension, insert one of extent 1 and expand it to the number of repeats.
+    // Inserts a dimension of extent 1 before each dimension, and expands it to the number of repeats.
     let from = on.extents(x);
     let pairs = || from.iter().zip(&repeats);
     if pairs().any(|(d, r)| d.present().checked_mul(r.present()).is_none()) {
@@ -77,7 +77,7 @@ pub(crate) fn tile(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.reshape_to(&y, &tiled)?))
 }
 
-/// `Trilu`: the elements above a diagonal, or below, and 0 elsewhere.
+/// `Trilu`: the elements above or below a diagonal, and 0 elsewhere.
 pub fn trilu(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let extents = on.extents(x);
@@ -105,7 +105,7 @@ pub(crate) fn gather_elements(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpR
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
-/// `GatherND`: for each index, the indexed part.
+/// Infers the type of `GatherND`: for each index, the part of the data that it selects.
 pub fn gather_nd_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
@@ -138,7 +138,7 @@ fn one_hot_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(2), at.dims(0).and_then(shape))
 }
 
-/// `OneHot`: the second value where an index names the place, the first elsewhere.
+/// `OneHot`: the second value at the position that an index names, and the first value elsewhere.
 pub(crate) fn one_hot(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (indices, values) = (call.input(0)?, call.input(2)?);
     let depth = number(on, call.input(1)?)? as i64;
@@ -160,7 +160,7 @@ pub(crate) fn one_hot(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.r#where(&hot, &value(1)?, &value(0)?)?))
 }
 
-/// `Pad`: extents with the paddings, if they are known.
+/// Infers the type of `Pad`: the extents plus the paddings, if these are known.
 pub fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let name = if at.node.opset < 2 { "paddings" } else { "pads" };
@@ -183,7 +183,8 @@ pub fn pad_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
+/// `Pad`. The paddings are an attribute before opset 11, and an operand since. Since opset 18, `axes` selects the
+/// padded axes.
 pub fn pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let mode = call.word("mode", "constant", Border::of)?;
@@ -216,7 +217,7 @@ pub fn pad(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.pad(x, value.as_ref(), &pads, mode)?))
 }
 
-/// Reads `blocksize`, of whose square (or itself) an extent must be a multiple.
+/// Reads `blocksize`, and checks that it is positive and not too large.
 fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
     let size = call.int("blocksize")?;
     usize::try_from(size)
@@ -225,7 +226,8 @@ fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("blocksize", format!("is {size}, expected a positive number")))
 }
 
-/// Reads the order of the channels that are blocks: places in a block before channels of the image, or after them.
+/// Reads `mode`, the order of channels: `DCR` returns true (index within the block first), `CRD` returns false
+/// (channel of the image first).
 fn blocks_first<T>(call: &Call<'_, T>) -> Result<bool, Error> {
     match call.text_or("mode", "DCR")? {
         "DCR" => Ok(true),
@@ -244,7 +246,7 @@ fn depth_to_space_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `DepthToSpace`: channels become blocks.
+/// `DepthToSpace`: rearranges channels into blocks of the image.
 pub(crate) fn depth_to_space(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
@@ -274,7 +276,7 @@ fn space_to_depth_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `SpaceToDepth`: blocks become channels.
+/// `SpaceToDepth`: rearranges blocks of the image into channels.
 pub(crate) fn space_to_depth(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {

@@ -1,4 +1,4 @@
-//! Operators about extents, and operators that build tensors only from extents.
+//! Operators that read or change shapes, and operators that create tensors only from shapes.
 
 pub(crate) mod elements;
 
@@ -35,7 +35,7 @@ fn shape_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![count]))
 }
 
-/// `Shape`: the extents from `start` to before `end`.
+/// `Shape`: the extents from `start` up to, but not including, `end`.
 pub(crate) fn shape(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let rank = x.rank() as i64;
@@ -56,7 +56,7 @@ pub(crate) fn size(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(on.ints_of(&[], &[count])?))
 }
 
-/// Reads extents that a tensor holds.
+/// Reads a shape from the elements of a tensor.
 pub(crate) fn extents(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -70,7 +70,7 @@ pub(crate) fn extents(
     Err(call.wrong("shape", format!("is {list:?}; extents are not negative")).into())
 }
 
-/// Reads extents that a tensor holds, as numbers.
+/// Reads a shape from the elements of a tensor, as numbers that are fixed in the plan.
 pub(crate) fn sizes(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -88,12 +88,13 @@ fn expand_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Expand`: to the shape that the operand's and the given one broadcast to.
+/// `Expand`: broadcasts the operand with the requested shape.
 pub(crate) fn expand(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let (x, to) = (call.input(0)?, extents(on, call, 1)?);
     let from = on.extents(x);
     let shape = bb_ir::infer::broadcast("expand", &[&from, &to]).map_err(Error::from)?;
-    // The rule relies on kernels, which compare their operands' extents. Here one shape is no operand's.
+    // The inference rule leaves comparisons of extents to kernels. Here one shape belongs to no operand, so compare its
+    // extents now.
     let (long, short) = (shape.len(), to.len());
     for (asked, extent) in to.iter().zip(shape.iter().skip(long - short)) {
         if !asked.is_same(extent) && !asked.is(1) {
@@ -115,7 +116,7 @@ pub(crate) fn constant_of_shape(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
         Some(value) => value.reshaped(&[]).map_err(Error::from)?,
         None => TensorData::scalar(0f32),
     };
-    // `full_to` makes small tensors on the host. Values that a float cannot express are repeated instead.
+    // `full_to` creates small tensors on the host. A value that `f64` cannot represent is expanded from a constant instead.
     let number = cast(&value, DataType::F64, Rounding::default())
         .ok()
         .and_then(|v| v.as_slice().ok()?.first().copied());
@@ -125,7 +126,7 @@ pub(crate) fn constant_of_shape(on: &Tracer, call: &Call<'_, TracedTensor>) -> O
     }
 }
 
-/// Reads a tensor of one number.
+/// Reads a tensor with a single element.
 pub(crate) fn number(on: &Tracer, x: &TracedTensor) -> Result<f64, TraceStop> {
     let data = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
     match data.as_slice::<f64>().map_err(Error::from)? {
@@ -137,7 +138,7 @@ pub(crate) fn number(on: &Tracer, x: &TracedTensor) -> Result<f64, TraceStop> {
     }
 }
 
-/// `Range`: the count of numbers follows from the operands, if they are known.
+/// Infers the type of `Range`. The number of elements follows from the operands, if they are known.
 pub fn range_types(at: NodeFacts<'_>) -> Option<Types> {
     let number = |input| at.contents(input)?.only()?.formula();
     let count = || infer::range_count(number(0)?, number(1)?, at.scalar(2)?);
@@ -148,7 +149,8 @@ pub fn range_types(at: NodeFacts<'_>) -> Option<Types> {
         };
         let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
         let count = ((limit - start) / delta).ceil().max(0.0);
-        // In single precision the quotient may be rounded to the other side of an integer.
+        // If the operands are `f32`, the quotient may be rounded to the other side of an integer. The count is inferred only
+        // if both precisions agree.
         let single = ((limit as f32 - start as f32) / delta as f32).ceil().max(0.0);
         let sure = f64::from(single) == count && count < f64::from(i32::MAX);
         sure.then(|| DimExpr::from(count as i64))
@@ -162,7 +164,7 @@ pub(crate) fn range(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     range_of(on, call, call.input(0)?, call.input(1)?, call.input(2)?)
 }
 
-/// Numbers from the first to before the last.
+/// Returns the numbers from `first` up to, but not including, `last`.
 pub fn range_of(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -187,7 +189,7 @@ pub fn range_of(
         return Ok(one(math::to(on, &range, dtype)?));
     }
     if dtype == DataType::I64 {
-        // Integers beyond 2^53 have no place in a float.
+        // Compute in integers, because a float cannot represent all integers beyond 2^53.
         let value = |x| -> Result<i128, TraceStop> { Ok(on.ints(x)?.first().copied().unwrap_or(0).into()) };
         let (first, last, step) = (value(first)?, value(last)?, value(step)?);
         if step == 0 {
@@ -212,8 +214,8 @@ pub fn range_of(
     Ok(one(on.range(first, step, count as i64, dtype)?))
 }
 
-/// Makes a range whose bounds follow from extents that may be others in other runs; `None` if they do not, or if it does not
-/// ascend in steps that are known.
+/// Creates a range whose bounds depend on symbolic extents. Returns `None` if the bounds are fixed, or if the step is not a
+/// known positive number.
 fn symbolic_range(on: &Tracer, bounds: [&TracedTensor; 3]) -> Result<Option<TracedTensor>, TraceStop> {
     let mut numbers = SmallVec::<[Extent; 3]>::new();
     for bound in bounds {
@@ -229,7 +231,7 @@ fn symbolic_range(on: &Tracer, bounds: [&TracedTensor; 3]) -> Result<Option<Trac
     on.iota(first, step, &last.minus(first).ceil_div(step)).map(Some)
 }
 
-/// The most elements that a range has.
+/// The maximum number of elements of a range.
 const MOST: i128 = 1 << 28;
 
 fn flatten_types(at: NodeFacts<'_>) -> Option<Types> {
@@ -242,11 +244,11 @@ fn flatten_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// `Flatten`: to a matrix, cut at `axis`.
+/// `Flatten`: reshapes to a matrix. The dimensions before `axis` become rows.
 pub(crate) fn flatten(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 1)?;
-    // The axis may be the rank itself: all dimensions are rows.
+    // The axis may equal the rank. Then all dimensions become rows.
     let at = if axis == x.rank() as i64 {
         x.rank()
     } else {
@@ -261,7 +263,7 @@ fn eye_like_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
-/// `EyeLike`: ones on a diagonal.
+/// `EyeLike`: ones on a diagonal, zeros elsewhere.
 pub(crate) fn eye_like(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let extents = on.extents(x);

@@ -1,4 +1,4 @@
-//! The attributes of windows: as given by a node, and with all defaults filled in.
+//! The attributes of sliding windows, as a node states them and with all defaults filled in.
 
 use crate::attributes::Attributes;
 use bb_core::ext::Extent;
@@ -8,7 +8,7 @@ use bb_core::{Error, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, Padding, Step};
 
-/// The movement and the padding of windows, as given by a node.
+/// The strides, dilations and padding of windows, as a node states them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Movement<'a> {
     pub(crate) strides: Option<&'a [i64]>,
@@ -28,25 +28,26 @@ impl<'a> Movement<'a> {
         })
     }
 
-    /// Returns the source of the padding; `None` if the word is unknown.
+    /// Returns the padding mode; `None` if `auto_pad` has an unknown value.
     pub(crate) fn padding(&self) -> Option<Padding> {
         Padding::of(self.auto_pad)
     }
 
-    /// Returns how the windows of a kernel move, if the lists fit it.
+    /// Returns the step of the window along each axis of a kernel, if the attributes have one number per
+    /// axis.
     pub(crate) fn steps(&self, kernel: &[Dim]) -> Option<Vec<Step<Dim>>> {
         let list = |list: Option<&'a [i64]>| list.unwrap_or_default();
         Some(Step::of(kernel, list(self.strides), list(self.pads), list(self.dilations))?.collect())
     }
 
-    /// Returns the number of windows along each of these extents, if it can be determined.
+    /// Returns the number of windows along each spatial axis, if it can be determined.
     pub(super) fn counts(&self, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
         let (steps, padding) = (self.steps(kernel)?, self.padding()?);
         infer::windows(spatial, &steps, padding, ceil).map(infer::Extents::into_vec)
     }
 }
 
-/// The attributes that convolution and pooling share, in full.
+/// The attributes that convolution and pooling share, with all defaults filled in.
 pub(super) struct Sliding {
     pub(super) kernel: Vec<i64>,
     pub(super) strides: Vec<i64>,
@@ -54,7 +55,7 @@ pub(super) struct Sliding {
     pub(super) pads: Vec<i64>,
 }
 
-/// Reads a list of `count` numbers that describe windows; where it is left out, each is the default.
+/// Reads a window attribute with `count` numbers. If it is omitted, each number is the default.
 pub(crate) fn numbers<T>(
     call: &Call<'_, T>,
     name: &str,
@@ -64,7 +65,7 @@ pub(crate) fn numbers<T>(
     filled(call, (name, call.ints(name)?), count, default)
 }
 
-/// Returns the `count` numbers of a list that describes windows; where it is left out, each is the default.
+/// Returns the `count` numbers of a window attribute. If it is omitted, each number is the default.
 pub(super) fn filled<T>(
     call: &Call<'_, T>,
     (name, given): (&str, Option<&[i64]>),
@@ -79,7 +80,7 @@ pub(super) fn filled<T>(
     Ok(list)
 }
 
-/// Returns the strides of windows and the dilations of the kernels in them, which must be positive.
+/// Returns the strides and dilations, which must be positive.
 pub(super) fn steps<T>(
     call: &Call<'_, T>,
     movement: &Movement<'_>,
@@ -95,7 +96,7 @@ pub(super) fn steps<T>(
     Ok((forwards("strides", movement.strides)?, forwards("dilations", movement.dilations)?))
 }
 
-/// Returns the source of the padding.
+/// Returns the padding mode, or an error if `auto_pad` has an unknown value.
 pub(super) fn padding<T>(call: &Call<'_, T>, movement: &Movement<'_>) -> Result<Padding, Error> {
     movement.padding().ok_or_else(|| {
         let word = movement.auto_pad;
@@ -104,7 +105,7 @@ pub(super) fn padding<T>(call: &Call<'_, T>, movement: &Movement<'_>) -> Result<
     })
 }
 
-/// Refuses numbers so large that sums of their products are beyond 64 bits.
+/// Refuses numbers that are so large that sums of their products would overflow 64 bits.
 pub(super) fn in_reach<T>(call: &Call<'_, T>, name: &str, list: &[i64]) -> Result<(), Error> {
     match list.iter().find(|v| v.unsigned_abs() >= REACH) {
         Some(v) => Err(call.wrong(name, format!("has {v}, expected less than {REACH}"))),
@@ -112,13 +113,13 @@ pub(super) fn in_reach<T>(call: &Call<'_, T>, name: &str, list: &[i64]) -> Resul
     }
 }
 
-/// Refuses extents as [`in_reach`] refuses numbers.
+/// Refuses extents that are too large in the sense of [`in_reach`].
 pub(super) fn extents_in_reach<T>(call: &Call<'_, T>, x: &[Extent]) -> Result<(), Error> {
     let extents: Vec<i64> = x.iter().map(Extent::present).collect();
     in_reach(call, "an operand's shape", &extents)
 }
 
-/// Resolves attributes that are left out, and `auto_pad`.
+/// Fills in omitted attributes, and replaces `auto_pad` by explicit paddings.
 pub(super) fn sliding<T>(
     call: &Call<'_, T>,
     movement: &Movement<'_>,
@@ -147,9 +148,9 @@ pub(super) fn sliding<T>(
     let lists = x.iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
     for ((extent, &kernel), (&stride, &dilation)) in lists {
         let step = Step { kernel, stride, dilation, before: 0, after: 0 };
-        // With a stride of 1, the paddings depend only on the window and not on the extent.
+        // With a stride of 1, the paddings depend only on the window, not on the extent.
         let extent = if stride == 1 { 1 } else { extent.number() };
-        // Extents within reach have a sum in 64 bits.
+        // Extents below the limit have a sum that fits 64 bits.
         let (start, end) = step.same_pads(&extent, lower).unwrap_or_default();
         before.push(start);
         after.push(end);
@@ -158,7 +159,7 @@ pub(super) fn sliding<T>(
     Ok(Sliding { kernel, strides, dilations, pads: before })
 }
 
-/// The kernel that the filters have.
+/// Returns the spatial extents of the filters, and checks `kernel_shape` against them.
 pub(crate) fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error> {
     let own: Vec<i64> = w.shape().iter().skip(2).map(|&d| d as i64).collect();
     match call.ints("kernel_shape")? {

@@ -1,4 +1,4 @@
-//! Convolution, forwards and transposed.
+//! Convolution and transposed convolution.
 
 use super::attributes::{
     Movement, extents_in_reach, filled, filter_kernel, in_reach, padding, sliding, steps,
@@ -23,13 +23,13 @@ operators! {
     }
 }
 
-/// Reads into how many parts the channels are divided.
+/// Reads `group`, the number of groups of channels.
 fn group<'a, A: Attributes<'a>>(node: &A) -> Result<i64, A::Error> {
     node.int_or("group", 1)
 }
 
-/// Reads `group`: into how many parts the channels of the operand and the filters are divided, each with filters of its
-/// own. `back` is for a transposed convolution, whose filters go from the operand's channels.
+/// Reads `group`, the number of groups that the channels of the operand and the filters are divided into, and checks
+/// it. `back` is true for a transposed convolution, whose filters have the operand's channels first.
 fn groups(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -78,12 +78,12 @@ fn groups(
     Ok(group)
 }
 
-/// The extents of the convolution of `x` with the kernels that are the operand `weights`.
+/// Infers the shape of the convolution of `x` with the filters in the operand `weights`.
 pub fn conv_shape(at: NodeFacts<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
     conv_shape_of(at, x, at.dims(weights)?)
 }
 
-/// The extents of the convolution of `x` with kernels of the extents `weights`.
+/// Infers the shape of the convolution of `x` with filters of the shape `weights`.
 pub fn conv_shape_of(at: NodeFacts<'_>, x: &[Dim], weights: &[Dim]) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = x else { return None };
     let [channels, _, kernel @ ..] = weights else { return None };
@@ -91,7 +91,7 @@ pub fn conv_shape_of(at: NodeFacts<'_>, x: &[Dim], weights: &[Dim]) -> Option<Ve
     Some([&[n.clone(), channels.clone()], counts.as_slice()].concat())
 }
 
-/// `Conv`.
+/// Infers the type of `Conv`.
 pub fn conv_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
@@ -101,7 +101,7 @@ pub(crate) fn conv(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(one(plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?))
 }
 
-/// A convolution of operands that are not the call's own, with the call's attributes.
+/// Convolves tensors other than the call's operands, with the call's attributes.
 pub fn plain_conv(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -112,7 +112,7 @@ pub fn plain_conv(
     with_conv_options(on, call, x, w, |options| on.conv(x, w, bias, options))
 }
 
-/// Calls a convolution with the options that the call's attributes give for these operands.
+/// Calls a convolution with the options that follow from the call's attributes and these operands.
 pub(crate) fn with_conv_options(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -139,7 +139,7 @@ pub(crate) fn conv_integer(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(one(y))
 }
 
-/// The attributes of a transposed convolution, as a node has them.
+/// The attributes of a transposed convolution, as a node states them.
 struct Transposed<'a> {
     movement: Movement<'a>,
     output_padding: Option<&'a [i64]>,
@@ -153,7 +153,7 @@ impl<'a> Transposed<'a> {
         Ok(Transposed { movement, output_padding, output_shape })
     }
 
-    /// Returns the spatial extents of the result of a transposed convolution, if `output_shape` does not give them.
+    /// Returns the spatial extents of the result of a transposed convolution, if `output_shape` does not specify them.
     fn grown(&self, spatial: &[Dim], kernel: &[Dim]) -> Option<Vec<Dim>> {
         let (steps, padding) = (self.movement.steps(kernel)?, self.movement.padding()?);
         let more = self.output_padding.filter(|v| !v.is_empty());
@@ -166,7 +166,7 @@ impl<'a> Transposed<'a> {
     }
 }
 
-/// The extents of the result of a transposed convolution of operand 0; `spatial` computes the spatial extents.
+/// Infers the shape of a transposed convolution of operand 0. `spatial` computes the spatial extents.
 fn transposed(
     at: NodeFacts<'_>,
     spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim>>,
@@ -177,7 +177,8 @@ fn transposed(
     Some([&[n.clone(), channels], spatial(extents, kernel)?.as_slice()].concat())
 }
 
-/// The result's extents of a transposed convolution whose paddings are `pads`, if they are known, and no attribute.
+/// Infers the shape of a transposed convolution whose paddings are `pads` instead of an attribute. The spatial extents
+/// are unknown if `pads` is `None`.
 pub fn transposed_shape(at: NodeFacts<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
     transposed(at, |spatial, kernel| {
         let known = || {
@@ -195,7 +196,7 @@ fn conv_transpose_types(at: NodeFacts<'_>) -> Option<Types> {
         let Some(given) = attributes.output_shape.filter(|s| !s.is_empty()) else {
             return attributes.grown(spatial, kernel);
         };
-        // Some list the extents of all dimensions.
+        // Some models list the extents of all dimensions, not only the spatial ones.
         let from = given.len().checked_sub(kernel.len()).filter(|_| spatial.len() == kernel.len())?;
         Some(given.get(from..)?.iter().map(|&d| rule::extent(d)).collect())
     });
@@ -207,7 +208,8 @@ pub(crate) fn conv_transpose(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpRe
     Ok(one(plain_conv_transpose(on, call, None, call.optional(2))?))
 }
 
-/// A transposed convolution with the call's attributes; `output_shape` determines the paddings, unless they are given.
+/// Computes a transposed convolution with the call's attributes. `given` has the paddings; without it, they follow from
+/// `output_shape` or the attributes.
 pub fn plain_conv_transpose(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -226,7 +228,7 @@ pub fn plain_conv_transpose(
     let extra = filled(call, ("output_padding", output_padding), n, 0)?;
     let same = matches!(padding, Padding::Same { .. });
     let wanted: Option<Vec<i64>> = match output_shape {
-        // Some models give all dimensions rather than the spatial ones.
+        // Some models list all dimensions, not only the spatial ones.
         Some(shape) => {
             in_reach(call, "output_shape", shape)?;
             Some(shape.iter().skip(shape.len().saturating_sub(n)).copied().collect())
@@ -255,10 +257,10 @@ pub fn plain_conv_transpose(
                 .zip(strides.iter().zip(&extra));
             for (((&extent, &wanted), (&kernel, &dilation)), (&stride, &extra)) in lists {
                 let step = Step { kernel, stride, dilation, before: 0, after: 0 };
-                // Extents within reach have a sum in 64 bits.
+                // Extents below the limit have a sum that fits 64 bits.
                 let total = step.grown(&(extent as i64), Padding::None, extra).unwrap_or_default() - wanted;
                 let less = total.div_euclid(2);
-                // Where the halves differ, the larger one is at the start unless `SAME_UPPER`.
+                // If the total padding is odd, the larger half is at the start, except for `SAME_UPPER`.
                 before.push(if padding == UPPER { less } else { total - less });
                 after.push(if padding == UPPER { total - less } else { less });
             }

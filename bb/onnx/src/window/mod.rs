@@ -1,4 +1,4 @@
-//! Convolution and pooling, whose attributes are resolved here.
+//! Convolution and pooling. Their attributes are resolved to explicit values here.
 
 mod attributes;
 pub(crate) mod conv;

@@ -1,4 +1,4 @@
-//! Pooling of windows, and of all there is.
+//! Pooling over windows, and global pooling.
 
 use super::attributes::{Movement, Sliding, sliding};
 use crate::attributes::Attributes;
@@ -26,7 +26,7 @@ operators! {
     }
 }
 
-/// The attributes of pooling, as a node has them.
+/// The attributes of pooling, as a node states them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pooling<'a> {
     pub(crate) kernel: Option<&'a [i64]>,
@@ -41,7 +41,7 @@ impl<'a> Pooling<'a> {
         Ok(Pooling { kernel, movement: Movement::of(node)?, ceil })
     }
 
-    /// Returns the extents of the kernel, if they are given.
+    /// Returns the extents of the kernel, if the attribute is present.
     pub(crate) fn told_kernel(&self) -> Option<Vec<Dim>> {
         Some(self.kernel?.iter().map(|&k| rule::extent(k)).collect())
     }
@@ -54,14 +54,14 @@ impl<'a> Pooling<'a> {
 }
 
 impl Sliding {
-    /// Returns the options of an average over the windows.
+    /// Returns the options of average pooling over the windows.
     fn averaging(&self, ceil: bool, count_pad: bool) -> AveragePoolOptions<'_> {
         let Sliding { strides, pads, dilations, .. } = self;
         AveragePoolOptions { strides, pads, dilations, ceil, count_pad }
     }
 }
 
-/// Returns the extents after pooling; the channels are the second dimension.
+/// Infers the shape after pooling. The channels are the second dimension.
 pub fn pool_shape(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     let pooling = Pooling::of(&at).ok()?;
@@ -69,13 +69,13 @@ pub fn pool_shape(at: NodeFacts<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     Some([&[n.clone(), c.clone()], counts.as_slice()].concat())
 }
 
-/// Pooling, and where each maximum is.
+/// Infers the types of pooling: the pooled tensor, and the indices of the maxima.
 pub fn pool_types(at: NodeFacts<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| pool_shape(at, x));
     Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
 
-/// `MaxPool`, with the positions of the maxima if requested.
+/// `MaxPool`, with the indices of the maxima if requested.
 pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let x = call.input(0)?;
     let y = plain_max_pool(on, call, x)?;
@@ -89,7 +89,7 @@ pub(crate) fn max_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     Ok(smallvec![Some(y), Some(positions)])
 }
 
-/// The maxima of an operand that is not the call's own, with the call's attributes.
+/// Computes max pooling of a tensor other than the call's operand, with the call's attributes.
 pub fn plain_max_pool(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -112,7 +112,7 @@ pub(crate) fn average_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResu
     Ok(one(plain_average_pool(on, call, call.input(0)?)?))
 }
 
-/// An average of an operand that is not the call's own, with the call's attributes.
+/// Computes average pooling of a tensor other than the call's operand, with the call's attributes.
 pub fn plain_average_pool(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -131,7 +131,8 @@ pub(crate) fn lp_pool(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
     let mean = on.average_pool(&powers, &s.kernel, s.averaging(pooling.ceil, false))?;
-    // The mean counts the elements inside the operand; that count times the mean is the sum.
+    // The mean divides by the number of window elements inside the operand, so multiplying by that number gives the
+    // sum.
     let (counts, filled) = window_counts(on, x, &resolved(call, x, &s, pooling.ceil)?)?;
     let mut sum = on.mul(&mean, &counts)?;
     if !filled {
@@ -159,16 +160,17 @@ fn window_counts(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<(Trac
     Ok((product, filled))
 }
 
-/// Reads `p`, which opset 1 has as a float.
+/// Reads the order of the norm, `p`, which is a float in opset 1.
 fn norm_order<T: Tensor>(call: &Call<'_, T>) -> Result<f64, Error> {
     if call.opset() < 2 { call.float_or("p", 2.0) } else { Ok(call.int_or("p", 2)? as f64) }
 }
 
-/// Reduces the spatial dimensions. Without any, each channel has one element; a reduction without axes would take all.
+/// Reduces the spatial dimensions. If there are none, each channel is one element and nothing is reduced, because a
+/// reduction without axes would reduce all dimensions.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if `x` has fewer than two dimensions; the reduction's own.
+/// [`Error::Operator`] if `x` has fewer than two dimensions; the errors of the reduction.
 pub fn over_space(
     on: &Tracer,
     call: &Call<'_, TracedTensor>,
@@ -185,13 +187,13 @@ pub fn over_space(
     }
 }
 
-/// The extents of pooling all of each channel, the channels second.
+/// Infers the shape of global pooling. The channels are the second dimension.
 pub fn global_pool_shape(x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
 }
 
-/// Pooling of all of each channel.
+/// Infers the type of global pooling.
 pub fn global_pool_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(global_pool_shape))
 }

@@ -10,13 +10,14 @@ pub(super) fn of(first: char, last: char) -> ClassUnicode {
 
 /// Adds the characters that differ only in case.
 pub(super) fn folded(mut class: ClassUnicode) -> ClassUnicode {
-    // It fails only without the tables of Unicode, which this crate enables.
+    // This only fails without Unicode tables, which this crate enables.
     let _ = class.try_case_fold_simple();
     class
 }
 
 impl Parser<'_> {
-    /// Parses an escape of a class, if one is next: `\d`, `\pL`, `\p{^Greek}`.
+    /// Parses an escape that stands at the current position and means a class: `\d`, `\pL`, `\p{^Greek}`.
+    /// Returns `None` if there is none.
     pub(super) fn class_of_escape(&mut self) -> Result<Option<ClassUnicode>, String> {
         let all = self.rest;
         let mut chars = all.chars().skip(1);
@@ -49,7 +50,7 @@ impl Parser<'_> {
         self.group_of(positive, group).map(Some)
     }
 
-    /// A group of characters, or all others.
+    /// Returns a group of characters, or its complement.
     fn group_of(&mut self, positive: bool, group: ClassUnicode) -> Result<ClassUnicode, String> {
         let mut class = if self.flags.folds { folded(group) } else { group };
         if !positive {
@@ -63,7 +64,7 @@ impl Parser<'_> {
         self.skip(1);
         let is_negated = self.takes("^");
         let mut ranges: Vec<ClassUnicodeRange> = Vec::new();
-        // A bracket that comes first closes nothing.
+        // A closing bracket at the start of a class is a literal.
         let mut is_first = true;
         while is_first || !self.rest.starts_with(']') {
             is_first = false;
@@ -91,7 +92,7 @@ impl Parser<'_> {
         self.count(class)
     }
 
-    /// Parses `[:name:]` or `[:^name:]`, if it is next.
+    /// Parses `[:name:]` or `[:^name:]`; `None` if there is none at the current position.
     fn posix(&mut self) -> Result<Option<ClassUnicode>, String> {
         let all = self.rest;
         let Some((name, after)) = all.strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
@@ -104,7 +105,7 @@ impl Parser<'_> {
         self.group_of(positive.is_none(), group).map(Some)
     }
 
-    /// Parses a character or a range. Surrogates are left out.
+    /// Parses a character or a range. Surrogates are excluded from the range.
     fn range(&mut self) -> Result<Option<ClassUnicodeRange>, String> {
         let all = self.rest;
         let first = self.char_of_class()?;

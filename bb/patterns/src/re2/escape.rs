@@ -8,7 +8,7 @@ impl Parser<'_> {
         self.escaped_code().map(char::from_u32)
     }
 
-    /// Parses an escape of one character, and returns its number.
+    /// Parses an escape of one character, and returns its code point.
     pub(super) fn escaped_code(&mut self) -> Result<u32, String> {
         let all = self.rest;
         self.skip(1);
@@ -31,7 +31,8 @@ impl Parser<'_> {
         Ok(code)
     }
 
-    /// Parses up to three octal digits. A single digit other than 0 is a reference to a group, which RE2 does not have.
+    /// Parses up to three octal digits. A single digit other than 0 would be a back-reference, which RE2 does not
+    /// support.
     fn octal(&mut self, first: char) -> Option<u32> {
         let digits = self.rest.bytes().take(2).take_while(|c| (b'0'..=b'7').contains(c)).count();
         if first != '0' && digits == 0 {
@@ -42,7 +43,7 @@ impl Parser<'_> {
         u32::from_str_radix(&format!("{first}{more}"), 8).ok()
     }
 
-    /// Parses two hexadecimal digits, or any number of them in braces.
+    /// Parses two hexadecimal digits, or any number of digits in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let digits = if self.takes("{") {
             let (digits, after) = self.rest.split_once('}')?;
@@ -53,7 +54,7 @@ impl Parser<'_> {
             self.skip(2);
             digits
         };
-        // The conversion also accepts a sign.
+        // `from_str_radix` also accepts a sign, which is not allowed here.
         let is_hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_hexadecimal.then(|| u32::from_str_radix(digits, 16).ok())?
     }

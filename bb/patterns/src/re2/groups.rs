@@ -1,12 +1,12 @@
-//! The groups of characters that have names, and the names of groups of a pattern.
+//! Named character classes, and the rules for names of groups in a pattern.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
-/// The categories of Unicode.
+/// The names of Unicode's general categories.
 const CATEGORIES: &str =
     "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs";
 
-/// The scripts of Unicode.
+/// The names of Unicode's scripts.
 const SCRIPTS: &str = "\
     Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki Bopomofo Brahmi \
     Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee Chorasmian Common Coptic Cuneiform \
@@ -22,10 +22,10 @@ const SCRIPTS: &str = "\
     Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangsa Tangut Telugu Thaana Thai Tibetan \
     Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Warang_Citi Yezidi Yi Zanabazar_Square";
 
-/// The most characters of a pattern that an error repeats.
+/// The maximum number of characters of a pattern that an error message repeats.
 const SHOWN: usize = 20;
 
-/// Returns the class `\d`, `\s` or `\w`, which are of ASCII.
+/// Returns the class `\d`, `\s` or `\w`, which only have ASCII characters.
 pub(super) fn perl(name: char) -> ClassUnicode {
     match name {
         'd' => of(&[('0', '9')]),
@@ -64,7 +64,7 @@ pub(super) fn unicode(name: &str) -> Option<ClassUnicode> {
     let is_in = |names: &str| names.split(' ').any(|own| own == name);
     match name {
         "Any" => Some(of(&[('\0', char::MAX)])),
-        // RE2 counts no code without a character, and no text contains a surrogate.
+        // In RE2, `C` excludes unassigned code points, and no text contains a surrogate.
         "C" => parsed(r"[\p{Cc}\p{Cf}\p{Co}]"),
         "Cs" => Some(of(&[])),
         _ if is_in(CATEGORIES) => parsed(&format!(r"\p{{gc={name}}}")),
@@ -73,11 +73,11 @@ pub(super) fn unicode(name: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// Returns a class as the engine's library has it.
+/// Returns a class as the crate `regex_syntax` defines it.
 fn parsed(pattern: &str) -> Option<ClassUnicode> {
     match regex_syntax::parse(pattern).ok()?.into_kind() {
         HirKind::Class(Class::Unicode(class)) => Some(class),
-        // A class of one character.
+        // The parser represents a class of one character as a literal.
         HirKind::Literal(text) => {
             let c = std::str::from_utf8(&text.0).ok()?.chars().next()?;
             Some(of(&[(c, c)]))
@@ -86,7 +86,7 @@ fn parsed(pattern: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// Returns whether a text may name a group: letters, marks, digits and underscores.
+/// Returns whether a string is a valid name of a group: letters, marks, digits and underscores.
 pub(super) fn is_name(name: &str) -> bool {
     let classes = ["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd", "Pc"];
     let is_word = |c: char| {
@@ -97,7 +97,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() && is_word(c))
 }
 
-/// Returns the beginning of a text, for an error.
+/// Returns the beginning of a string, for an error message.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }

@@ -1,9 +1,9 @@
-//! The grammar of RE2: <https://github.com/google/re2/wiki/Syntax>, as its parser reads it with the default options.
+//! Parses the grammar of RE2, <https://github.com/google/re2/wiki/Syntax>, as RE2's parser does with the default options.
 //!
-//! The result is the engine's own form of a pattern, so that nothing of the engine's syntax gets in the way: sets within sets, `&&`, `(?x)`,
-//! classes of Unicode.
+//! The result is the engine's representation of a pattern. So syntax that only the engine's own parser accepts has no effect: nested
+//! classes, `&&`, `(?x)`, and Unicode classes.
 //!
-//! RE2 has no bound for the depth of a pattern; here it is [`DEPTH`].
+//! RE2 does not limit the nesting depth of a pattern. Here the limit is [`DEPTH`].
 
 mod class;
 mod escape;
@@ -12,13 +12,13 @@ mod repeat;
 
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, Look};
 
-/// The deepest nesting of repetitions, alternatives and sequences. The engine recurses as deep.
+/// The maximum nesting depth of repetitions, alternatives and sequences. The engine recurses to this depth.
 const DEPTH: u32 = 250;
 
-/// The most ranges that all classes have together. Each takes more than ten bytes of a compiled pattern.
+/// The maximum number of ranges in all classes together. Each range takes more than ten bytes of a compiled pattern.
 const RANGES: usize = 1 << 20;
 
-/// Parses a pattern. The error is the fault of the pattern.
+/// Parses a pattern. The error describes the fault of the pattern.
 pub(crate) fn parsed(pattern: &str) -> Result<Hir, String> {
     let mut parser = Parser {
         rest: pattern,
@@ -37,14 +37,14 @@ pub(crate) fn parsed(pattern: &str) -> Result<Hir, String> {
     }
 }
 
-/// The flags of `(?flags)`. `U` is not kept: the longest match counts, so it makes no difference whether repetitions are greedy.
+/// The flags of `(?flags)`. `U` is not stored: the longest match counts, so it makes no difference whether repetitions are greedy.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
-    /// `i`: the case of letters makes no difference.
+    /// `i`: matching ignores case.
     folds: bool,
-    /// `m`: `^` and `$` match at the ends of lines.
+    /// `m`: `^` and `$` match at the start and the end of lines.
     lines: bool,
-    /// `s`: `.` matches the end of a line.
+    /// `s`: `.` also matches a line feed.
     dot_is_all: bool,
 }
 
@@ -53,7 +53,7 @@ struct Flags {
 struct Part {
     hir: Hir,
     depth: u32,
-    /// The most times that something in it is repeated by counts within each other.
+    /// The maximum product of counts of nested repetitions in this part.
     times: u32,
 }
 
@@ -62,7 +62,7 @@ impl Part {
         Part { hir, depth: 0, times: 1 }
     }
 
-    /// Makes one part of several by a function that is not called for a single one.
+    /// Joins several parts into one. A single part is returned without a call of `join`.
     fn joined(mut parts: Vec<Part>, join: impl FnOnce(Vec<Hir>) -> Hir) -> Result<Part, String> {
         if parts.len() == 1
             && let Some(only) = parts.pop()
@@ -83,20 +83,20 @@ impl Part {
     }
 }
 
-/// A group under way.
+/// A group that is being parsed.
 #[derive(Debug, Default)]
 struct Group {
-    /// The flags around it.
+    /// The flags outside of the group.
     outer: Flags,
-    /// The alternatives before the last one.
+    /// The alternatives before the current one.
     before: Vec<Part>,
     last: Vec<Part>,
-    /// Characters after the parts of `last`.
+    /// Literal characters after the parts of `last`.
     text: String,
 }
 
 impl Group {
-    /// Ends the run of characters.
+    /// Adds the pending literal characters as a part.
     fn end_text(&mut self) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
@@ -104,7 +104,7 @@ impl Group {
         }
     }
 
-    /// Takes the operand of a repetition.
+    /// Removes and returns the operand of a repetition: the last character or part.
     fn take_last(&mut self) -> Option<Part> {
         if let Some(c) = self.text.pop() {
             return Some(Part::leaf(Hir::literal(String::from(c).into_bytes())));
@@ -128,16 +128,16 @@ impl Group {
 struct Parser<'a> {
     rest: &'a str,
     flags: Flags,
-    /// The groups around the one under way.
+    /// The enclosing groups of the current group.
     open: Vec<Group>,
     group: Group,
-    /// How many ranges the classes have so far.
+    /// The number of ranges in all classes so far.
     ranges: usize,
 }
 
 impl<'a> Parser<'a> {
-    /// Parses one item, which begins with `c`. `repeated` is the operator before it, if that repeats. Returns the
-    /// operator of this item, if it repeats.
+    /// Parses one item, which begins with `c`. `repeated` is the previous item, if that is a repetition operator (`*`, `+`, …). Returns
+    /// this item, if it is a repetition operator.
     fn item(&mut self, c: char, repeated: Option<&'a str>) -> Result<Option<&'a str>, String> {
         match c {
             '(' => self.begin_group()?,
@@ -167,19 +167,19 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// Goes on behind some bytes, which are whole characters.
+    /// Skips some bytes, which must be whole characters.
     fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
-    /// Takes the next character.
+    /// Consumes and returns the next character.
     fn next(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.skip(c.len_utf8());
         Some(c)
     }
 
-    /// Takes a text, if it is next.
+    /// Consumes a string, if it is next. Returns whether it was.
     fn takes(&mut self, text: &str) -> bool {
         let after = self.rest.strip_prefix(text);
         self.rest = after.unwrap_or(self.rest);
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         self.group.last.push(Part::leaf(hir));
     }
 
-    /// Takes one byte, and adds a part.
+    /// Skips one byte, and adds a part.
     fn one(&mut self, hir: Hir) {
         self.skip(1);
         self.push(hir);
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         self.group.text.push(c);
     }
 
-    /// Counts the ranges of a class.
+    /// Adds the ranges of a class to the total, and checks the limit.
     fn count(&mut self, class: ClassUnicode) -> Result<ClassUnicode, String> {
         self.ranges += class.ranges().len();
         if self.ranges > RANGES {
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         Ok(class)
     }
 
-    /// Parses what begins with a backslash outside brackets.
+    /// Parses an item that begins with a backslash, outside brackets.
     fn escaped(&mut self) -> Result<(), String> {
         for (text, look) in [
             ("\\b", Look::WordAscii),

@@ -3,11 +3,11 @@
 use super::{Parser, Part};
 use regex_syntax::hir::{Hir, Repetition};
 
-/// The greatest count, and the greatest product of counts within each other.
+/// The maximum count of a repetition, and the maximum product of counts of nested repetitions.
 const COUNT: u32 = 1000;
 
 impl<'a> Parser<'a> {
-    /// Parses an operator that repeats, and returns it. A `{` without counts is a literal.
+    /// Parses a repetition operator, and returns it. A `{` without counts is a literal.
     pub(super) fn repetition(&mut self, repeated: Option<&'a str>) -> Result<Option<&'a str>, String> {
         let all = self.rest;
         let counts = match self.next() {
@@ -23,7 +23,7 @@ impl<'a> Parser<'a> {
                 }
             },
         };
-        // Whether it is greedy makes no difference here.
+        // A `?` makes the operator lazy, which makes no difference here, because the longest match counts.
         self.takes("?");
         let operator = all.get(..all.len() - self.rest.len()).unwrap_or_default();
         if let Some(before) = repeated {
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         Ok(Some(operator))
     }
 
-    /// Parses counts behind `{`: `n}`, `n,}` or `n,m}`.
+    /// Parses counts after `{`: `n}`, `n,}` or `n,m}`.
     fn counts(&mut self) -> Option<(u32, Option<u32>)> {
         let min = self.count_of_repetition()?;
         let max = if !self.takes(",") {

@@ -4,7 +4,7 @@ fn refused(pattern: &str) -> String {
     parsed(pattern).err().unwrap_or_default()
 }
 
-/// RE2 refuses these as well. `bb/patterns/tests/re2.rs` has many more.
+/// RE2 refuses these patterns, too. `bb/patterns/tests/re2.rs` tests many more.
 #[test]
 fn errors_say_where_the_trouble_is() {
     for (pattern, expected) in [
@@ -29,7 +29,7 @@ fn errors_say_where_the_trouble_is() {
     }
 }
 
-/// RE2 accepts a deep pattern. Here it would take a deep stack.
+/// RE2 accepts deeply nested patterns. Here they would overflow the stack, so they are refused.
 #[test]
 fn deep_patterns_are_refused_and_groups_alone_are_not_deep() {
     let nested = |depth: usize, end: &str| format!("{}a{}", "(".repeat(depth), end.repeat(depth));

@@ -1,17 +1,17 @@
-//! Pictures that promise much, and runs that must end.
+//! Tests with images whose headers claim large sizes, and with runs that must end.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 use bb_ir::{BoxError, DataType};
 use std::time::{Duration, Instant};
 
-/// Allows to decode until an instant, and results of some bytes.
+/// An allowance with a deadline, and a limit for the size of results in bytes.
 struct Limits {
     until: Option<Instant>,
     bytes: usize,
 }
 
-/// The error of an exceeded limit.
+/// The error if a limit is exceeded.
 #[derive(Debug)]
 struct Limit;
 
@@ -36,18 +36,18 @@ impl Allowance for Limits {
     }
 }
 
-/// Returns whether the allowance's own error came back.
+/// Returns whether the result is the allowance's own error.
 fn ended(result: &Result<Option<Picture>, PictureError>) -> bool {
     matches!(result, Err(PictureError::Ended(error)) if error.is::<Limit>())
 }
 
-/// The extents and the bytes of a picture in RGB.
+/// Returns the height and width, and the RGB bytes, of a decoded image.
 pub(crate) fn decoded(file: &[u8]) -> Option<([usize; 2], Vec<u8>)> {
     let decoded = decode(file, PixelFormat::Rgb, &ANY).unwrap()?;
     Some(([decoded.height, decoded.width], decoded.bytes))
 }
 
-/// Returns the reason why the decoder refuses a picture.
+/// Returns the reason why the decoder refuses an image.
 pub(crate) fn problem(file: &[u8]) -> String {
     match decode(file, PixelFormat::Rgb, &ANY) {
         Err(PictureError::Refused { problem }) => problem,
@@ -55,7 +55,7 @@ pub(crate) fn problem(file: &[u8]) -> String {
     }
 }
 
-/// A bitmap whose pixels are these runs of 8 bits, with a palette of grey.
+/// Creates a bitmap with run-length encoded pixels of 8 bits, and a grey palette.
 fn bitmap(width: u32, height: u32, runs: &[u8]) -> Vec<u8> {
     let palette: Vec<u8> = (0..=255u8).flat_map(|v| [v, v, v, 0]).collect();
     let front = 14 + 40 + palette.len() as u32;
@@ -75,7 +75,7 @@ fn bitmap(width: u32, height: u32, runs: &[u8]) -> Vec<u8> {
 
 #[test]
 fn runs_of_a_bitmap_are_pixels_in_every_form() {
-    // The rows come from the bottom up: two of 7, then 9 and 8.
+    // The rows are stored from the bottom up: two pixels of 7, then 9 and 8.
     let file = bitmap(2, 2, &[2, 7, 0, 0, 1, 9, 1, 8, 0, 1]);
     let expected = [9u8, 8, 7, 7];
     for (pixels, channels) in [(PixelFormat::Rgb, 3), (PixelFormat::Bgr, 3), (PixelFormat::Grayscale, 1)] {
@@ -87,14 +87,14 @@ fn runs_of_a_bitmap_are_pixels_in_every_form() {
 
 #[test]
 fn a_deadline_ends_decoding() {
-    // Many pixels of few bytes.
+    // A few bytes encode many pixels.
     let file = bitmap(8000, 8000, &[0, 1]);
     let begin = Instant::now();
     let soon = Limits { until: Some(begin + Duration::from_millis(20)), ..ANY };
     let result = decode(&file, PixelFormat::Bgr, &soon);
     assert!(ended(&result), "{result:?}");
     let past = Limits { until: Some(begin), ..ANY };
-    // A file that is read whole first, and one that ends too early.
+    // One file that would decode completely, and others that are too short.
     for file in [&file[..], b"P6 60000 2000 255 ", b"no picture", &[0xff, 0xd8, 0xff, 0xe0]] {
         let result = decode(file, PixelFormat::Rgb, &past);
         assert!(ended(&result), "{result:?}");
@@ -110,7 +110,7 @@ fn limits_hold_before_a_picture_is_decoded() {
     assert!(decode(&small, PixelFormat::Rgb, &Limits { bytes: 12, ..ANY }).is_ok());
 }
 
-/// A JPEG whose frame promises these extents, with scans of no data.
+/// Creates a JPEG whose header claims this size, with empty scans.
 fn scans(width: u16, height: u16, count: usize) -> Vec<u8> {
     let mut file = vec![0xff, 0xd8, 0xff, 0xc2, 0, 11, 8];
     file.extend(height.to_be_bytes());

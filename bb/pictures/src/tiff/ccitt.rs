@@ -1,7 +1,7 @@
-//! CCITT's codes of black and white runs: rows of their own (modified Huffman), group 3 and group 4.
+//! Decodes CCITT codes of black and white runs: modified Huffman (one-dimensional rows without markers), group 3 and group 4.
 //!
-//! The crate `fax` has the tables of codes. Its decoders take rows of one kind only: group 3 without the rows that are written as
-//! differences, and neither takes rows of their own.
+//! The crate `fax` provides the code tables. Its own decoders are not sufficient: they decode group 3 without two-dimensional
+//! rows, and do not decode modified Huffman.
 //!
 //! Source: ITU-T T.4 and T.6; TIFF 6.0, sections 10 and 11.
 
@@ -12,30 +12,32 @@ use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};
 use std::convert::Infallible;
 
-/// How rows are written.
+/// The coding scheme of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// Runs only. Each row begins at a multiple of these bits.
+    /// Modified Huffman: only runs. Each row begins at a multiple of `align` bits.
     Rows { align: u64 },
-    /// Runs, with an end of line before each row. A row may be the differences to the row before.
+    /// Group 3: runs, with an end-of-line code before each row. If `two_dimensional`, a row may be coded relative to the row
+    /// before.
     Group3 { two_dimensional: bool },
-    /// Differences to the row before.
+    /// Group 4: each row is coded relative to the row before.
     Group4,
 }
 
-/// The number of zeros in an end of line, before its last bit. No code begins with them.
+/// The number of zeros in an end-of-line code before its final 1. No other code begins with this number of zeros.
 const END_OF_LINE: u8 = 11;
 
-/// The longest code that is looked at, in bytes. As many zeros are added, so that the last code can be read.
+/// The maximum number of bytes that a look-up of a code reads. This number of zero bytes is appended, so that the last code can
+/// be read.
 const LONGEST: usize = 4;
 
-/// The rows after which the decoder looks whether it must end.
+/// The number of rows between two checks whether decoding must end.
 const ROWS: usize = 64;
 
-/// The bits of a strip.
+/// A bit reader for a strip.
 struct Bits<R> {
     bits: ByteReader<R>,
-    /// How many bits were read, and how many there are.
+    /// The number of bits that were read, and the number of bits in the strip.
     read: u64,
     length: u64,
 }
@@ -66,7 +68,7 @@ impl<R: Iterator<Item = Result<u8, Infallible>>> Bits<R> {
         self.read >= self.length
     }
 
-    /// Passes over an end of line and the zeros before it. Returns whether there was one.
+    /// Skips an end-of-line code and the zeros before it. Returns whether there was one.
     fn end_of_line(&mut self) -> bool {
         if self.peek(END_OF_LINE) != Some(0) {
             return false;
@@ -78,7 +80,7 @@ impl<R: Iterator<Item = Result<u8, Infallible>>> Bits<R> {
         !self.is_at_end()
     }
 
-    /// Reads the length of a run, which has codes for multiples of 64 and one for the rest.
+    /// Reads the length of a run: any number of codes for multiples of 64, then one code for the remainder.
     fn run(&mut self, is_black: bool) -> Result<u32, Fault> {
         let mut length = 0u32;
         loop {
@@ -92,10 +94,10 @@ impl<R: Iterator<Item = Result<u8, Infallible>>> Bits<R> {
     }
 }
 
-/// The places where the colour of a row changes: at the first from white to black.
+/// The column indices at which the colour of a row changes. The first change is from white to black.
 type Changes = Vec<u32>;
 
-/// Adds a place where the colour changes. A row has no more of them than pixels, except for runs of no pixels.
+/// Adds a change of colour. A row has no more changes than pixels, except for runs of length 0.
 fn push(changes: &mut Changes, at: u32, width: u32) -> Result<(), Fault> {
     if at > width || changes.len() as u64 > 2 * u64::from(width) + 2 {
         return Err(Fault::Damaged);
@@ -103,7 +105,7 @@ fn push(changes: &mut Changes, at: u32, width: u32) -> Result<(), Fault> {
     Ok(memory::push("ImageDecoder", changes, at)?)
 }
 
-/// Writes the rows of a strip. A bit that is set is black.
+/// Decodes the rows of a strip. A set bit is black.
 pub(super) fn unpack<'a>(
     scheme: Scheme,
     packed: &[u8],
@@ -135,7 +137,7 @@ pub(super) fn unpack<'a>(
                 if two_dimensional && marked {
                     bits.skip(1);
                 }
-                // Two ends of line in a row are the end of the picture.
+                // Two consecutive end-of-line codes mark the end of the image.
                 if marked && bits.peek(END_OF_LINE) == Some(0) {
                     false
                 } else if is_difference {
@@ -147,7 +149,7 @@ pub(super) fn unpack<'a>(
             }
         };
         if !is_there {
-            // Rows that are left out are white.
+            // Missing rows are white.
             return Ok(());
         }
         fill(row, &changes, width);
@@ -172,7 +174,7 @@ fn runs<R: Iterator<Item = Result<u8, Infallible>>>(
     Ok(())
 }
 
-/// Reads a row as differences to the row before. Returns false at the end of the picture.
+/// Reads a row that is coded relative to the row before. Returns false at the end of the image.
 fn differences<R: Iterator<Item = Result<u8, Infallible>>>(
     bits: &mut Bits<R>,
     width: u32,
@@ -180,11 +182,11 @@ fn differences<R: Iterator<Item = Result<u8, Infallible>>>(
     changes: &mut Changes,
 ) -> Result<bool, Fault> {
     changes.clear();
-    // The first place, `a0`, is before the row; `next` is a change in the row before near `b1`.
+    // The reference `a0` begins before the row. `next` is the index of a change in the row before, near `b1`.
     let (mut at, mut is_black, mut next) = (None::<u32>, false, 0usize);
     while at.is_none_or(|at| at < width) {
         let is_behind = |change: u32| at.is_none_or(|at| change > at);
-        // The first change to the other colour behind `a0`.
+        // Find the first change after `a0`, then the first one to the opposite colour.
         while next > 0 && before.get(next - 1).copied().is_some_and(is_behind) {
             next -= 1;
         }
@@ -220,11 +222,11 @@ fn differences<R: Iterator<Item = Result<u8, Infallible>>>(
     Ok(true)
 }
 
-/// Sets the bits of black runs in a row, the first pixel in the highest bit, and clears the others.
+/// Sets the bits of black runs in a row, and clears the other bits. The first pixel is the highest bit.
 fn fill(row: &mut [u8], changes: &Changes, width: u32) {
     row.fill(0);
     for run in changes.chunks(2) {
-        // A last black run ends with the row.
+        // A final black run extends to the end of the row.
         let (from, to) = match *run {
             [from, to] => (from as usize, to as usize),
             [from] => (from as usize, width as usize),

@@ -7,26 +7,26 @@ use super::{Fault, MOST_BYTES, samples};
 use bb_ir::memory;
 use bb_ir::picture::{Allowance, PictureError};
 
-/// Reads strips or tiles, and holds them for one place of the picture: one, or one for each plane.
+/// A reader of strips or tiles. It keeps the decompressed chunk at one index in memory, or one chunk per plane.
 pub(super) struct Chunks<'a> {
     file: &'a [u8],
     little: bool,
     layout: Layout,
-    /// The factor from floats to bytes.
+    /// The factor that converts floats to bytes.
     scale: f64,
     compression: Compression<'a>,
     offsets: Values<'a>,
     counts: Option<Values<'a>>,
     allowance: &'a dyn Allowance,
-    /// The bytes of strips and tiles that were read. Several may be at one place of the file.
+    /// The number of compressed bytes that were read. Several chunks may refer to the same bytes of the file.
     read: usize,
     planes: Vec<Vec<u8>>,
-    /// Samples of a part of a row, pixel by pixel.
+    /// The samples of a part of a row, pixel by pixel.
     samples: Vec<u32>,
 }
 
 impl<'a> Chunks<'a> {
-    /// Makes room for a strip or tile. `scale` is the factor from floats to bytes.
+    /// Allocates memory for a strip or tile. `scale` is the factor that converts floats to bytes.
     pub(super) fn new(
         file: &'a [u8],
         directory: &Directory<'a>,
@@ -60,7 +60,7 @@ impl<'a> Chunks<'a> {
             let index = (plane * layout.down + down) * layout.across + across;
             let offset = self.offsets.number(index).and_then(|at| usize::try_from(at).ok());
             let rest = offset.and_then(|at| self.file.get(at..)).ok_or(Fault::Damaged)?;
-            // Old programs leave the lengths out. A length beyond the end of the file means the rest of it.
+            // Old programs omit the lengths. A length beyond the end of the file means the rest of the file.
             let count =
                 self.counts.map_or(Some(u64::MAX), |counts| counts.number(index)).ok_or(Fault::Damaged)?;
             let packed = rest.get(..usize::try_from(count).unwrap_or(usize::MAX)).unwrap_or(rest);
@@ -94,7 +94,7 @@ impl<'a> Chunks<'a> {
         let count = columns * self.layout.samples;
         memory::reserve("ImageDecoder", &mut self.samples, count)?;
         self.samples.resize(count, 0);
-        // Floats are written from the highest byte on where their predictor was undone.
+        // After their predictor is undone, floats are big-endian.
         let little =
             self.little && (self.layout.predictor != Predictor::Floats || !self.compression.has_predictor());
         for (plane, bytes) in self.planes.iter().enumerate() {

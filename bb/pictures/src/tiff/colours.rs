@@ -1,4 +1,4 @@
-//! The colours of a TIFF: from the samples of a pixel to red, green and blue.
+//! Converts the samples of a pixel in a TIFF to red, green and blue.
 
 use super::Fault;
 use super::directory::Directory;
@@ -13,13 +13,13 @@ const COEFFICIENTS: u16 = 529;
 const SUBSAMPLING: u16 = 530;
 const BLACK_AND_WHITE: u16 = 532;
 
-/// The way from the samples of a pixel to a colour.
+/// The conversion from the samples of a pixel to a colour.
 #[derive(Debug)]
 pub(super) struct Colours {
     model: ColourModel,
-    /// The greatest number of a sample.
+    /// The maximum value of a sample.
     most: u32,
-    /// The position of the alpha sample, if the colours were multiplied by it.
+    /// The index of the alpha sample, if the colours are premultiplied by it.
     alpha: Option<usize>,
 }
 
@@ -31,14 +31,14 @@ enum ColourModel {
     Palette(Vec<[u8; 3]>),
     Cmyk,
     YCbCr {
-        /// The shares of red, green and blue in the luma.
+        /// The weights of red, green and blue in the luma.
         shares: [f64; 3],
-        /// For luma, the samples of black and white; for each chroma, the samples of no colour and of the most colour.
+        /// For luma, the values of black and white; for each chroma, the values of no colour and of full colour.
         ranges: [[f64; 2]; 3],
     },
     /// CIE L\*a\*b\* with signed a\* and b\*.
     Lab,
-    /// CIE L\*a\*b\* as ICC profiles have it: 128 is added to a\* and b\*.
+    /// CIE L\*a\*b\* as in ICC profiles, where a\* and b\* are stored with an offset of 128.
     IccLab,
 }
 
@@ -59,7 +59,7 @@ impl Colours {
                 return Err(Fault::Unsupported("with other inks than CMYK".to_owned()));
             }
             5 => (ColourModel::Cmyk, 4),
-            // Some files give the luma only.
+            // Some files have only the luma.
             6 if layout.samples == 1 => (ColourModel::BlackIsZero, 1),
             6 => (y_cb_cr(directory, layout)?, 3),
             8 => (ColourModel::Lab, 3),
@@ -104,10 +104,10 @@ impl Colours {
         Ok(Colours { model, most: most(layout), alpha })
     }
 
-    /// Returns the factor from floats to bytes.
+    /// Returns the factor that converts floats to bytes.
     ///
-    /// TIFF does not say which float is white. The floats of grey pictures are bytes already, as in Pillow, which is ONNX's
-    /// reference. Pillow does not read floats of colours; they are from 0 to 1, as other programs write them.
+    /// TIFF does not define which float is white. In grey images, floats are already in the range of bytes, as in Pillow,
+    /// which is ONNX's reference. Pillow does not read floats in colour images; other programs write them from 0 to 1.
     pub(super) fn scale(&self) -> f64 {
         match self.model {
             ColourModel::WhiteIsZero | ColourModel::BlackIsZero | ColourModel::Palette(_) => 1.0,
@@ -142,20 +142,21 @@ impl Colours {
             }
         };
         match self.alpha.map(|at| u32::from(self.byte(sample(at)))) {
-            // Nothing is left of the colour of what cannot be seen.
+            // The colour of a transparent pixel is unknown, and an opaque colour is unchanged. Otherwise, undo the
+            // premultiplication.
             None | Some(0 | 255) => colour,
             Some(alpha) => colour.map(|c| (u32::from(c) * 255 / alpha).min(255) as u8),
         }
     }
 
-    /// Makes a byte of a sample: the greatest number becomes 255.
+    /// Scales a sample to a byte, so that the maximum value becomes 255.
     fn byte(&self, sample: u32) -> u8 {
         let most = u64::from(self.most);
         if most == 255 { sample as u8 } else { ((u64::from(sample) * 255 + most / 2) / most) as u8 }
     }
 }
 
-/// Reads a palette. Only the upper 8 bits of its numbers count.
+/// Reads a palette. Only the upper 8 bits of its 16-bit values are used.
 fn palette(directory: &Directory<'_>, layout: &Layout) -> Result<Vec<[u8; 3]>, Fault> {
     if layout.format != Format::Unsigned || layout.bits > 16 {
         let problem = format!(
@@ -171,13 +172,13 @@ fn palette(directory: &Directory<'_>, layout: &Layout) -> Result<Vec<[u8; 3]>, F
     (0..colours).map(|i| Ok([number(i)?, number(colours + i)?, number(2 * colours + i)?])).collect()
 }
 
-/// Reads the conversion from luma and chroma to colours.
+/// Reads the parameters of the conversion from luma and chroma to RGB.
 fn y_cb_cr(directory: &Directory<'_>, layout: &Layout) -> Result<ColourModel, Fault> {
     let subsampling = match directory.values(SUBSAMPLING)? {
         Some(values) => [0, 1].map(|i| values.number(i).unwrap_or(0)),
         None => [2, 2],
     };
-    // A JPEG says itself how its chroma is sampled.
+    // A JPEG defines the subsampling of its chroma itself.
     if subsampling != [1, 1] && layout.compression != super::compression::JPEG {
         let problem = format!(
             "with chroma of fewer samples than luma ({subsampling:?}); expected [1, 1] except in JPEG"
@@ -213,10 +214,10 @@ fn y_cb_cr_to_rgb(samples: [f64; 3], [red, green, blue]: [f64; 3], ranges: [[f64
     [r, (y - blue * b - red * r) / green, b].map(nearest)
 }
 
-/// Converts CIE L\*a\*b\* with the white D50 to sRGB.
+/// Converts CIE L\*a\*b\* with the white point D50 to sRGB.
 fn lab(l: f64, a: f64, b: f64) -> [u8; 3] {
     const WHITE: [f64; 3] = [0.9642, 1.0, 0.8249];
-    /// From XYZ with the white D50 to linear sRGB, with the adaptation of Bradford.
+    /// The matrix from XYZ with the white point D50 to linear sRGB, with Bradford adaptation.
     const TO_RGB: [[f64; 3]; 3] = [
         [3.133_856_1, -1.616_866_7, -0.490_614_6],
         [-0.978_768_4, 1.916_141_5, 0.033_454_0],

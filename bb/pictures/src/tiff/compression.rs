@@ -15,16 +15,16 @@ use zune_jpeg::errors::DecodeErrors;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// The number of JPEG in a TIFF.
+/// The value of the tag `Compression` for JPEG.
 pub(super) const JPEG: u64 = 7;
 
 const T4_OPTIONS: u16 = 292;
 const JPEG_TABLES: u16 = 347;
 
-/// How many bytes are made before the next look whether decoding must end.
+/// The number of decompressed bytes between two checks whether decoding must end.
 const STEP: usize = 1 << 16;
 
-/// How strips and tiles are compressed.
+/// The compression of strips and tiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Compression<'a> {
     None,
@@ -38,7 +38,7 @@ pub(super) enum Compression<'a> {
     Jpeg(&'a [u8]),
 }
 
-/// Where the bytes of a strip or tile go.
+/// The destination of the decompressed bytes of a strip or tile.
 pub(super) struct Target<'t> {
     pub(super) to: &'t mut [u8],
     pub(super) row_bytes: usize,
@@ -109,17 +109,17 @@ impl<'a> Compression<'a> {
         matches!(self, Compression::None)
     }
 
-    /// Returns how many bytes each strip or tile is read besides its own.
+    /// Returns the number of bytes that are read for each strip or tile in addition to its own bytes.
     pub(super) fn shared_bytes(&self) -> usize {
         if let Compression::Jpeg(tables) = self { tables.len() } else { 0 }
     }
 
-    /// Returns whether samples may have been changed before this compression. Elsewhere the tag means nothing, as in libtiff.
+    /// Returns whether this compression supports a predictor. Otherwise, the tag has no effect, as in libtiff.
     pub(super) fn has_predictor(&self) -> bool {
         matches!(self, Compression::Lzw | Compression::Deflate | Compression::Zstandard)
     }
 
-    /// Fills the target with the first bytes of a strip or tile.
+    /// Fills the target with the decompressed bytes of a strip or tile.
     pub(super) fn unpack(&self, packed: &[u8], target: Target<'_>) -> Result<(), Fault> {
         target.allowance.check().map_err(PictureError::Ended)?;
         let turned;
@@ -153,7 +153,7 @@ impl<'a> Compression<'a> {
     }
 }
 
-/// Reads bytes, and looks between them whether decoding must end.
+/// Reads decompressed bytes, and checks after each step whether decoding must end.
 fn streamed(mut from: impl Read, Target { to, allowance, .. }: Target<'_>) -> Result<(), Fault> {
     for part in to.chunks_mut(STEP) {
         from.read_exact(part).map_err(|_| Fault::Damaged)?;
@@ -172,7 +172,7 @@ fn pack_bits(packed: &[u8], Target { mut to, allowance, .. }: Target<'_>) -> Res
             count => (1, 257 - usize::from(count)),
         };
         let (bytes, tail) = tail.split_at_checked(taken).ok_or(Fault::Damaged)?;
-        // A run may go beyond the end.
+        // The last run may exceed the target.
         let (part, behind) = to.split_at_mut(count.min(to.len()));
         match bytes {
             [byte] => part.fill(*byte),
@@ -218,17 +218,18 @@ fn lzw(packed: &[u8], Target { to, allowance, .. }: Target<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// Copies decoded pixels, whose rows have these lengths.
+/// Copies decoded pixels between buffers whose rows have different lengths.
 fn copy_rows(from: &[u8], from_bytes: usize, to: &mut [u8], to_bytes: usize) {
     for (from, to) in from.chunks(from_bytes).zip(to.chunks_mut(to_bytes)) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
     }
 }
 
-/// Compares the extents of an inner picture with those that are needed.
+/// Checks the size of an embedded image against the size of the strip or tile.
 fn fits(width: usize, height: usize, target: &Target<'_>) -> Result<(), Fault> {
     let (columns, rows) = (target.layout.chunk[1], target.to.len() / target.row_bytes);
-    // A picture at the lower edge may be as high as the others, and one in a tile may end at the right edge.
+    // The last image may be as high as the other ones, although fewer rows are needed. An image in a tile may end at the
+    // right edge.
     let most = target.layout.chunk[0];
     let right = width >= columns.min(target.layout.width) && width <= columns;
     if right && (rows..=most).contains(&height) { Ok(()) } else { Err(Fault::Damaged) }
@@ -262,7 +263,7 @@ fn webp(packed: &[u8], target: Target<'_>) -> Result<(), Fault> {
 }
 
 fn jpeg(tables: &[u8], packed: &[u8], target: Target<'_>) -> Result<(), Fault> {
-    // The tables are a JPEG without a picture. What is behind the beginning of the other one follows before their end.
+    // The tables are a JPEG without an image. Insert the image's content before the end marker of the tables.
     let merged;
     let whole = match (tables.split_last_chunk::<2>(), packed.split_first_chunk::<2>()) {
         (Some((tables, [0xff, 0xd9])), Some(([0xff, 0xd8], picture))) => {
@@ -294,7 +295,7 @@ fn jpeg(tables: &[u8], packed: &[u8], target: Target<'_>) -> Result<(), Fault> {
             format!("is a JPEG of {scanned} samples in all its scans, of which {MOST_SCANNED} are allowed");
         return Err(PictureError::Refused { problem }.into());
     }
-    // The samples stay as they are, because the TIFF says how to convert them.
+    // Keep the samples unconverted, because the TIFF defines how to convert them.
     let colours = decoder.input_colorspace().ok_or(Fault::Damaged)?;
     decoder.set_options(options.jpeg_set_out_colorspace(colours));
     let room = decoder.output_buffer_size().filter(|room| *room == width * height * samples);

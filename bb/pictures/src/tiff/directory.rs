@@ -1,13 +1,13 @@
-//! The first directory of a TIFF or a BigTIFF.
+//! Reads the first image file directory (IFD) of a TIFF or a BigTIFF.
 
 use super::Fault;
 use std::collections::BTreeMap;
 
-/// The tags of a picture. The values stay in the file, and are read when they are requested.
+/// The tags of an image. The values stay in the file, and are read on request.
 #[derive(Debug)]
 pub(super) struct Directory<'a> {
     little: bool,
-    /// The values of each tag; `None` for values outside the file.
+    /// The values of each tag; `None` if the values are outside the file.
     entries: BTreeMap<u16, Option<Values<'a>>>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Values<'a> {
     bytes: &'a [u8],
 }
 
-/// How a value is written.
+/// The type of a tag's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldType {
     Unsigned(usize),
@@ -54,7 +54,7 @@ impl FieldType {
     }
 }
 
-/// Reads the number of up to eight bytes at a place.
+/// Reads an integer of up to eight bytes at an offset.
 fn number(file: &[u8], at: usize, bytes: usize, little: bool) -> Option<u64> {
     let part = file.get(at..at.checked_add(bytes)?)?;
     let add = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
@@ -62,7 +62,8 @@ fn number(file: &[u8], at: usize, bytes: usize, little: bool) -> Option<u64> {
 }
 
 impl<'a> Directory<'a> {
-    /// Finds the first directory. Tags of an unknown kind are left out; of two entries of a tag, the first counts.
+    /// Reads the first directory. Tags of an unknown type are skipped. If a tag has several entries, the first one
+    /// counts.
     pub(super) fn read(file: &'a [u8]) -> Option<Directory<'a>> {
         let little = match file.get(..2)? {
             b"II" => true,
@@ -70,7 +71,7 @@ impl<'a> Directory<'a> {
             _ => return None,
         };
         let number = |at: usize, bytes: usize| number(file, at, bytes, little);
-        // The widths of an offset and of the number of entries, and where the offset of the directory is.
+        // The sizes of an offset and of the number of entries, and the position of the directory's offset.
         let (offset, counted, start) = match number(2, 2)? {
             42 => (4, 2, 4),
             43 if number(4, 2)? == 8 => (8, 8, 8),
@@ -100,7 +101,7 @@ impl<'a> Directory<'a> {
         Some(Directory { little, entries })
     }
 
-    /// Returns whether numbers of several bytes begin with the least.
+    /// Returns whether numbers are little-endian.
     pub(super) fn little(&self) -> bool {
         self.little
     }
@@ -109,7 +110,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// [`Fault::Damaged`] if the values are outside the file, or there are none.
+    /// [`Fault::Damaged`] if the values are outside the file, or if the tag has no values.
     pub(super) fn values(&self, tag: u16) -> Result<Option<Values<'a>>, Fault> {
         match self.entries.get(&tag) {
             Some(Some(values)) if values.len() > 0 => Ok(Some(*values)),
@@ -118,7 +119,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Returns the first value of a tag, which must be a whole number.
+    /// Returns the first value of a tag, which must be an unsigned integer.
     ///
     /// # Errors
     ///
@@ -134,12 +135,12 @@ impl<'a> Values<'a> {
         self.bytes.len() / self.kind.size()
     }
 
-    /// Returns the bytes of the values.
+    /// Returns the raw bytes of the values.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns a value, if it is a whole number that is not negative.
+    /// Returns a value, if the type is an unsigned integer.
     pub(super) fn number(&self, index: usize) -> Option<u64> {
         let FieldType::Unsigned(size) = self.kind else { return None };
         number(self.bytes, index.checked_mul(size)?, size, self.little)

@@ -1,4 +1,4 @@
-//! The layout of samples in a TIFF: their number and form, and the strips or tiles that contain them.
+//! The layout of samples in a TIFF: their number and type, and the strips or tiles that contain them.
 
 use super::Fault;
 use super::directory::Directory;
@@ -22,7 +22,7 @@ const TILE_OFFSETS: u16 = 324;
 const TILE_BYTES: u16 = 325;
 const SAMPLE_FORMAT: u16 = 339;
 
-/// The kind of number in a sample.
+/// The number type of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Unsigned,
@@ -30,35 +30,35 @@ pub(super) enum Format {
     Float,
 }
 
-/// How samples were changed before they were compressed.
+/// The transformation of samples before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,
-    /// Each sample is the difference to the sample of the pixel before.
+    /// Each sample is stored as the difference from the corresponding sample of the previous pixel.
     Differences,
-    /// Differences of the bytes of floats, the highest bytes of a row first.
+    /// The bytes of floats are stored as differences. In a row, the highest bytes of all floats come first.
     Floats,
 }
 
-/// The samples of a picture and their places.
+/// The samples of an image, and their arrangement in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) height: usize,
     pub(super) width: usize,
-    /// The samples of a pixel.
+    /// The number of samples of a pixel.
     pub(super) samples: usize,
-    /// The bits of a sample.
+    /// The number of bits of a sample.
     pub(super) bits: usize,
     pub(super) format: Format,
     pub(super) compression: u64,
     pub(super) predictor: Predictor,
-    /// Whether the bits of a byte are reversed.
+    /// Whether the bits in each byte are in reversed order.
     pub(super) reversed: bool,
-    /// Whether each strip or tile has one sample of each pixel, instead of all.
+    /// Whether each strip or tile has one sample of each pixel, instead of all samples.
     pub(super) planar: bool,
-    /// The rows and columns of a strip or tile.
+    /// The height and width of a strip or tile.
     pub(super) chunk: [usize; 2],
-    /// The numbers of strips or tiles in a row and in a column.
+    /// The number of strips or tiles across the image, and down the image.
     pub(super) across: usize,
     pub(super) down: usize,
     pub(super) offsets: u16,
@@ -66,7 +66,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads the tags.
+    /// Reads the layout from the tags.
     pub(super) fn read(directory: &Directory<'_>) -> Result<Layout, Fault> {
         let extent = |tag: u16| {
             let number = directory.number(tag)?.and_then(|n| u32::try_from(n).ok());
@@ -81,7 +81,7 @@ impl Layout {
             return Err(Fault::Unsupported(format!("with samples of {bits} bits; expected 1 to 32, or 64")));
         }
         let format = match same(directory, SAMPLE_FORMAT, "formats")?.unwrap_or(1) {
-            // What is undefined is like unsigned, as in libtiff.
+            // An undefined format is treated as unsigned, as in libtiff.
             1 | 4 => Format::Unsigned,
             2 => Format::Signed,
             3 if matches!(bits, 16 | 32 | 64) => Format::Float,
@@ -126,7 +126,7 @@ impl Layout {
         })
     }
 
-    /// Returns the samples of a pixel in one strip or tile.
+    /// Returns the number of samples of a pixel in one strip or tile.
     pub(super) fn chunk_samples(&self) -> usize {
         if self.planar { 1 } else { self.samples }
     }
@@ -142,7 +142,8 @@ impl Layout {
         self.chunk[0].saturating_mul(self.row_bytes()).saturating_mul(planes)
     }
 
-    /// Returns the bytes of all samples, those beyond the edges included, where each takes at least a byte.
+    /// Returns the bytes of all samples, including samples beyond the edges. Each sample counts as at least
+    /// one byte.
     pub(super) fn bytes(&self) -> usize {
         let rows = self.down.saturating_mul(self.chunk[0]);
         let columns = self.across.saturating_mul(self.chunk[1]);
@@ -150,7 +151,7 @@ impl Layout {
     }
 }
 
-/// Returns a number that a tag has once for each sample. The numbers must be equal.
+/// Returns the value of a tag that has one value per sample. The values must be equal.
 fn same(directory: &Directory<'_>, tag: u16, what: &str) -> Result<Option<u64>, Fault> {
     let Some(values) = directory.values(tag)? else { return Ok(None) };
     let first = values.number(0).ok_or(Fault::Damaged)?;

@@ -1,13 +1,13 @@
-//! Pictures in TIFF. The crates `flate2`, `weezl`, `fax`, `zune-jpeg`, `image-webp` and `ruzstd` decompress them. This module reads
-//! the container, and converts samples to colours.
+//! Decodes TIFF images. The crates `flate2`, `weezl`, `fax`, `zune-jpeg`, `image-webp` and `ruzstd` decompress the data. This module
+//! reads the container, and converts samples to colours.
 //!
-//! The crate `tiff` refuses palettes, CIE L\*a\*b\*, CCITT group 3, bits in the reversed order, and samples of 10, 12 and 14 bits. It
-//! also allocates lists before it compares their lengths with the file.
+//! The crate `tiff` is not used, because it refuses palettes, CIE L\*a\*b\*, CCITT group 3, reversed bits, and samples of 10, 12 and
+//! 14 bits. It also allocates lists before it compares their lengths with the file.
 //!
-//! Only the first picture of a file is decoded. Strips and tiles are decompressed one after the other, so that only one of them is in
+//! Only the first image of a file is decoded. Strips and tiles are decompressed one after another, so that only one of them is in
 //! memory at a time.
 //!
-//! Source: TIFF, revision 6.0; for what came later (deflate, predictors of floats, BigTIFF), libtiff.
+//! Source: TIFF, revision 6.0; for later extensions (deflate, predictors of floats, BigTIFF), libtiff.
 
 mod ccitt;
 mod chunks;
@@ -25,20 +25,20 @@ use colours::Colours;
 use directory::Directory;
 use layout::Layout;
 
-/// The most bytes of the samples of a picture, those beyond its edges included, where each takes at least a byte.
+/// The maximum number of bytes of an image's samples, including samples beyond its edges. Each sample counts as at least one byte.
 const MOST_BYTES: usize = 512 << 20;
 
-/// The bytes that decompressing may take besides a strip or a tile and the picture.
+/// The maximum number of bytes that decompression may use in addition to a strip or tile and the image.
 const MOST_ASIDE: usize = 16 << 20;
 
-/// Why a file gives no picture.
+/// The reason why a file gives no image.
 #[derive(Debug)]
 enum Fault {
     /// The file contradicts itself, or ends too early.
     Damaged,
-    /// The file is of a kind that is not decoded. The text is the end of a sentence that begins with `is a TIFF`.
+    /// The file is of an unsupported kind. The string is the end of a sentence that begins with `is a TIFF`.
     Unsupported(String),
-    /// Decoding had to end, or would take too much.
+    /// Decoding had to end, or would need too many resources.
     Refused(PictureError),
 }
 
@@ -54,12 +54,12 @@ impl From<bb_ir::Error> for Fault {
     }
 }
 
-/// Returns whether a file begins as a TIFF or a BigTIFF does.
+/// Returns whether a file begins with the signature of a TIFF or a BigTIFF.
 pub(super) fn is_one(file: &[u8]) -> bool {
     [&b"II*\0"[..], b"MM\0*", b"II+\0", b"MM\0+"].iter().any(|mark| file.starts_with(mark))
 }
 
-/// Decodes a picture; `None` for a file that is damaged.
+/// Decodes an image; `None` if the file is damaged.
 pub(super) fn decode(
     file: &[u8],
     pixels: PixelFormat,
@@ -92,7 +92,7 @@ fn picture(file: &[u8], pixels: PixelFormat, allowance: &dyn Allowance) -> Resul
     memory::probe("ImageDecoder", memory::at_most(3 * layout.chunk_bytes() as u64 + MOST_ASIDE as u64))?;
     let mut canvas = Canvas::filled([height, width], pixels, allowance)?;
     let mut chunks = Chunks::new(file, &directory, layout.clone(), colours.scale(), allowance)?;
-    // A multiple of 8 pixels begins with a byte, whatever the bits of a sample.
+    // A multiple of 8 pixels always begins at a byte boundary, whatever the number of bits per sample.
     let step = (PIXELS_AT_ONCE / layout.samples).max(8) & !7;
     for row in 0..layout.down {
         for column in 0..layout.across {
@@ -115,23 +115,23 @@ fn picture(file: &[u8], pixels: PixelFormat, allowance: &dyn Allowance) -> Resul
     Ok(canvas.finish())
 }
 
-/// The orientation: where the rows and columns of a file are in the picture.
+/// The orientation of the image: how the rows and columns of the file are mapped to the image.
 #[derive(Debug, Clone, Copy)]
 struct Turn(u64);
 
 impl Turn {
-    /// Reads the orientation. An unknown one means the usual one, as in Pillow.
+    /// Reads the orientation. An unknown value means no rotation, as in Pillow.
     fn read(directory: &Directory<'_>) -> Turn {
         let turn = directory.number(layout::ORIENTATION).ok().flatten();
         Turn(turn.filter(|turn| (1..=8).contains(turn)).unwrap_or(1))
     }
 
-    /// Returns the extents of the picture.
+    /// Returns the height and width of the image, after the rotation.
     fn extents(self, [height, width]: [usize; 2]) -> [usize; 2] {
         if self.0 >= 5 { [width, height] } else { [height, width] }
     }
 
-    /// Returns where a pixel of the file, which has these extents, is in the picture.
+    /// Returns the row and column in the image of a pixel of the file. `[height, width]` is the size in the file.
     fn place(self, [row, column]: [usize; 2], [height, width]: [usize; 2]) -> [usize; 2] {
         let (up, left) = (height - 1 - row, width - 1 - column);
         match self.0 {

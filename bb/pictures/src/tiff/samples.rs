@@ -1,10 +1,10 @@
-//! The samples of a row: from bytes to numbers, and back from differences.
+//! Decodes the samples of a row: converts bytes to numbers, and undoes the predictor.
 
 use super::Fault;
 use super::layout::{Format, Layout, Predictor};
 use bb_ir::{f16, memory};
 
-/// Returns the greatest number that [`unpack`] gives for a sample.
+/// Returns the maximum value that [`unpack`] returns for a sample.
 pub(super) fn most(layout: &Layout) -> u32 {
     match layout.format {
         Format::Unsigned => u32::MAX >> (32 - layout.bits.min(32)),
@@ -12,11 +12,11 @@ pub(super) fn most(layout: &Layout) -> u32 {
     }
 }
 
-/// Writes the samples of a row as numbers.
+/// Writes the samples of a row as unsigned integers.
 ///
-/// Unsigned samples keep their numbers; of 64 bits, the upper 32 are kept. TIFF does not say which signed number or which float is
-/// white: both are limited to a byte, floats after a multiplication by `scale`. The fraction of a float is cut off if `scale` is 1,
-/// as in Pillow.
+/// Unsigned samples keep their values, except that only the upper 32 of 64 bits are kept. TIFF does not define which signed integer
+/// or float is white, so both are clamped to the range of a byte, floats after multiplication by `scale`. If `scale` is 1, floats
+/// are truncated, as in Pillow.
 pub(super) fn unpack<'a>(
     bytes: &[u8],
     layout: &Layout,
@@ -47,7 +47,7 @@ pub(super) fn unpack<'a>(
             *to = finish(joined(sample, little));
         }
     } else {
-        // Samples of other widths follow each other without gaps, the highest bits first, in either order of bytes.
+        // Samples of other widths are packed without gaps, highest bits first, whatever the byte order.
         let (mut held, mut count) = (0u64, 0);
         let mut bytes = bytes.iter();
         for to in to {
@@ -66,7 +66,7 @@ fn joined(bytes: &[u8], little: bool) -> u64 {
     if little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) }
 }
 
-/// Makes samples of the differences in a row.
+/// Undoes the predictor in a row.
 pub(super) fn undo(row: &mut [u8], layout: &Layout, little: bool) -> Result<(), Fault> {
     let (bits, stride) = (layout.bits, layout.chunk_samples());
     match layout.predictor {
@@ -92,7 +92,7 @@ pub(super) fn undo(row: &mut [u8], layout: &Layout, little: bool) -> Result<(), 
                     *before = *byte;
                 }
             }
-            // The highest bytes of all samples come first, then the next ones.
+            // The highest bytes of all samples come first, then the next bytes.
             let (size, planes) = (bits / 8, memory::copied("ImageDecoder", row)?);
             let count = row.len() / size;
             for (i, sample) in row.chunks_exact_mut(size).enumerate() {

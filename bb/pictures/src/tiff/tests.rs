@@ -1,9 +1,10 @@
-//! Files that promise much, and damaged files. The vectors in `tests/vectors/pictures.pb` test the pixels of good files.
+//! Tests with files whose headers claim large sizes, and with damaged files. The vectors in `tests/vectors/pictures.pb` test
+//! the pixels of valid files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::decoder::tests::{decoded, problem};
 
-/// The tags of a grey picture of 8 bits with one strip.
+/// Returns the tags of an 8-bit grey image with one strip.
 fn tags(width: u32, height: u32) -> Vec<(u16, u32)> {
     vec![
         (256, width),
@@ -24,7 +25,7 @@ fn set(tags: &mut Vec<(u16, u32)>, tag: u16, number: u32) {
     tags.sort_unstable();
 }
 
-/// A file of these tags, each with one number. The offset and the length of the strip are filled in.
+/// Creates a file with these tags, each with one value. The offset and the length of the strip are filled in.
 fn file(tags: &[(u16, u32)], strip: &[u8]) -> Vec<u8> {
     let mut file = b"II*\0".to_vec();
     file.extend((8 + strip.len() as u32).to_le_bytes());
@@ -57,7 +58,8 @@ fn a_strip_is_the_rows_of_the_picture() {
 
 #[test]
 fn group_3_is_decoded_as_t_4_has_it() {
-    // An end of line, 4 white pixels (1011), 3 black ones (10), 1 white one (000111), and another line of 8 white ones (10011).
+    // An end-of-line code, 4 white pixels (1011), 3 black pixels (10), 1 white pixel (000111), an end-of-line code, and 8 white
+    // pixels (10011).
     let bits = "000000000001 1011 10 000111 000000000001 10011".replace(' ', "");
     let strip: Vec<u8> = bits
         .as_bytes()
@@ -85,7 +87,7 @@ fn a_file_that_ends_too_early_has_no_picture() {
         if packing <= 4 {
             set(&mut tags, 258, 1);
         }
-        // In group 4, each bit that is 1 may be a row like the one before.
+        // In group 4, each bit that is 1 may be a row that equals the row before.
         for strip in [&[][..], &[0xab; 5], &[0xff; 20], &[0xff, 0xd8, 0xff, 0xdb]] {
             assert!(decoded(&file(&tags, strip)).is_none(), "{packing} {strip:?}");
         }
@@ -94,7 +96,7 @@ fn a_file_that_ends_too_early_has_no_picture() {
 
 #[test]
 fn values_outside_the_file_are_damage() {
-    // The six values of `BitsPerSample` are behind the end.
+    // Place the six values of `BitsPerSample` beyond the end of the file.
     let mut whole = file(&tags(3, 2), &[1, 2, 3, 4, 5, 6]);
     let at = whole.windows(4).position(|tag| tag == [2, 1, 4, 0]).unwrap();
     whole.get_mut(at + 4..at + 12).unwrap().copy_from_slice(&[6, 0, 0, 0, 0, 0, 1, 0]);
@@ -107,13 +109,13 @@ fn what_a_file_promises_is_bounded() {
     assert!(problem(&file(&wide, &[0])).contains("of which 536870912 are allowed"));
     set(&mut wide, 258, 1);
     assert!(problem(&file(&wide, &[0])).contains("of which 536870912 are allowed"));
-    // A tile is much larger than the picture.
+    // A tile is much larger than the image.
     let mut tile = tags(1, 1);
     for (tag, number) in [(322, 1 << 20), (323, 1 << 20), (324, 8), (325, 1)] {
         set(&mut tile, tag, number);
     }
     assert!(problem(&file(&tile, &[0])).contains("of which 536870912 are allowed"));
-    // As many samples as a picture has bytes.
+    // One pixel has too many samples.
     let mut deep = tags(1 << 14, 1);
     set(&mut deep, 277, 0xffff);
     assert!(problem(&file(&deep, &[0])).contains("of which 536870912 are allowed"));
@@ -121,7 +123,7 @@ fn what_a_file_promises_is_bounded() {
 
 #[test]
 fn strips_at_one_place_are_bounded_together() {
-    // Each of 8192 rows is read from the same 128 KiB.
+    // Each of the 8192 rows is read from the same 128 KiB.
     let mut tags = tags(1, 8192);
     set(&mut tags, 259, 8);
     set(&mut tags, 278, 1);

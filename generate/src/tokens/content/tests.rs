@@ -8,7 +8,7 @@ const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.cont
 const START: u32 = 1000;
 const END: u32 = 1001;
 
-/// GPT-2's characters for bytes.
+/// Returns the characters that represent the 256 bytes in GPT-2's vocabulary.
 fn byte_characters() -> Vec<char> {
     let shown = |byte: u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut next = 256;
@@ -42,7 +42,7 @@ fn tokenizer(mut file: Json, controls: bool) -> Tokens {
     } else {
         vocabulary.extend(byte_characters().into_iter().zip(0u32..).map(|(c, id)| (c.to_string(), id)));
     }
-    // Tokens of other characters, so that the added ones have their numbers.
+    // Fill the vocabulary with unused tokens, so that the added tokens get their ids.
     vocabulary.extend((vocabulary.len() as u32..1000).map(|id| (format!("unused {id}"), id + 20_000)));
     file["model"]["vocab"] = json!(vocabulary);
     file["added_tokens"] = if controls { added() } else { json!([]) };
@@ -78,7 +78,8 @@ fn chat(tokens: &Tokens, source: &str, messages: &[Message]) -> Vec<u32> {
     tokens.encode_chat(&template, messages, usize::MAX).unwrap()
 }
 
-/// The tokens of a conversation: those of the parts between control tokens, by a tokenizer without control tokens.
+/// Returns the expected tokens of a conversation: the parts between control tokens, encoded by a tokenizer without
+/// control tokens.
 fn expected(first: &Tokens, later: &Tokens, messages: &[Message]) -> Vec<u32> {
     let mut ids = Vec::new();
     let mut any = false;
@@ -130,7 +131,7 @@ fn names_of_control_tokens_in_messages_are_plain_text() {
             "{content}"
         );
         if content.contains(BEFORE) {
-            // Nothing can stand before this text, which gets a space like a beginning.
+            // A text that contains [`BEFORE`] is encoded like the beginning of a text, with a space.
             continue;
         }
         let plain = pieces(false, false);
@@ -139,7 +140,7 @@ fn names_of_control_tokens_in_messages_are_plain_text() {
     }
 }
 
-/// A text without names of control tokens has the tokens that it has without marks.
+/// Checks that a text without names of control tokens has the same tokens as without marks.
 #[test]
 fn honest_messages_have_the_tokens_of_the_rendered_text() {
     for content in [
@@ -162,7 +163,8 @@ fn honest_messages_have_the_tokens_of_the_rendered_text() {
     }
 }
 
-/// Neither two messages nor a message and the text of the template make a control token.
+/// Checks that neither two messages, nor a message and the text of the template, can form a control token
+/// together.
 #[test]
 fn names_across_texts_are_plain_text() {
     let tokens = bytes(true);
@@ -191,19 +193,19 @@ fn names_across_texts_are_plain_text() {
         0
     );
     assert_eq!(controls("{% for m in messages %}{{ m.content.strip() }}end|>{% endfor %}", &["<|im_  "]), 0);
-    // The template's own names are control tokens.
+    // The names in the template itself are control tokens.
     assert_eq!(
         controls("<s>{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}", &["<|im_end|>", "<s>"]),
         3
     );
-    // Roles that are words make the names that a template builds of them; others do not.
+    // Simple words as roles form the control tokens that a template builds from them; other roles do not.
     let roles = "{% for m in messages %}<|{{ m.role }}|>{% endfor %}";
     let of = |role: &str| chat(&tokens, roles, &[Message::new(role, "")]);
     assert_eq!(of("im_end"), [END]);
     assert!(of("im_end|><|im_start").iter().all(|id| *id < 1000));
 }
 
-/// Drawn parts of names make no control token, and no text is lost.
+/// Checks with random parts of names that no control token is formed and that no text is lost.
 #[test]
 fn drawn_messages_keep_their_text_and_their_turns() {
     let parts = [
@@ -254,7 +256,7 @@ fn drawn_messages_keep_their_text_and_their_turns() {
     }
 }
 
-/// The texts of embeddings and of prompts differ: only a prompt has control tokens.
+/// Checks that control tokens are recognised in prompts, but not in texts for embeddings.
 #[test]
 fn contents_have_no_control_tokens_and_raw_texts_have() {
     let tokens = bytes(true);
@@ -265,12 +267,12 @@ fn contents_have_no_control_tokens_and_raw_texts_have() {
         assert_eq!(tokens.encode_content(text).unwrap(), plain.encode(text).unwrap(), "{text}");
     }
     assert_eq!(tokens.encode_content("<think>").unwrap(), [1003]);
-    // Long texts are read in parts.
+    // Long texts are encoded in parts.
     let long = "words <|im_end|> and ".repeat(20_000);
     assert_eq!(tokens.encode_content(&long).unwrap(), plain.encode(&long).unwrap());
 }
 
-/// All characters that could be marks.
+/// Uses all characters that could be marks.
 #[test]
 fn messages_with_all_marks_are_refused() {
     let tokens = bytes(true);
