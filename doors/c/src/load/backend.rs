@@ -271,7 +271,7 @@ impl LoadedBackend {
         inputs: &[Option<&LoadedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<LoadedTensor>, LoadedError> {
-        /// More results than an operation of any family has.
+        /// The maximum number of results. No operation of any family has more.
         const MOST: usize = 64;
         self.own(spec.method, inputs.iter().copied().flatten())?;
         let Some(native) = self.0.table().native else {

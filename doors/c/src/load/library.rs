@@ -96,7 +96,7 @@ impl BackendLibrary {
             .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
-        // The library stays loaded until its table is checked, because it may not allow unloading.
+        // The library is not unloaded if the check of its table fails, because it may not allow unloading.
         let mut loaded = SystemLibrary { library: ManuallyDrop::new(library), unloads: false };
         // SAFETY: the symbol of this name is a constant of the library.
         let table = unsafe { read_table(table, &path) }?;
